@@ -1,0 +1,77 @@
+"""Marginals of discrete factor graphs whose variables have many states.
+
+What runs a model (and loads Numba) is imported when it is first used; stating a model needs NumPy alone.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from anytimebp.errors import (
+    AnytimeBPError,
+    EvidenceError,
+    InconsistentModelError,
+    MemoryLimitError,
+    ModelError,
+    NotConvergedWarning,
+    OptionError,
+    RuleError,
+    UnknownStateError,
+    UnknownVariableError,
+)
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.structure import GraphSummary
+from anytimebp.model.variable import Variable
+from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.results.stop import StopReason
+from anytimebp.results.trace import Moment, Trace
+
+if TYPE_CHECKING:
+    from anytimebp.api import infer
+    from anytimebp.engine.inference import Inference
+    from anytimebp.engine.options import METHODS
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "METHODS",
+    "AnytimeBPError",
+    "EvidenceError",
+    "FactorGraph",
+    "GraphSummary",
+    "InconsistentModelError",
+    "Inference",
+    "MemoryLimitError",
+    "ModelError",
+    "Moment",
+    "NotConvergedWarning",
+    "OptionError",
+    "Result",
+    "RuleError",
+    "Snapshot",
+    "StopReason",
+    "Trace",
+    "UnknownStateError",
+    "UnknownVariableError",
+    "Variable",
+    "__version__",
+    "infer",
+]
+
+_LATER = {
+    "infer": "anytimebp.api",
+    "Inference": "anytimebp.engine.inference",
+    "METHODS": "anytimebp.engine.options",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs Numba when it is first asked for."""
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted(__all__)

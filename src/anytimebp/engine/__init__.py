@@ -1,0 +1,1 @@
+"""The loop: slices of updates, budgets, interrupts, damping and snapshots."""

@@ -1,0 +1,146 @@
+"""One run over all states that the evidence allows, as a generator of slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+
+from anytimebp.engine.damping import Damper
+from anytimebp.engine.options import RunOptions
+from anytimebp.engine.readout import take_snapshot
+from anytimebp.errors import InconsistentModelError
+from anytimebp.kernels.messages import LINEAR, LOG, OK, OUT_OF_RANGE, VARIABLE_VANISHED
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.model.evidence import read_evidence_mapping
+from anytimebp.model.factor import describe_factor
+from anytimebp.model.graph import FactorGraph
+from anytimebp.results.snapshot import Snapshot
+from anytimebp.results.stop import StopReason
+from anytimebp.schedule.forest import ForestSchedule, forest_order
+from anytimebp.schedule.protocol import Progress, Schedule
+from anytimebp.schedule.residual import ResidualSchedule
+from anytimebp.schedule.sweeps import SweepSchedule, random_orders, sequential_orders
+from anytimebp.workspace.domains import full_domains
+from anytimebp.workspace.memory import check_memory
+from anytimebp.workspace.space import Workspace, first_arithmetic
+
+SLICE_COST = {LINEAR: 2**20, LOG: 2**17}
+"""Entries read between two looks at the clock: one to two milliseconds of either arithmetic."""
+
+
+class Step(Enum):
+    """What a slice of a run ended with."""
+
+    WORKING = "nothing to record yet"
+    RECORD = "a sweep is through"
+
+
+class FullRun:
+    """The state of one run of `bp` or `residual`.
+
+    Attributes:
+        updates_left: How many more factor updates the caller allows; set before each step.
+        ending: Why the run is finished, or None.
+        consistent: Whether the messages are at a fixed point.
+    """
+
+    def __init__(self, graph: FactorGraph, options: RunOptions) -> None:
+        """Compile the graph, if need be, and check evidence and memory."""
+        self.options = options
+        self.compiled = compiled_graph(graph)
+        observed = read_evidence_mapping(options.evidence, self.compiled.variables)
+        self.domains = full_domains(self.compiled, observed)
+        check_memory(self.compiled, self.domains.sizes, options.max_memory)
+        self.rng = options.generator()
+        self.damper = Damper(options.damping)
+        self.workspace = Workspace(self.compiled, self.domains, first_arithmetic(self.compiled, self.domains))
+        self.updates_left = 0
+        self.updates = 0
+        self.sweeps = 0
+        self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
+        self.max_residual = float("inf")
+        self.mean_residual = float("inf")
+        self.ending: StopReason | None = None
+        self.consistent = False
+
+    def steps(self) -> Iterator[Step]:
+        """Work in slices of a few milliseconds until the run is finished."""
+        schedule = yield from self._prepare()
+        while True:
+            cost = SLICE_COST[self.workspace.tables.arithmetic]
+            progress = schedule.advance(self.updates_left, cost, self.damper.damping)
+            self.updates += progress.updates
+            self.work_parts["messages"] += progress.work
+            if progress.status == OUT_OF_RANGE:
+                self.workspace = Workspace(self.compiled, self.domains, LOG)
+                schedule = yield from self._prepare()
+            elif progress.status != OK:
+                raise self._vanished(progress)
+            elif progress.end_of_sweep:
+                self._end_sweep(progress)
+                yield Step.RECORD
+                if self.ending:
+                    return
+            else:
+                yield Step.WORKING
+
+    def _prepare(self) -> Iterator[Step]:
+        """Make the tables and pick the schedule; turn to logs if a rule's scores need them."""
+        for _ in self.workspace.prepare():
+            yield Step.WORKING
+        self.work_parts["growth"] += self.workspace.tables.scored
+        if self.workspace.out_of_range:
+            self.workspace = Workspace(self.compiled, self.domains, LOG)
+            for _ in self.workspace.prepare():
+                yield Step.WORKING
+            self.work_parts["growth"] += self.workspace.tables.scored
+        return self._schedule()  # noqa: B901  (for `yield from`)
+
+    def _schedule(self) -> Schedule:
+        order = forest_order(self.workspace.layout)
+        if order is not None:
+            return ForestSchedule(self.workspace, order)
+        if self.options.method == "residual":
+            return ResidualSchedule(self.workspace, self.options.tolerance)
+        n_factors = len(self.workspace.layout.factor_edge_start) - 1
+        orders = (
+            random_orders(n_factors, self.rng) if self.options.schedule == "random" else sequential_orders(n_factors)
+        )
+        return SweepSchedule(self.workspace, orders, self.options.tolerance)
+
+    def _end_sweep(self, progress: Progress) -> None:
+        self.sweeps += 1
+        self.max_residual = progress.max_residual
+        self.mean_residual = progress.mean_residual
+        if progress.converged:
+            self.consistent = True
+            self.ending = StopReason.CONVERGED
+        elif self.damper.hopeless(progress.max_residual):
+            self.ending = StopReason.NOT_CONVERGED
+
+    def _vanished(self, progress: Progress) -> InconsistentModelError:
+        if progress.status == VARIABLE_VANISHED:
+            what = f"variable {self.compiled.variables.name(progress.culprit)!r}: its neighbours exclude every state"
+        else:
+            factor = self.compiled.graph_factor(progress.culprit)
+            what = f"{describe_factor(self.compiled.blocks, self.compiled.variables, factor)} excludes every state"
+        given = " under this evidence" if self.options.evidence else ""
+        return InconsistentModelError(f"no joint state is possible{given}: messages vanish at {what}")
+
+    def snapshot(self, seconds: float) -> Snapshot:
+        """Return what the run knows now."""
+        return take_snapshot(
+            self.workspace,
+            self.options,
+            seconds=seconds,
+            updates=self.updates,
+            swept=self.sweeps > 0,
+            work_parts=dict(self.work_parts),
+            max_residual=self.max_residual,
+            mean_residual=self.mean_residual,
+            damping=self.damper.damping,
+            consistent=self.consistent,
+        )
+
+

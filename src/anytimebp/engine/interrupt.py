@@ -1,0 +1,39 @@
+"""Ctrl-C as a flag that is looked at between slices, never in the middle of an update."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Self
+
+
+class InterruptFlag:
+    """While entered, the first Ctrl-C sets a flag and the second one raises; only in the main thread."""
+
+    def __init__(self) -> None:
+        """Start without an interrupt."""
+        self.is_set = False
+        self._previous: object = None
+        self._active = False
+
+    def __enter__(self) -> Self:
+        """Take over Ctrl-C, unless somebody else than Python's default handles it already."""
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):
+            signal.signal(signal.SIGINT, self._handle)
+            self._active = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give Ctrl-C back."""
+        if self._active:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._active = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.is_set:
+            signal.default_int_handler(number, frame)
+        self.is_set = True

@@ -1,0 +1,80 @@
+"""The options of a run, checked before any work is done."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from anytimebp.errors import OptionError
+from anytimebp.model.evidence import EvidenceLike
+
+RandomLike: TypeAlias = int | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | None
+
+METHODS = ("bp", "residual")
+"""The methods, by the names that `infer` takes."""
+
+SCHEDULES = ("sequential", "random")
+RECORDS = ("sweep", "end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What a run is asked to do; `infer` documents each."""
+
+    method: str
+    evidence: EvidenceLike | None
+    tolerance: float
+    max_memory: int | None
+    rng: RandomLike
+    schedule: str
+    damping: float
+    record: str
+    factor_marginals: bool
+
+    def __post_init__(self) -> None:
+        """Raise OptionError for what cannot be."""
+        _check_choice("method", self.method, METHODS)
+        _check_choice("schedule", self.schedule, SCHEDULES)
+        _check_choice("record", self.record, RECORDS)
+        check_number("tolerance", self.tolerance, above=0.0)
+        if not (_is_number(self.damping) and 0.0 <= self.damping < 1.0):
+            msg = f"damping must be a number from 0 up to, but not including, 1, got {self.damping!r}"
+            raise OptionError(msg)
+        if self.max_memory is not None:
+            check_number("max_memory", self.max_memory, above=0.0)
+
+    def generator(self) -> np.random.Generator:
+        """Return the random generator of the run (SPEC 7)."""
+        try:
+            return np.random.default_rng(self.rng)
+        except (TypeError, ValueError) as error:
+            msg = f"rng must be None, a whole number, or a NumPy generator or seed, got {self.rng!r} ({error})"
+            raise OptionError(msg) from None
+
+
+def check_number(name: str, value: object, above: float) -> None:
+    """Raise OptionError unless the value is a number greater than `above`; infinity passes."""
+    if not (_is_number(value) and value > above):  # type: ignore[operator]
+        msg = f"{name} must be a number greater than {above:g}, got {value!r}"
+        raise OptionError(msg)
+
+
+def check_budget(seconds: float | None, max_updates: int | None) -> None:
+    """Raise OptionError for a budget that is not a number of at least zero."""
+    for name, value in (("seconds", seconds), ("max_updates", max_updates)):
+        if value is not None and not (_is_number(value) and value >= 0):
+            msg = f"{name} must be a number of at least 0, got {value!r}"
+            raise OptionError(msg)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        msg = f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}"
+        raise OptionError(msg)

@@ -1,0 +1,589 @@
+"""Message updates, the sweeps and queues that order them, and the read-out of beliefs.
+
+One factor f with scores t(x) = exp phi(x) and variables i, prior p_i, messages m (factor to variable):
+
+    n_i(x_i)  =  p_i(x_i) * product of m_g(x_i) over the other factors g of i          `_gather`, scaled to maximum 1
+    o_i(x_i)  =  sum over x with that x_i of t(x) * product of n_j(x_j), j not i       `_contract`
+    m_f(x_i)  =  o_i(x_i) / c_i,  c_i = max o_i                                        `_store`
+    residual  =  max over i of the dynamic range of log(new m / old m)
+    Z_f       =  sum of n_i(x_i) * o_i(x_i), the same for every i
+
+    log Z     =  sum_f [ (1 - arity) log Z_f + sum_i log c_i ]  +  sum_i log sum_x p_i(x) * product of m(x)
+
+`_contract` reads the table once for any arity. Seen as a matrix (all axes but the last) x (last axis), its product with
+n_last is the table of a factor with one variable fewer, and its product with the outer product of the other weights is
+o_last; then the same again for the smaller table.
+
+In linear arithmetic, numbers below SAFE would be lost. A factor without hard zeros cannot lose anything that counts,
+whatever the weights are, as long as its own range is below MAX_LINEAR_RANGE nats. A factor with hard zeros can, so the
+smallest product it could form is bounded from below before each update; if the bound fails, the update is refused with
+OUT_OF_RANGE and the run goes on in log arithmetic, where p, n, o, m, c and Z_f all hold logarithms.
+
+The functions that call each other stand in one file because Numba's disk cache does not notice a changed callee elsewhere.
+Arguments: `layout` is a GraphLayout (read), `space` a WorkspaceArrays (overwritten).
+"""
+
+import math
+
+import numpy as np
+
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel, table_view
+
+LINEAR, LOG = 0, 1  # arithmetic; max-product would be a third code
+OK, CONVERGED, VARIABLE_VANISHED, FACTOR_VANISHED, OUT_OF_RANGE = 0, 1, 2, 3, 4  # status
+
+SAFE = 1e-290  # products at least this large have full precision; the smallest normal double is 2e-308
+MAX_LINEAR_RANGE = 600.0  # nats; exp(-600) = 3e-261 leaves room for sums of small terms above SAFE
+FLUSH = -700.0  # log weights this far under the largest one are zero in linear arithmetic
+TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
+UPDATE_COST = 64  # entries that the bookkeeping of one edge costs, for cutting runs into slices
+
+
+@kernel()
+def _log(x):
+    return math.log(x) if x > 0.0 else -np.inf
+
+
+@kernel()
+def _add_exactly(high, low, x):
+    """Add x to the unevaluated sum high + low without losing digits. Must not be compiled with `reassoc`."""
+    total = high + x
+    part = total - high
+    return total, low + ((high - (total - part)) + (x - part))
+
+
+# ---------------------------------------------------------------- variable to factor
+@kernel(FAST_WITHOUT_NAN)
+def _scale_to_one(weight):
+    """Divide by the maximum; return it."""
+    peak = 0.0
+    for v in range(weight.size):
+        peak = max(peak, weight[v])
+    if peak > 0.0:
+        scale = 1.0 / peak
+        for v in range(weight.size):
+            weight[v] *= scale
+    return peak
+
+
+@kernel()
+def _finish_logs(arithmetic, weight):
+    """Turn summed logs into weights of the run's arithmetic; return what `_gather` does."""
+    peak = -np.inf
+    for v in range(weight.size):
+        peak = max(peak, weight[v])
+    if peak == -np.inf:
+        return -1.0, 0.0, 0.0
+    if arithmetic == LOG:
+        for v in range(weight.size):
+            weight[v] -= peak
+        return 1.0, 1.0, peak
+    lowest = 0.0
+    for v in range(weight.size):
+        below = weight[v] - peak
+        if below > -np.inf:
+            lowest = min(lowest, below)
+        weight[v] = math.exp(below) if below > FLUSH else 0.0
+    return (math.exp(lowest) if lowest > FLUSH else 0.0), 1.0, peak
+
+
+@kernel(FAST)
+def _add_logs(arithmetic, weight, values, start):
+    if arithmetic == LOG:
+        for v in range(weight.size):
+            weight[v] += values[start + v]
+    else:
+        for v in range(weight.size):
+            weight[v] += _log(values[start + v])
+
+
+@kernel()
+def _gather_logs(layout, space, variable, skipped, weight):
+    """Do as `_gather`, by sums of logs: for log arithmetic, and where a product might underflow."""
+    weight[:] = 0.0
+    _add_logs(space.arithmetic, weight, space.prior, space.variable_slot_start[variable])
+    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        edge = layout.variable_edge[place]
+        if edge != skipped:
+            _add_logs(space.arithmetic, weight, space.message, space.edge_slot_start[edge])
+    return _finish_logs(space.arithmetic, weight)
+
+
+@kernel()
+def _gather_hub(space, hub, skipped, weight):
+    """Do as `_gather`, from the totals that a variable of high degree keeps."""
+    start = space.hub_start[hub]
+    for v in range(weight.size):
+        zeros = space.hub_zeros[start + v]
+        own = 0.0
+        if skipped >= 0:
+            own = space.message[space.edge_slot_start[skipped] + v]
+            if space.arithmetic == LINEAR:
+                own = _log(own)
+            if own == -np.inf:
+                own = 0.0
+                zeros -= 1
+        weight[v] = (space.hub_high[start + v] - own) + space.hub_low[start + v] if zeros == 0 else -np.inf
+    return _finish_logs(space.arithmetic, weight)
+
+
+@kernel(FAST)
+def _gather(layout, space, variable, skipped, weight):
+    """Fill `weight` with the prior times all messages to a variable but that of the edge `skipped` (-1: none).
+
+    Returns:
+        A lower bound of the positive weights (-1 where all vanish), and the factor `peak * exp(log_peak)` that was
+        divided out to make the largest weight 1 (0 in log arithmetic).
+    """
+    hub = space.variable_hub[variable]
+    if hub >= 0:
+        return _gather_hub(space, hub, skipped, weight)
+    if space.arithmetic == LOG:
+        return _gather_logs(layout, space, variable, skipped, weight)
+    first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
+    floor = space.prior_min[variable]
+    for place in range(first, last):
+        edge = layout.variable_edge[place]
+        if edge != skipped:
+            floor *= space.edge_min[edge]
+    if floor < SAFE:
+        return _gather_logs(layout, space, variable, skipped, weight)
+    start = space.variable_slot_start[variable]
+    for v in range(weight.size):
+        weight[v] = space.prior[start + v]
+    for place in range(first, last):
+        edge = layout.variable_edge[place]
+        if edge != skipped:
+            start = space.edge_slot_start[edge]
+            for v in range(weight.size):
+                weight[v] *= space.message[start + v]
+    peak = _scale_to_one(weight)
+    if peak == 0.0:
+        return -1.0, 0.0, 0.0
+    return floor, peak, 0.0
+
+
+# ---------------------------------------------------------------- through the table
+@kernel(FAST)
+def _matrix_linear(matrix, rows, n, row_weight, column_weight, dots, sums):
+    """Read a (rows, n) matrix once: dots = matrix @ column_weight, sums = row_weight @ matrix."""
+    for c in range(n):
+        sums[c] = 0.0
+    for r in range(rows):
+        weight = row_weight[r]
+        start = r * n
+        dot = 0.0
+        for c in range(n):
+            entry = matrix[start + c]
+            dot += entry * column_weight[c]
+            sums[c] += weight * entry
+        dots[r] = dot
+
+
+@kernel()
+def _log_sum(matrix, start, n, column_weight):
+    """Return log sum exp of a row plus the column weights."""
+    peak = -np.inf
+    for c in range(n):
+        peak = max(peak, matrix[start + c] + column_weight[c])
+    if peak == -np.inf:
+        return -np.inf
+    total = 0.0
+    for c in range(n):
+        below = matrix[start + c] + column_weight[c] - peak
+        if below > FLUSH:
+            total += math.exp(below)
+    return peak + math.log(total)
+
+
+@kernel()
+def _matrix_log(matrix, rows, n, row_weight, column_weight, dots, sums, peak):
+    """Do as `_matrix_linear` with logarithms throughout; `peak` is scratch for n numbers."""
+    for c in range(n):
+        sums[c] = 0.0
+        peak[c] = -np.inf
+    for r in range(rows):
+        weight, start = row_weight[r], r * n
+        dots[r] = _log_sum(matrix, start, n, column_weight)
+        if weight > -np.inf:
+            for c in range(n):
+                peak[c] = max(peak[c], weight + matrix[start + c])
+    for r in range(rows):
+        weight, start = row_weight[r], r * n
+        if weight > -np.inf:
+            for c in range(n):
+                entry = weight + matrix[start + c]
+                if entry > -np.inf and entry - peak[c] > FLUSH:
+                    sums[c] += math.exp(entry - peak[c])
+    for c in range(n):
+        sums[c] = peak[c] + math.log(sums[c]) if sums[c] > 0.0 else -np.inf
+
+
+@kernel(FAST)
+def _outer(arithmetic, rows, columns, product):
+    for r in range(rows.size):
+        start = r * columns.size
+        if arithmetic == LOG:
+            for c in range(columns.size):
+                product[start + c] = rows[r] + columns[c]
+        else:
+            for c in range(columns.size):
+                product[start + c] = rows[r] * columns[c]
+
+
+@kernel()
+def _edge_size(layout, space, edge):
+    return space.domain_size[layout.edge_variable[edge]]
+
+
+@kernel()
+def _contract(layout, space, factor):
+    """Fill `space.outgoing` with a factor's unscaled messages, from the weights in `space.incoming`.
+
+    Level k of `prefix` and of `dots` has an entry per joint state of the axes 0 to k; level 0 is the incoming and the
+    outgoing message of axis 0. `level` is where the level of the axes before `edge` starts.
+    """
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    rows = _edge_size(layout, space, first)
+    offset, level, end = rows, 0, 0
+    for edge in range(first + 1, last - 1):
+        n = _edge_size(layout, space, edge)
+        before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
+        _outer(space.arithmetic, before, space.incoming[offset : offset + n], space.prefix[end : end + rows * n])
+        level, end = end, end + rows * n
+        rows *= n
+        offset += n
+    matrix = table_view(space.table_address[factor], rows * _edge_size(layout, space, last - 1))
+    for edge in range(last - 1, first, -1):
+        n = _edge_size(layout, space, edge)
+        before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
+        dots = space.outgoing[:rows] if edge == first + 1 else space.dots[level : level + rows]
+        column, sums = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
+        if space.arithmetic == LOG:
+            _matrix_log(matrix, rows, n, before, column, dots, sums, space.peak)
+        else:
+            _matrix_linear(matrix, rows, n, before, column, dots, sums)
+        matrix = dots
+        if edge > first + 1:
+            n = _edge_size(layout, space, edge - 1)
+            rows //= n
+            offset -= n
+            level -= rows
+
+
+# ---------------------------------------------------------------- factor to variable
+@kernel(FAST_WITHOUT_NAN)
+def _compare_linear(new, old, scale):
+    """Scale `new` in place; return the largest and smallest ratio to `old`, the smallest positive, support changes."""
+    high, low, smallest, changed = 0.0, np.inf, 1.0, 0
+    for v in range(new.size):
+        value = new[v] * scale
+        new[v] = value
+        ratio = (value + TINY) / (old[v] + TINY)
+        high = max(high, ratio)
+        low = min(low, ratio)
+        smallest = min(smallest, value if value > 0.0 else 1.0)
+        changed += (value > 0.0) != (old[v] > 0.0)
+    return high, low, smallest, changed
+
+
+@kernel()
+def _compare_log(new, old, scale):
+    """Shift `new` in place; return the largest and smallest difference to `old`, and support changes."""
+    high, low, changed = -np.inf, np.inf, 0
+    for v in range(new.size):
+        new[v] -= scale
+        if new[v] > -np.inf and old[v] > -np.inf:
+            high = max(high, new[v] - old[v])
+            low = min(low, new[v] - old[v])
+        elif new[v] > -np.inf or old[v] > -np.inf:
+            changed += 1
+    return high, low, changed
+
+
+@kernel()
+def _damp(arithmetic, new, old, damping):
+    """Move from `old` only a part of the way to `new`, along the logarithms; hard zeros are taken at once."""
+    peak = -np.inf
+    for v in range(new.size):
+        a = new[v] if arithmetic == LOG else _log(new[v])
+        b = old[v] if arithmetic == LOG else _log(old[v])
+        new[v] = a if a == -np.inf or b == -np.inf else (1.0 - damping) * a + damping * b
+        peak = max(peak, new[v])
+    smallest = 0.0
+    for v in range(new.size):
+        new[v] -= peak
+        if new[v] > -np.inf:
+            smallest = min(smallest, new[v])
+        if arithmetic == LINEAR:
+            new[v] = math.exp(new[v])
+    return math.exp(smallest)
+
+
+@kernel()
+def _move_hub(space, hub, new, old):
+    """Replace a message in the totals of a variable of high degree."""
+    start = space.hub_start[hub]
+    for v in range(new.size):
+        a = new[v] if space.arithmetic == LOG else _log(new[v])
+        b = old[v] if space.arithmetic == LOG else _log(old[v])
+        space.hub_zeros[start + v] += int(a == -np.inf) - int(b == -np.inf)
+        high, low = space.hub_high[start + v], space.hub_low[start + v]
+        if a > -np.inf:
+            high, low = _add_exactly(high, low, a)
+        if b > -np.inf:
+            high, low = _add_exactly(high, low, -b)
+        space.hub_high[start + v], space.hub_low[start + v] = high, low
+
+
+@kernel()
+def _store(layout, space, edge, new, damping):
+    """Scale an outgoing message, keep it, and return its undamped residual (-1 if it vanished)."""
+    start = space.edge_slot_start[edge]
+    old = space.message[start : start + new.size]
+    peak = new.max()
+    if space.arithmetic == LOG:
+        if peak == -np.inf:
+            return -1.0
+        high, low, changed = _compare_log(new, old, peak)
+        residual = np.inf if changed else high - low
+    else:
+        if peak <= 0.0:
+            return -1.0
+        high, low, smallest, changed = _compare_linear(new, old, 1.0 / peak)
+        residual = np.inf if changed else math.log(high / low)
+        space.edge_min[edge] = smallest
+    space.edge_scale[edge] = peak
+    if damping > 0.0:
+        space.edge_min[edge] = _damp(space.arithmetic, new, old, damping)
+    hub = space.variable_hub[layout.edge_variable[edge]]
+    if hub >= 0:
+        _move_hub(space, hub, new, old)
+    old[:] = new
+    space.edge_residual[edge] = residual * (1.0 - damping)
+    return residual
+
+
+@kernel(FAST)
+def _factor_total(arithmetic, weight, outgoing):
+    """Return Z_f, from one variable's incoming and unscaled outgoing message."""
+    if arithmetic == LOG:
+        return _log_sum(outgoing, 0, outgoing.size, weight)
+    total = 0.0
+    for v in range(weight.size):
+        total += weight[v] * outgoing[v]
+    return total
+
+
+@kernel()
+def _smallest_product(layout, space, factor):
+    """Return a lower bound of the positive products a factor can form: sharper, and dearer, than that of `_gather`."""
+    product, offset = space.table_min[factor], 0
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        n = _edge_size(layout, space, edge)
+        smallest = 1.0
+        for v in range(offset, offset + n):
+            if space.incoming[v] > 0.0:
+                smallest = min(smallest, space.incoming[v])
+        product *= smallest
+        offset += n
+    return product
+
+
+@kernel()
+def _update(layout, space, factor, damping):
+    """Send all messages of a factor; return status, what vanished, the residual and the entries read."""
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    floor, lost, offset, entries = space.table_min[factor], False, 0, 1
+    for edge in range(first, last):
+        variable = layout.edge_variable[edge]
+        n = space.domain_size[variable]
+        bound, _, _ = _gather(layout, space, variable, edge, space.incoming[offset : offset + n])
+        if bound < 0.0:
+            return VARIABLE_VANISHED, variable, 0.0, 0
+        lost |= bound == 0.0
+        floor *= bound
+        offset += n
+        entries *= n
+    if floor < SAFE and space.arithmetic == LINEAR and space.table_has_zero[factor]:
+        if lost or _smallest_product(layout, space, factor) < SAFE:
+            return OUT_OF_RANGE, factor, 0.0, 0
+    _contract(layout, space, factor)
+    n = _edge_size(layout, space, first)
+    space.factor_total[factor] = _factor_total(space.arithmetic, space.incoming[:n], space.outgoing[:n])
+    offset, residual = 0, 0.0
+    for edge in range(first, last):
+        n = _edge_size(layout, space, edge)
+        moved = _store(layout, space, edge, space.outgoing[offset : offset + n], damping)
+        if moved < 0.0:
+            return FACTOR_VANISHED, factor, 0.0, 0
+        residual = max(residual, moved)
+        offset += n
+    return OK, -1, residual, entries
+
+
+# ---------------------------------------------------------------- schedules
+@kernel()
+def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
+    """Update the factors order[position:stop], at most until `cost_limit` entries are read.
+
+    Returns:
+        Status, what vanished, the position reached, entries read, the largest residual and the sum of residuals.
+    """
+    work, cost, largest, total = 0, 0, 0.0, 0.0
+    while position < stop and cost < cost_limit:
+        factor = order[position]
+        status, culprit, residual, entries = _update(layout, space, factor, damping)
+        if status != OK:
+            return status, culprit, position, work, largest, total
+        position += 1
+        work += entries
+        cost += entries + UPDATE_COST * (layout.factor_edge_start[factor + 1] - layout.factor_edge_start[factor])
+        largest = max(largest, residual)
+        total += residual
+    return OK, -1, position, work, largest, total
+
+
+@kernel()
+def _before(heap, a, b):
+    """Tell whether item a comes before item b: higher priority, then lower number."""
+    return heap.priority[a] > heap.priority[b] or (heap.priority[a] == heap.priority[b] and a < b)
+
+
+@kernel()
+def _sift(heap, item):
+    """Move an item of changed priority to where it belongs in the indexed heap."""
+    place = heap.place[item]
+    while place > 0:
+        parent = (place - 1) >> 1
+        other = heap.item[parent]
+        if not _before(heap, item, other):
+            break
+        heap.item[place], heap.place[other] = other, place
+        place = parent
+    while True:
+        child = 2 * place + 1
+        if child >= heap.item.size:
+            break
+        if child + 1 < heap.item.size and _before(heap, heap.item[child + 1], heap.item[child]):
+            child += 1
+        other = heap.item[child]
+        if not _before(heap, other, item):
+            break
+        heap.item[place], heap.place[other] = other, place
+        place = child
+    heap.item[place], heap.place[item] = item, place
+
+
+@kernel()
+def _raise_priority(heap, item, amount):
+    if amount > 0.0:
+        heap.priority[item] += amount
+        _sift(heap, item)
+
+
+@kernel()
+def _spread(layout, space, heap, factor):
+    """Tell the neighbours of a factor by how much its messages have moved.
+
+    A variable of high degree is told instead of its factors; it passes the sum on when it reaches the top of the heap,
+    so that an update costs the arity and not the degree.
+    """
+    n_factors = layout.factor_edge_start.size - 1
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        moved = space.edge_residual[edge]
+        variable = layout.edge_variable[edge]
+        hub = space.variable_hub[variable]
+        if hub >= 0:
+            heap.unspread[edge] += moved
+            _raise_priority(heap, n_factors + hub, moved)
+            continue
+        for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+            other = layout.edge_factor[layout.variable_edge[place]]
+            if other != factor:
+                _raise_priority(heap, other, moved)
+
+
+@kernel()
+def _spread_hub(layout, space, heap, hub):
+    """Pass what a variable of high degree was told on to its factors, less what each told it; return its degree."""
+    item = layout.factor_edge_start.size - 1 + hub
+    variable = space.hub_variable[hub]
+    moved = heap.priority[item]
+    heap.priority[item] = 0.0
+    _sift(heap, item)
+    first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
+    for place in range(first, last):
+        edge = layout.variable_edge[place]
+        own = heap.unspread[edge]
+        heap.unspread[edge] = 0.0
+        _raise_priority(heap, layout.edge_factor[edge], np.inf if moved == np.inf else moved - own)
+    return last - first
+
+
+@kernel()
+def residual_slice(layout, space, heap, update_limit, cost_limit, tolerance, damping):
+    """Update the factor of highest priority, again and again, until all are under the tolerance or a limit is met.
+
+    Returns:
+        Status, what vanished, updates made, entries read.
+    """
+    n_factors = layout.factor_edge_start.size - 1
+    work, cost, updates = 0, 0, 0
+    while updates < update_limit and cost < cost_limit:
+        item = heap.item[0]
+        if heap.priority[item] <= tolerance:
+            return CONVERGED, -1, updates, work
+        if item >= n_factors:
+            cost += _spread_hub(layout, space, heap, item - n_factors)
+            continue
+        status, culprit, residual, entries = _update(layout, space, item, damping)
+        if status != OK:
+            return status, culprit, updates, work
+        heap.priority[item] = residual * damping
+        _sift(heap, item)
+        _spread(layout, space, heap, item)
+        updates += 1
+        work += entries
+        cost += entries + UPDATE_COST * (layout.factor_edge_start[item + 1] - layout.factor_edge_start[item])
+    return OK, -1, updates, work
+
+
+# ---------------------------------------------------------------- read-out
+@kernel()
+def read_beliefs(layout, space, belief, log_normaliser):
+    """Fill the marginals of all variables over their domains, and the log of what they were divided by.
+
+    Returns:
+        Status, and the variable whose belief vanished or -1.
+    """
+    for variable in range(log_normaliser.size):
+        start = space.variable_slot_start[variable]
+        weight = belief[start : start + space.domain_size[variable]]
+        floor, peak, log_peak = _gather(layout, space, variable, -1, weight)
+        if floor < 0.0:
+            return VARIABLE_VANISHED, variable
+        if space.arithmetic == LOG:
+            for v in range(weight.size):
+                weight[v] = math.exp(weight[v])
+        total = weight.sum()
+        for v in range(weight.size):
+            weight[v] /= total
+        log_normaliser[variable] = math.log(total) + math.log(peak) + log_peak
+    return OK, -1
+
+
+@kernel()
+def read_weights(layout, space, log_weight):
+    """Fill the log of the messages from variables to factors, in the slots of their edges."""
+    for edge in range(layout.edge_variable.size):
+        variable = layout.edge_variable[edge]
+        start = space.edge_slot_start[edge]
+        weight = log_weight[start : start + space.domain_size[variable]]
+        floor, _, _ = _gather(layout, space, variable, edge, weight)
+        if floor < 0.0:
+            return VARIABLE_VANISHED, variable
+        if space.arithmetic == LINEAR:
+            for v in range(weight.size):
+                weight[v] = _log(weight[v])
+    return OK, -1

@@ -1,0 +1,1 @@
+"""The graph compiled once into flat arrays."""

@@ -1,0 +1,159 @@
+"""The graph compiled once: topology in flat arrays that kernels read, and the way back to the factors' sources.
+
+Unary factors are not part of it: they are folded into each variable's prior, so that how they are split changes
+nothing. A *message factor* is any other one. Nothing here is sized by the universes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray, ListedSource
+from anytimebp.model.variable import VariableTable
+
+
+class GraphLayout(NamedTuple):
+    """Topology. V variables, F message factors, E edges; an edge is a (factor, variable) pair.
+
+    Attributes:
+        factor_edge_start: (F + 1,) the edges of factor f are factor_edge_start[f] to factor_edge_start[f + 1], in the
+            order of its table's axes.
+        edge_variable: (E,) the variable of an edge.
+        edge_factor: (E,) the message factor of an edge.
+        variable_edge_start: (V + 1,) where a variable's edges start in variable_edge.
+        variable_edge: (E,) edges by variable, rising within each.
+    """
+
+    factor_edge_start: IndexArray
+    edge_variable: IndexArray
+    edge_factor: IndexArray
+    variable_edge_start: IndexArray
+    variable_edge: IndexArray
+
+
+class MessageBlock(NamedTuple):
+    """A block of message factors: `first` is the message factor number of its first one."""
+
+    first: int
+    block: FactorBlock
+
+
+class TableExtent(NamedTuple):
+    """Finite log scores per message factor, as far as known without scoring rules (NaN and False there).
+
+    Attributes:
+        log_max: (F,) largest log score.
+        log_min: (F,) smallest finite log score.
+        has_zero: (F,) whether hard zeros occur.
+    """
+
+    log_max: FloatArray
+    log_min: FloatArray
+    has_zero: npt.NDArray[np.bool_]
+
+
+class CompiledGraph:
+    """A graph's layout with what belongs to it; shared by all runs on the graph and never changed by one.
+
+    Attributes:
+        arrays: The topology.
+        variables: The variables, as they were when compiled.
+        universe_sizes: (V,).
+        message_blocks: The factors that send messages.
+        unary_blocks: The factors that are folded into priors.
+        blocks: All factors.
+        extent: The range of the message factors' scores.
+        shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
+    """
+
+    __slots__ = (
+        "arrays",
+        "blocks",
+        "extent",
+        "message_blocks",
+        "shared_tables",
+        "unary_blocks",
+        "universe_sizes",
+        "variables",
+    )
+
+    def __init__(self, graph: FactorGraph) -> None:
+        """Compile a graph."""
+        self.variables: VariableTable = graph.variables.copy()
+        self.universe_sizes: IndexArray = self.variables.sizes()
+        self.blocks: tuple[FactorBlock, ...] = graph.blocks
+        self.unary_blocks = [block for block in self.blocks if block.scopes.shape[1] == 1]
+        self.message_blocks: list[MessageBlock] = []
+        n_factors = 0
+        for block in self.blocks:
+            if block.scopes.shape[1] > 1:
+                self.message_blocks.append(MessageBlock(n_factors, block))
+                n_factors += len(block.scopes)
+        self.arrays = _topology(self.message_blocks, n_factors, len(self.universe_sizes))
+        self.extent = _extent(self.message_blocks)
+        self.shared_tables: dict[object, object] = {}
+
+    def graph_factor(self, message_factor: int) -> int:
+        """Return the number in the graph of a message factor."""
+        for first, block in reversed(self.message_blocks):
+            if first <= message_factor:
+                return block.first + message_factor - first
+        msg = f"message factor {message_factor} does not exist"
+        raise IndexError(msg)
+
+
+def compiled_graph(graph: FactorGraph) -> CompiledGraph:
+    """Return the layout of a graph, compiling it unless an earlier run left it there."""
+    found = graph.compiled
+    if isinstance(found, CompiledGraph):
+        return found
+    compiled = CompiledGraph(graph)
+    graph.compiled = compiled
+    return compiled
+
+
+def _topology(blocks: list[MessageBlock], n_factors: int, n_variables: int) -> GraphLayout:
+    counts = [len(block.scopes) for _, block in blocks]
+    arity = np.repeat(np.array([block.scopes.shape[1] for _, block in blocks], dtype=np.int64), counts)
+    factor_edge_start = np.zeros(n_factors + 1, dtype=np.int64)
+    np.cumsum(arity, out=factor_edge_start[1:])
+    edge_variable = (
+        np.concatenate([block.scopes.reshape(-1) for _, block in blocks]) if blocks else np.empty(0, dtype=np.int64)
+    )
+    variable_edge_start = np.zeros(n_variables + 1, dtype=np.int64)
+    np.cumsum(np.bincount(edge_variable, minlength=n_variables), out=variable_edge_start[1:])
+    return GraphLayout(
+        factor_edge_start=factor_edge_start,
+        edge_variable=edge_variable,
+        edge_factor=np.repeat(np.arange(n_factors, dtype=np.int64), arity),
+        variable_edge_start=variable_edge_start,
+        variable_edge=np.argsort(edge_variable, kind="stable"),
+    )
+
+
+def _extent(blocks: list[MessageBlock]) -> TableExtent:
+    if not blocks:
+        return TableExtent(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+    log_max, log_min, has_zero = [], [], []
+    for _, block in blocks:
+        n = len(block.scopes)
+        source = block.source
+        if isinstance(source, DenseSource | ListedSource):
+            log_max.append(_spread(source.range.log_max, n))
+            log_min.append(_spread(source.range.log_min, n))
+            has_zero.append(_spread(source.range.has_zero, n))
+        else:
+            log_max.append(np.full(n, np.nan))
+            log_min.append(np.full(n, np.nan))
+            has_zero.append(np.zeros(n, dtype=np.bool_))
+    return TableExtent(np.concatenate(log_max), np.concatenate(log_min), np.concatenate(has_zero))
+
+
+def _spread(values: npt.NDArray[np.generic], n: int) -> npt.NDArray[np.generic]:
+    """Return one value per factor of a block, from one per member of its source."""
+    return values if len(values) == n else np.broadcast_to(values, (n,))

@@ -1,0 +1,91 @@
+"""Evidence: what is known of single variables in one run, checked and turned into indices and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Set
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from anytimebp.errors import EvidenceError, InconsistentModelError, UnknownStateError, UnknownVariableError
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.variable import Variable, VariableKey, VariableTable
+
+EvidenceLike: TypeAlias = Mapping[VariableKey, Any]
+
+
+class Observation(NamedTuple):
+    """What evidence says of one variable.
+
+    Attributes:
+        states: The allowed states in rising order, shape (allowed,); None where all are allowed.
+        log_scores: Scores to add on the allowed states (or on all of them), or None.
+    """
+
+    states: IndexArray | None
+    log_scores: FloatArray | None
+
+
+def read_evidence_mapping(evidence: EvidenceLike | None, variables: VariableTable) -> dict[int, Observation]:
+    """Check evidence against the variables and return what it says by variable index."""
+    found: dict[int, Observation] = {}
+    for key, value in (evidence or {}).items():
+        try:
+            index = variables.index_of(key)
+        except UnknownVariableError as error:
+            msg = f"evidence: {error}"
+            raise EvidenceError(msg) from None
+        variable = variables[index]
+        if index in found:
+            msg = f"evidence: variable {variable.name!r} is given twice"
+            raise EvidenceError(msg)
+        found[index] = _read_value(variable, value)
+    return found
+
+
+def _read_value(variable: Variable, value: Any) -> Observation:
+    label_error = f"evidence: variable {variable.name!r}: "
+    if isinstance(value, Hashable):
+        try:
+            return Observation(np.array([variable.state_index(value)]), None)
+        except UnknownStateError as error:
+            if not isinstance(value, Set):
+                msg = f"evidence: {error}"
+                raise EvidenceError(msg) from None
+    if isinstance(value, Set):
+        return _read_set(variable, value)
+    return _read_scores(variable, value, label_error)
+
+
+def _read_set(variable: Variable, allowed: Set[Any]) -> Observation:
+    if not allowed:
+        msg = f"evidence: variable {variable.name!r}: the set of allowed states is empty"
+        raise EvidenceError(msg)
+    try:
+        states = sorted(variable.state_indices(allowed))
+    except UnknownStateError as error:
+        msg = f"evidence: {error}"
+        raise EvidenceError(msg) from None
+    return Observation(np.array(states, dtype=np.int64), None)
+
+
+def _read_scores(variable: Variable, value: Any, start: str) -> Observation:
+    try:
+        scores = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        msg = f"{start}expected a label, a set of labels or an array of log scores, got {value!r}"
+        raise EvidenceError(msg) from None
+    if scores.shape != (variable.n_states,):
+        msg = f"{start}log scores must have shape ({variable.n_states},), got {scores.shape}"
+        raise EvidenceError(msg)
+    if not (scores < np.inf).all():
+        state = int(np.argmin(scores < np.inf))
+        msg = f"{start}the log score of state {variable.labels[state]!r} is {scores[state]}; it must be finite or -inf"
+        raise EvidenceError(msg)
+    states = np.flatnonzero(scores > -np.inf)
+    if not states.size:
+        msg = f"{start}every state has the log score -inf"
+        raise InconsistentModelError(msg)
+    if states.size == variable.n_states:
+        return Observation(None, scores)
+    return Observation(states, scores[states])

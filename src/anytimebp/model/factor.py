@@ -1,0 +1,36 @@
+"""Factors as they are kept: in blocks of one call each."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from anytimebp.model.source import IndexArray, TableSource
+from anytimebp.model.variable import VariableTable
+
+
+@dataclass(frozen=True, slots=True)
+class FactorBlock:
+    """Factors added by one call.
+
+    Attributes:
+        first: Index of the first one in the graph.
+        scopes: Variable indices, shape (factors, arity).
+        source: Where their scores come from; one member (tied) or one a factor.
+    """
+
+    first: int
+    scopes: IndexArray
+    source: TableSource
+
+    def member(self, offset: int) -> int:
+        """Return which member of the source the block's factor number `offset` uses."""
+        return 0 if self.source.n_members == 1 else offset
+
+
+def describe_factor(blocks: Sequence[FactorBlock], variables: VariableTable, index: int) -> str:
+    """Return a factor's number and scope as errors show it."""
+    block = blocks[bisect_right([b.first for b in blocks], index) - 1]
+    names = ", ".join(variables.name(int(i)) for i in block.scopes[index - block.first])
+    return f"factor {index} ({names})"

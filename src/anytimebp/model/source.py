@@ -1,0 +1,250 @@
+"""Where the scores of factors come from: dense tables, listed entries, rules.
+
+Every kind answers one question, "the log scores of these slices", so that whoever fills compact tables need not know
+the kind. Scores are checked here, when a factor is added. A source has one member, shared by all factors of its block
+(tied), or one member a factor (stacked).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.errors import InconsistentModelError, ModelError, RuleError
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IndexArray: TypeAlias = npt.NDArray[np.int64]
+Rule: TypeAlias = Callable[..., Any]
+States: TypeAlias = Sequence[IndexArray]
+
+
+class TableSource(Protocol):
+    """Scores of one or more factors of the same shape."""
+
+    shape: tuple[int, ...]
+    n_members: int
+
+    def log_values(self, member: int, states: States) -> FloatArray:
+        """Return the log scores on the product of the given states, one index array per axis."""
+        ...
+
+
+class TableRange:
+    """The extent of each member's finite log scores, found by the scan that checks them.
+
+    Attributes:
+        log_max: Largest log score, shape (members,).
+        log_min: Smallest finite log score, shape (members,).
+        has_zero: Whether a hard zero occurs, shape (members,).
+    """
+
+    __slots__ = ("has_zero", "log_max", "log_min")
+
+    def __init__(self, log_max: FloatArray, log_min: FloatArray, has_zero: npt.NDArray[np.bool_]) -> None:
+        """Hold the three arrays."""
+        self.log_max = log_max
+        self.log_min = log_min
+        self.has_zero = has_zero
+
+
+class DenseSource:
+    """Tables in full, kept as given.
+
+    Attributes:
+        values: Shape (members, *shape), C-contiguous float64; shares memory with the user's array where that fits.
+        is_log: Whether the values are log scores; potentials otherwise.
+    """
+
+    __slots__ = ("is_log", "n_members", "range", "shape", "values")
+
+    def __init__(self, values: FloatArray, *, is_log: bool, what: Callable[[int], str]) -> None:
+        """Check the values and record their range; `what` names a member in errors."""
+        self.values = values
+        self.is_log = is_log
+        self.shape = values.shape[1:]
+        self.n_members = values.shape[0]
+        self.range = _scan_log(values, what) if is_log else _scan_potentials(values, what)
+
+    def log_values(self, member: int, states: States) -> FloatArray:
+        """Return the log scores on the product of the given states."""
+        block: FloatArray = self.values[member][np.ix_(*states)]
+        if self.is_log:
+            return block
+        with np.errstate(divide="ignore"):
+            return np.log(block)
+
+
+class ListedSource:
+    """Entries listed by index, everything else at a default log score.
+
+    Attributes:
+        indices: Shape (entries, arity), without repetition.
+        log_scores: Shape (entries,).
+        default: Log score of all joint states that are not listed.
+    """
+
+    __slots__ = ("default", "indices", "log_scores", "n_members", "range", "shape")
+
+    def __init__(self, shape: tuple[int, ...], indices: IndexArray, log_scores: FloatArray, default: float) -> None:
+        """Hold entries that `read_entries` has checked."""
+        self.shape = shape
+        self.n_members = 1
+        self.indices = indices
+        self.log_scores = log_scores
+        self.default = default
+        self.range = self._scan()
+
+    def _scan(self) -> TableRange:
+        total = 1
+        for n in self.shape:
+            total *= n
+        default = [self.default] if len(self.log_scores) < total else []
+        every = np.concatenate([self.log_scores, np.array(default, dtype=np.float64)])
+        finite = every[every > -np.inf]
+        return TableRange(
+            np.array([finite.max()]), np.array([finite.min()]), np.array([len(finite) < len(every)], dtype=np.bool_)
+        )
+
+    def log_values(self, member: int, states: States) -> FloatArray:
+        """Return the log scores on the product of the given states."""
+        del member  # tied
+        block = np.full([len(axis) for axis in states], self.default)
+        place = [_position(axis, n)[column] for axis, n, column in zip(states, self.shape, self.indices.T, strict=True)]
+        inside = np.logical_and.reduce([p >= 0 for p in place])
+        block[tuple(p[inside] for p in place)] = self.log_scores[inside]
+        return block
+
+
+class RuleSource:
+    """A vectorised function of state indices: `rule(a, b, ...) -> log scores`, broadcast together."""
+
+    __slots__ = ("n_members", "rule", "scope", "shape")
+
+    def __init__(self, shape: tuple[int, ...], rule: Rule, scope: str) -> None:
+        """Hold the function; `scope` names the factor in errors."""
+        self.shape = shape
+        self.n_members = 1
+        self.rule = rule
+        self.scope = scope
+
+    def log_values(self, member: int, states: States) -> FloatArray:
+        """Return the log scores on the product of the given states."""
+        del member  # tied
+        wanted = tuple(len(axis) for axis in states)
+        try:
+            scores = self.rule(*np.ix_(*states))
+        except Exception as error:
+            msg = f"the rule of {self.scope} raised {type(error).__name__}: {error} (asked for {wanted} states)"
+            raise RuleError(msg) from error
+        try:
+            block = np.array(np.broadcast_to(np.asarray(scores, dtype=np.float64), wanted))
+        except (TypeError, ValueError):
+            shape = getattr(scores, "shape", type(scores).__name__)
+            msg = f"the rule of {self.scope} must return numbers that broadcast to {wanted}, it returned {shape}"
+            raise RuleError(msg) from None
+        bad = ~(block < np.inf)
+        if bad.any():
+            where = tuple(int(axis[i]) for axis, i in zip(states, np.argwhere(bad)[0], strict=True))
+            msg = f"the rule of {self.scope} returned {block[bad][0]} at states {where}; log scores are finite or -inf"
+            raise RuleError(msg)
+        return block
+
+
+def read_table(table: object, what: str) -> FloatArray:
+    """Return the user's table as an aligned, C-contiguous float64 array, the same memory where possible."""
+    try:
+        given = np.asarray(table)
+    except ValueError as error:
+        msg = f"the table of {what} is not an array of numbers: {error}"
+        raise ModelError(msg) from None
+    if given.dtype.kind not in "fiub":
+        msg = f"the table of {what} must hold real numbers, got dtype {given.dtype}"
+        raise ModelError(msg)
+    return np.require(given, dtype=np.float64, requirements=["C", "A"])
+
+
+def read_entries(
+    entries: object, default: float, shape: tuple[int, ...], what: str
+) -> tuple[IndexArray, FloatArray, float]:
+    """Check `entries=(indices, log_values)` against the universes; raise what names the culprit."""
+    try:
+        given, scores = entries  # type: ignore[misc]
+        indices = np.asarray(given)
+        log_scores = np.array(scores, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        msg = f"the entries of {what} must be a pair (indices, log_values)"
+        raise ModelError(msg) from None
+    if indices.size == 0:
+        indices = np.empty((0, len(shape)), dtype=np.int64)
+    if indices.ndim != 2 or indices.shape != (len(log_scores), len(shape)) or indices.dtype.kind not in "iu":  # noqa: PLR2004
+        msg = (
+            f"the indices of {what} must be whole numbers of shape ({len(log_scores)}, {len(shape)}), "
+            f"a row per log value; got {indices.dtype} of shape {indices.shape}"
+        )
+        raise ModelError(msg)
+    outside = (indices < 0) | (indices >= np.array(shape))
+    if outside.any():
+        row = int(np.argwhere(outside)[0, 0])
+        msg = f"entry {row} of {what} is at states {tuple(indices[row].tolist())}, outside the universes {shape}"
+        raise ModelError(msg)
+    indices = np.ascontiguousarray(indices, dtype=np.int64)
+    unique, count = np.unique(indices, axis=0, return_counts=True)
+    if len(unique) < len(indices):
+        msg = f"{what} lists the states {tuple(unique[count > 1][0].tolist())} more than once"
+        raise ModelError(msg)
+    default = float(default)
+    for number in (*log_scores[~(log_scores < np.inf)][:1].tolist(), *([] if default < np.inf else [default])):
+        msg = f"the entries of {what} contain {number}; log scores are finite or -inf"
+        raise ModelError(msg)
+    if not (log_scores > -np.inf).any() and (default == -np.inf or len(log_scores) >= np.prod(shape, dtype=float)):
+        msg = f"{what} is zero everywhere: every entry and the default are -inf"
+        raise InconsistentModelError(msg)
+    return indices, log_scores, default
+
+
+def _scan_log(values: FloatArray, what: Callable[[int], str]) -> TableRange:
+    axes = tuple(range(1, values.ndim))
+    log_max = np.maximum.reduce(values, axis=axes)
+    log_min = np.minimum.reduce(values, axis=axes)
+    if not (log_max < np.inf).all():
+        raise _bad_value(values, ~(values < np.inf), "log scores are finite or -inf", what)
+    has_zero = log_min == -np.inf
+    if has_zero.any():
+        _refuse_all_zero(log_max > -np.inf, what)
+        log_min = np.min(values, axis=axes, where=values > -np.inf, initial=np.inf)
+    return TableRange(log_max, log_min, has_zero)
+
+
+def _scan_potentials(values: FloatArray, what: Callable[[int], str]) -> TableRange:
+    axes = tuple(range(1, values.ndim))
+    largest = np.maximum.reduce(values, axis=axes)
+    smallest = np.minimum.reduce(values, axis=axes)
+    if not ((largest < np.inf) & (smallest >= 0)).all():
+        bad = ~((values >= 0) & (values < np.inf))
+        raise _bad_value(values, bad, "potentials are finite and not negative", what)
+    has_zero = smallest == 0
+    if has_zero.any():
+        _refuse_all_zero(largest > 0, what)
+        smallest = np.min(values, axis=axes, where=values > 0, initial=np.inf)
+    return TableRange(np.log(largest), np.log(smallest), has_zero)
+
+
+def _bad_value(values: FloatArray, bad: npt.NDArray[np.bool_], rule: str, what: Callable[[int], str]) -> ModelError:
+    member, *states = np.argwhere(bad)[0].tolist()
+    return ModelError(f"the table of {what(member)} holds {values[(member, *states)]} at {tuple(states)}; {rule}")
+
+
+def _refuse_all_zero(possible: npt.NDArray[np.bool_], what: Callable[[int], str]) -> None:
+    if not possible.all():
+        msg = f"{what(int(np.argmin(possible)))} is zero everywhere: no joint state is possible"
+        raise InconsistentModelError(msg)
+
+
+def _position(states: IndexArray, n: int) -> IndexArray:
+    """Return for every state of a universe its place among `states`, or -1."""
+    place = np.full(n, -1, dtype=np.int64)
+    place[states] = np.arange(len(states))
+    return place

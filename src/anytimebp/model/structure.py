@@ -1,0 +1,138 @@
+"""What can be said of a graph from its shape alone: memory, components, forest or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.source import DenseSource, IndexArray
+
+
+class GraphSummary(NamedTuple):
+    """Figures of a graph; `str()` shows them as a small table."""
+
+    n_variables: int
+    n_factors: int
+    n_edges: int
+    universe_min: int
+    universe_mean: float
+    universe_max: int
+    arity_max: int
+    table_entries: int
+    table_bytes: int
+    full_bp_bytes: int
+    n_components: int
+    is_forest: bool
+
+    def __str__(self) -> str:
+        """Return the figures, one a line."""
+        rows = [
+            ("variables", f"{self.n_variables:,}"),
+            ("universe sizes", f"{self.universe_min:,} to {self.universe_max:,}, mean {self.universe_mean:,.1f}"),
+            ("factors", f"{self.n_factors:,} (largest arity {self.arity_max})"),
+            ("table entries", f"{self.table_entries:,} ({format_bytes(self.table_bytes)} stored)"),
+            ("full BP needs", f"{format_bytes(self.full_bp_bytes)} more"),
+            ("components", f"{self.n_components:,} ({'a forest' if self.is_forest else 'with loops'})"),
+        ]
+        return "\n".join(f"{name:<15}{value}" for name, value in rows)
+
+
+def summarise(blocks: Sequence[FactorBlock], sizes: IndexArray) -> GraphSummary:
+    """Return the figures of a graph given by its factors and universe sizes."""
+    n_factors = sum(len(block.scopes) for block in blocks)
+    n_edges = sum(block.scopes.size for block in blocks)
+    components = count_components(blocks, len(sizes), n_factors)
+    entries = sum(_entries(block.source.shape) * len(block.scopes) for block in blocks)
+    return GraphSummary(
+        n_variables=len(sizes),
+        n_factors=n_factors,
+        n_edges=n_edges,
+        universe_min=int(sizes.min(initial=0 if not sizes.size else sizes[0])),
+        universe_mean=float(sizes.mean()) if sizes.size else 0.0,
+        universe_max=int(sizes.max(initial=0)),
+        arity_max=max((block.scopes.shape[1] for block in blocks), default=0),
+        table_entries=entries,
+        table_bytes=sum(stored_bytes(block) for block in blocks),
+        full_bp_bytes=full_bp_bytes(blocks, sizes),
+        n_components=components,
+        is_forest=n_edges == len(sizes) + n_factors - components,
+    )
+
+
+def full_bp_bytes(blocks: Sequence[FactorBlock], domain_sizes: IndexArray) -> int:
+    """Return the bytes a full run allocates beyond the graph: messages, beliefs and exponentiated tables.
+
+    Args:
+        blocks: The factors.
+        domain_sizes: States that take part, per variable; the universes where there is no evidence.
+    """
+    total = 24 * int(domain_sizes.sum())
+    for block in blocks:
+        if block.scopes.shape[1] == 1:
+            continue
+        sizes = domain_sizes[block.scopes]
+        total += 8 * int(sizes.sum()) + 40 * block.scopes.size
+        if not (isinstance(block.source, DenseSource) and not block.source.is_log):
+            total += 8 * _filled_entries(block, sizes)
+    return total
+
+
+def _filled_entries(block: FactorBlock, sizes: IndexArray) -> int:
+    """Entries of the tables that must be made for a block: shared ones once, those cut by evidence one each."""
+    whole = (sizes == np.array(block.source.shape)).all(axis=1)
+    cut = np.prod(sizes[~whole].astype(np.float64), axis=1).sum()
+    members = min(block.source.n_members, int(whole.sum()))
+    return int(cut) + members * _entries(block.source.shape)
+
+
+def stored_bytes(block: FactorBlock) -> int:
+    """Return the bytes that a block's source holds."""
+    source = block.source
+    if isinstance(source, DenseSource):
+        return source.values.nbytes
+    return sum(getattr(source, name).nbytes for name in ("indices", "log_scores") if hasattr(source, name))
+
+
+def _entries(shape: tuple[int, ...]) -> int:
+    total = 1
+    for n in shape:
+        total *= n
+    return total
+
+
+def count_components(blocks: Sequence[FactorBlock], n_variables: int, n_factors: int) -> int:
+    """Count the connected components of variables and factors together, by hooking and pointer jumping."""
+    if n_variables == 0:
+        return 0
+    parent = np.arange(n_variables + n_factors)
+    ends = [
+        (block.scopes.ravel(), n_variables + block.first + np.repeat(np.arange(len(block.scopes)), block.scopes.shape[1]))
+        for block in blocks
+    ]
+    left = np.concatenate([end[0] for end in ends]) if ends else np.empty(0, dtype=np.int64)
+    right = np.concatenate([end[1] for end in ends]) if ends else np.empty(0, dtype=np.int64)
+    while left.size:
+        low, high = np.minimum(parent[left], parent[right]), np.maximum(parent[left], parent[right])
+        apart = low != high
+        if not apart.any():
+            break
+        left, right = left[apart], right[apart]
+        np.minimum.at(parent, high[apart], low[apart])
+        while True:
+            jumped = parent[parent]
+            if (jumped == parent).all():
+                break
+            parent = jumped
+    return int((parent == np.arange(len(parent))).sum())
+
+
+def format_bytes(count: float) -> str:
+    """Return a number of bytes in a unit that people read."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000:  # noqa: PLR2004
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} TB"

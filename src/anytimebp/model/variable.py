@@ -1,0 +1,239 @@
+"""Variables and their order: names, universes and labels.
+
+Decides how names and labels map to indices. Bulk variables are held as one block, without an object each.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import NamedTuple, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.errors import ModelError, UnknownStateError, UnknownVariableError
+
+Labels: TypeAlias = tuple[Hashable, ...] | range
+VariableKey: TypeAlias = "str | int | np.integer | Variable"
+
+_AUTOMATIC_NAME = re.compile(r"x(0|[1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A handle on one variable of a graph.
+
+    Attributes:
+        index: Position in `graph.variables`.
+        name: Unique name.
+        labels: Labels of the universe in order; a `range` where only a count was given.
+    """
+
+    index: int
+    name: str
+    labels: Labels
+
+    @property
+    def n_states(self) -> int:
+        """Size of the universe."""
+        return len(self.labels)
+
+    def state_index(self, label: Hashable) -> int:
+        """Return the index of the state with this label."""
+        try:
+            if isinstance(label, np.generic):
+                label = label.item()
+            if isinstance(self.labels, range) and type(label) is not int:
+                raise ValueError  # 2.0 and True would pass for 2 and 1
+            return self.labels.index(label)
+        except (ValueError, TypeError):
+            raise UnknownStateError(_no_such_state(self, label)) from None
+
+    def state_indices(self, labels: Iterable[Hashable]) -> list[int]:
+        """Return the indices of many labels, in time linear in the universe."""
+        if isinstance(self.labels, range):
+            return [self.state_index(label) for label in labels]
+        place = {label: index for index, label in enumerate(self.labels)}
+        return [place[label] if label in place else self.state_index(label) for label in labels]
+
+
+class VariableBlock(NamedTuple):
+    """Variables added by one call: same labels, names given or made from the index."""
+
+    first: int
+    count: int
+    labels: Labels
+    names: tuple[str, ...] | None
+
+
+class VariableTable(Sequence[Variable]):
+    """The variables of a graph in order. Append-only; a copy never changes."""
+
+    __slots__ = ("_automatic", "_blocks", "_firsts", "_index_of_name", "_n")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._blocks: list[VariableBlock] = []
+        self._firsts: list[int] = []
+        self._index_of_name: dict[str, int] = {}
+        self._automatic: list[range] = []
+        self._n = 0
+
+    def copy(self) -> VariableTable:
+        """Return a table that later additions to this one do not reach."""
+        twin = VariableTable()
+        twin._blocks = self._blocks.copy()  # noqa: SLF001  (same class)
+        twin._firsts = self._firsts.copy()  # noqa: SLF001
+        twin._index_of_name = self._index_of_name.copy()  # noqa: SLF001
+        twin._automatic = self._automatic.copy()  # noqa: SLF001
+        twin._n = self._n  # noqa: SLF001
+        return twin
+
+    def append(self, labels: Labels, names: tuple[str, ...] | None, count: int) -> range:
+        """Add `count` variables with the same labels; names must be checked to be free by then."""
+        first = self._n
+        if names is None:
+            self._check_automatic_names(first, count)
+            self._automatic.append(range(first, first + count))
+        else:
+            self._add_names(first, names)
+        self._blocks.append(VariableBlock(first, count, labels, names))
+        self._firsts.append(first)
+        self._n += count
+        return range(first, first + count)
+
+    def _add_names(self, first: int, names: tuple[str, ...]) -> None:
+        for name in names:
+            if not isinstance(name, str) or not name:
+                msg = f"a variable's name must be a non-empty string, got {name!r}"
+                raise ModelError(msg)
+            if name in self:
+                msg = f"there is a variable named {name!r} already"
+                raise ModelError(msg)
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            msg = f"the name {twice!r} is given twice"
+            raise ModelError(msg)
+        self._index_of_name.update(zip(names, range(first, first + len(names)), strict=True))
+
+    def _check_automatic_names(self, first: int, count: int) -> None:
+        for name in self._index_of_name:
+            match = _AUTOMATIC_NAME.fullmatch(name)
+            if match and first <= int(match[1]) < first + count:
+                msg = f"the automatic name {name!r} is taken by a variable named before; pass `names`"
+                raise ModelError(msg)
+
+    def find(self, name: str) -> int | None:
+        """Return the index of the variable with this name, or None."""
+        index = self._index_of_name.get(name)
+        if index is None and self._automatic and (match := _AUTOMATIC_NAME.fullmatch(name)):
+            number = int(match[1])
+            index = number if any(number in block for block in self._automatic) else None
+        return index
+
+    def index_of(self, key: VariableKey) -> int:
+        """Return the index of a variable given by name, handle or index."""
+        if isinstance(key, str):
+            index = self.find(key)
+            if index is not None:
+                return index
+            raise UnknownVariableError(self._no_such_variable(key))
+        if isinstance(key, Variable):
+            if key.index < self._n and self.name(key.index) == key.name:
+                return key.index
+            msg = f"variable {key.name!r} (index {key.index}) belongs to another graph"
+            raise UnknownVariableError(msg)
+        if isinstance(key, Integral) and not isinstance(key, bool) and 0 <= int(key) < self._n:
+            return int(key)
+        msg = f"expected a variable, its name or an index from 0 to {self._n - 1}, got {key!r}"
+        raise UnknownVariableError(msg)
+
+    def _no_such_variable(self, name: str) -> str:
+        close = difflib.get_close_matches(name, list(self._index_of_name)[:10_000], n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f" among the {self._n} of the graph"
+        return f"there is no variable named {name!r}{hint}"
+
+    def name(self, index: int) -> str:
+        """Return the name of a variable."""
+        block = self._blocks[bisect_right(self._firsts, index) - 1]
+        return f"x{index}" if block.names is None else block.names[index - block.first]
+
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Return the universe sizes, in order."""
+        each = np.array([len(block.labels) for block in self._blocks], dtype=np.int64)
+        return np.repeat(each, [block.count for block in self._blocks])
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a name or a handle is one of these."""
+        if isinstance(key, str):
+            return self.find(key) is not None
+        return isinstance(key, Variable) and key.index < self._n and self[key.index] == key
+
+    def __len__(self) -> int:
+        """Return the number of variables."""
+        return self._n
+
+    @overload
+    def __getitem__(self, index: int) -> Variable: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Variable]: ...
+    def __getitem__(self, index: int | slice) -> Variable | list[Variable]:
+        """Return one variable, or a list for a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._n))]
+        if index < 0:
+            index += self._n
+        if not 0 <= index < self._n:
+            msg = f"variable index out of range: there are {self._n}"
+            raise IndexError(msg)
+        block = self._blocks[bisect_right(self._firsts, index) - 1]
+        return Variable(index, self.name(index), block.labels)
+
+
+def read_states(states: int | Iterable[Hashable], name: str) -> Labels:
+    """Turn what a user gives as universe, a count or labels, into labels."""
+    if isinstance(states, Integral) and not isinstance(states, bool):
+        if int(states) < 1:
+            msg = f"variable {name!r} needs at least one state, got the count {states}"
+            raise ModelError(msg)
+        return range(int(states))
+    if isinstance(states, str | bytes) or not isinstance(states, Iterable):
+        msg = f"the states of variable {name!r} must be a count or a list of labels, got {states!r}"
+        raise ModelError(msg)
+    labels = tuple(item.item() if isinstance(item, np.generic) else item for item in states)
+    if not labels:
+        msg = f"variable {name!r} needs at least one state, got an empty list of labels"
+        raise ModelError(msg)
+    _check_labels(labels, name)
+    return labels
+
+
+def _check_labels(labels: tuple[Hashable, ...], name: str) -> None:
+    seen = set()
+    for label in labels:
+        try:
+            known = label in seen
+        except TypeError:
+            msg = f"the labels of variable {name!r} must be hashable, got {label!r}"
+            raise ModelError(msg) from None
+        if known:
+            msg = f"variable {name!r} has the label {label!r} twice"
+            raise ModelError(msg)
+        if label != label:  # noqa: PLR0124  (NaN)
+            msg = f"variable {name!r} has a NaN among its labels, which could never be named again"
+            raise ModelError(msg)
+        seen.add(label)
+
+
+def _no_such_state(variable: Variable, label: object) -> str:
+    labels = variable.labels
+    if isinstance(labels, range):
+        return f"variable {variable.name!r} has the states 0 to {len(labels) - 1}, not {label!r}"
+    shown = ", ".join(repr(known) for known in labels[:6])
+    more = f", ... ({len(labels)} in all)" if len(labels) > 6 else ""  # noqa: PLR2004
+    return f"variable {variable.name!r} has no state {label!r}; its states are {shown}{more}"

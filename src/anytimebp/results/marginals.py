@@ -1,0 +1,141 @@
+"""Marginals by variable name and by factor, made from frozen arrays when asked for."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from anytimebp.errors import UnknownVariableError
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.variable import Variable, VariableKey, VariableTable
+
+
+class Marginals(Mapping[str, FloatArray]):
+    """A read-only mapping from variable name to its marginal over the whole universe."""
+
+    __slots__ = ("_belief", "_slot_start", "_states", "variables")
+
+    def __init__(
+        self, variables: VariableTable, belief: FloatArray, slot_start: IndexArray, states: dict[int, IndexArray]
+    ) -> None:
+        """Hold the beliefs over the domains.
+
+        Args:
+            variables: Names and universes.
+            belief: A number per slot; owned by this object from now on.
+            slot_start: (V + 1,) first slot of each variable.
+            states: The states in the slots of the variables whose domain is not the whole universe in order.
+        """
+        belief.flags.writeable = False
+        self.variables = variables
+        self._belief = belief
+        self._slot_start = slot_start
+        self._states = states
+
+    def __getitem__(self, key: VariableKey) -> FloatArray:
+        """Return the marginal of a variable, given by name (or by handle or index)."""
+        index = self.variables.index_of(key)
+        belief = self._belief[self._slot_start[index] : self._slot_start[index + 1]]
+        states = self._states.get(index)
+        if states is None:
+            return belief
+        marginal = np.zeros(self.variables[index].n_states)
+        marginal[states] = belief
+        marginal.flags.writeable = False
+        return marginal
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether there is such a variable."""
+        try:
+            self.variables.index_of(key)  # type: ignore[arg-type]
+        except UnknownVariableError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names in order."""
+        return (self.variables.name(i) for i in range(len(self.variables)))
+
+    def __len__(self) -> int:
+        """Return the number of variables."""
+        return len(self.variables)
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"<marginals of {len(self)} variables>"
+
+    def top(self, key: VariableKey, count: int) -> list[tuple[object, float]]:
+        """Return the likeliest states of a variable as (label, probability), best first, ties by state order."""
+        variable: Variable = self.variables[self.variables.index_of(key)]
+        marginal = self[key]
+        best = np.argsort(-marginal, kind="stable")[: max(0, count)]
+        return [(variable.labels[state], float(marginal[state])) for state in best.tolist()]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by identity: a mapping of arrays has no truth value."""
+        return self is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class FactorMarginals(Mapping[int, FloatArray]):
+    """A read-only mapping from factor index to the factor's marginal over the joint states of its variables."""
+
+    __slots__ = ("_blocks", "_factor_edge", "_log_weight", "_marginals", "_slot_start", "_states")
+
+    def __init__(
+        self,
+        marginals: Marginals,
+        blocks: tuple[FactorBlock, ...],
+        states: dict[int, IndexArray],
+        factor_edge: IndexArray,
+        slot_start: IndexArray,
+        log_weight: FloatArray,
+    ) -> None:
+        """Hold the messages from variables to factors; they and the tables make the marginals.
+
+        Args:
+            marginals: Of the variables, which are also those of unary factors.
+            blocks: The factors.
+            states: Allowed states of variables that evidence restricts.
+            factor_edge: The first edge of each factor, -1 for unary ones.
+            slot_start: The first slot of each edge.
+            log_weight: Log messages from variables to factors, per edge slot.
+        """
+        self._marginals = marginals
+        self._blocks = blocks
+        self._states = states
+        self._factor_edge = factor_edge
+        self._slot_start = slot_start
+        self._log_weight = log_weight
+
+    def __getitem__(self, index: int) -> FloatArray:
+        """Return the marginal of a factor, its axes in the order of its scope."""
+        if not 0 <= index < len(self):
+            msg = f"factor {index} does not exist: there are {len(self)}"
+            raise KeyError(msg)
+        block = self._blocks[bisect_right([b.first for b in self._blocks], index) - 1]
+        scope = block.scopes[index - block.first].tolist()
+        if len(scope) == 1:
+            return self._marginals[scope[0]]
+        states = [self._states.get(i, np.arange(n)) for i, n in zip(scope, block.source.shape, strict=True)]
+        log_belief = np.array(block.source.log_values(block.member(index - block.first), states))
+        for axis, allowed in enumerate(states):
+            start = self._slot_start[self._factor_edge[index] + axis]
+            weight = self._log_weight[start : start + len(allowed)]
+            log_belief += weight.reshape([-1 if k == axis else 1 for k in range(len(scope))])
+        belief = np.exp(log_belief - log_belief.max())
+        marginal = np.zeros(block.source.shape)
+        marginal[np.ix_(*states)] = belief / belief.sum()
+        return marginal
+
+    def __iter__(self) -> Iterator[int]:
+        """Go through the factors in order."""
+        return iter(range(len(self)))
+
+    def __len__(self) -> int:
+        """Return the number of factors."""
+        return len(self._factor_edge)

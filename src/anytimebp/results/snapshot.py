@@ -1,0 +1,123 @@
+"""Snapshot and Result: what a run says at one moment, and what it says at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anytimebp.model.source import IndexArray
+from anytimebp.model.variable import VariableKey
+from anytimebp.results.html import result_html
+from anytimebp.results.marginals import FactorMarginals, Marginals
+from anytimebp.results.stop import StopReason
+from anytimebp.results.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Snapshot:
+    """What a run knows at one moment. It owns its arrays and never changes.
+
+    Attributes:
+        marginals: By variable name, over the whole universe.
+        log_z: Bethe estimate of the log partition function.
+        max_residual: Largest change of a message in the last sweep (largest pending one for `residual`), in nats.
+        mean_residual: The same, averaged over factors.
+        unexplored_mass: Largest estimated belief outside a domain; zero for full methods.
+        domain_sizes: Active states per variable, in order; below the universe where evidence excludes states.
+        seconds: Time of the run so far, without the caller's.
+        updates: Factor updates so far.
+        work_parts: Table entries read or scored, by purpose.
+        consistent: Whether this is a fixed point to within `tolerance`.
+        tolerance: See `consistent`.
+        method: Name of the method.
+        arithmetic: "linear", or "log" where the model's range needs it.
+        damping: In force at that moment.
+        factor_marginals: By factor index, if asked for.
+    """
+
+    marginals: Marginals
+    log_z: float
+    max_residual: float
+    mean_residual: float
+    unexplored_mass: float
+    domain_sizes: IndexArray
+    seconds: float
+    updates: int
+    work_parts: Mapping[str, int]
+    consistent: bool
+    tolerance: float
+    method: str
+    arithmetic: str
+    damping: float
+    factor_marginals: FactorMarginals | None = None
+
+    @property
+    def work(self) -> int:
+        """Table entries read or scored, in all."""
+        return sum(self.work_parts.values())
+
+    def top(self, variable: VariableKey, count: int = 1) -> list[tuple[object, float]]:
+        """Return the likeliest states of a variable as (label, probability), best first."""
+        return self.marginals.top(variable, count)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return all marginals in one data frame: variable, state (its label), probability. Needs pandas."""
+        import pandas as pd  # noqa: PLC0415  (an extra)
+
+        variables = self.marginals.variables
+        sizes = variables.sizes()
+        return pd.DataFrame(
+            {
+                "variable": np.repeat(np.array([v.name for v in variables], dtype=object), sizes),
+                "state": pd.Series([label for v in variables for label in v.labels], dtype=object),
+                "probability": np.concatenate([self.marginals[i] for i in range(len(sizes))] or [np.empty(0)]),
+            }
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(Snapshot):
+    """The answer of a run.
+
+    Attributes:
+        stop_reason: Why the run ended.
+        trace: Figures of every recorded moment.
+        current: The state in which the run stopped, which may be later than the answer.
+    """
+
+    stop_reason: StopReason
+    trace: Trace
+    current: Snapshot = field(repr=False)
+
+    @classmethod
+    def of(cls, answer: Snapshot, current: Snapshot, stop_reason: StopReason, trace: Trace) -> Result:
+        """Make a result that answers with a snapshot."""
+        values = {name.name: getattr(answer, name.name) for name in fields(Snapshot)}
+        return cls(**values, stop_reason=stop_reason, trace=trace, current=current)
+
+    def __repr__(self) -> str:
+        """Return a line with what matters."""
+        return (
+            f"<Result of {self.method!r}: {self.stop_reason.name}, {len(self.marginals)} variables, "
+            f"log_z={self.log_z:.6g}, max_residual={self.max_residual:.2g}, {self.seconds:.3g} s>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a small view for notebooks."""
+        return result_html(
+            {
+                "method": self.method,
+                "ended": str(self.stop_reason),
+                "log Z": f"{self.log_z:.6g}",
+                "largest residual": f"{self.max_residual:.2g}",
+                "arithmetic": self.arithmetic,
+                "seconds": f"{self.seconds:.3g}",
+            },
+            self.marginals,
+        )

@@ -1,0 +1,24 @@
+"""Why a run ended, with a text that says what to try next."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class StopReason(Enum):
+    """Why a run ended. The value is a sentence for people."""
+
+    CONVERGED = "converged: no message moves by more than the tolerance"
+    OUT_OF_TIME = "the time was used up; allow more `seconds`, or go on with `Inference.run()`"
+    OUT_OF_UPDATES = "the updates were used up; allow more `max_updates`, or go on with `Inference.run()`"
+    TARGET_REACHED = "the estimated error is under `target_error`"
+    NOT_CONVERGED = (
+        "belief propagation does not settle on this model, damped or not; "
+        "its marginals are not those of a fixed point (try a higher `damping` or a looser `tolerance`)"
+    )
+    INTERRUPTED = "interrupted from the keyboard"
+    CALLBACK = "stopped by the callback"
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return self.value

@@ -1,0 +1,71 @@
+"""The figures of a run over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+import numpy as np
+
+from anytimebp.model.source import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Moment(NamedTuple):
+    """The figures of one recorded moment.
+
+    Attributes:
+        seconds: Time of the run so far, without the caller's.
+        updates: Factor updates so far.
+        work: Table entries read or scored so far.
+        max_residual: Largest residual, in nats.
+        mean_residual: Mean residual over the factors, in nats.
+        damping: In force at that moment.
+        log_z: Bethe estimate, where a snapshot was made; NaN elsewhere.
+    """
+
+    seconds: float
+    updates: int
+    work: int
+    max_residual: float
+    mean_residual: float
+    damping: float
+    log_z: float
+
+
+class Trace(Sequence[Moment]):
+    """Recorded moments in order."""
+
+    __slots__ = ("_moments",)
+
+    def __init__(self, moments: Sequence[Moment]) -> None:
+        """Freeze the moments."""
+        self._moments = tuple(moments)
+
+    @overload
+    def __getitem__(self, index: int) -> Moment: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Moment]: ...
+    def __getitem__(self, index: int | slice) -> Moment | Sequence[Moment]:
+        """Return one moment, or several."""
+        return self._moments[index]
+
+    def __len__(self) -> int:
+        """Return the number of moments."""
+        return len(self._moments)
+
+    def column(self, name: str) -> FloatArray:
+        """Return one figure over all moments."""
+        return np.array([getattr(moment, name) for moment in self._moments], dtype=np.float64)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the moments as a data frame, a column per figure. Needs pandas."""
+        import pandas as pd  # noqa: PLC0415  (an extra)
+
+        return pd.DataFrame(list(self._moments), columns=list(Moment._fields))
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"<trace of {len(self)} moments>"

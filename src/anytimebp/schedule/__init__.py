@@ -1,0 +1,1 @@
+"""Which message is sent next: one strategy a file."""

@@ -1,0 +1,37 @@
+"""What a schedule is to the engine."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class Progress(NamedTuple):
+    """What one slice of updates did.
+
+    Attributes:
+        status: A status code of the kernels.
+        culprit: The variable or message factor that vanished or went out of range, or -1.
+        updates: Factor updates made.
+        work: Table entries read.
+        end_of_sweep: Whether a sweep, or as many updates as one has, is through.
+        converged: Whether nothing moves any more; known at the end of a sweep.
+        max_residual: Of the sweep, once it is through.
+        mean_residual: Of the sweep, once it is through.
+    """
+
+    status: int
+    culprit: int
+    updates: int
+    work: int
+    end_of_sweep: bool = False
+    converged: bool = False
+    max_residual: float = float("inf")
+    mean_residual: float = float("inf")
+
+
+class Schedule(Protocol):
+    """Picks the factors to update."""
+
+    def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
+        """Make some updates: at most so many, and reading about so many entries."""
+        ...

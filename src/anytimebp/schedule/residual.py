@@ -1,0 +1,72 @@
+"""Residual BP: always the factor whose messages have the most to catch up with.
+
+A factor's priority is the sum of what its incoming messages have moved since it was last updated, each as the dynamic
+range of the log ratio of new and old message. It bounds the factor's true residual from above (a factor never stretches
+ranges), so no update is computed just to be ranked.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.kernels.messages import CONVERGED, OK, residual_slice
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.schedule.protocol import Progress
+from anytimebp.workspace.space import Workspace
+
+
+class HeapArrays(NamedTuple):
+    """An indexed heap of message factors (items 0 to F - 1) and hubs (F to F + H - 1).
+
+    Attributes:
+        item: (F + H,) items in heap order.
+        place: (F + H,) where each item is in `item`.
+        priority: (F + H,) of each item.
+        unspread: (E,) what an edge's message has moved since its hub last passed news on.
+    """
+
+    item: IndexArray
+    place: IndexArray
+    priority: FloatArray
+    unspread: FloatArray
+
+
+class ResidualSchedule:
+    """Updates by priority; as many updates as there are factors count as a sweep."""
+
+    def __init__(self, workspace: Workspace, tolerance: float) -> None:
+        """Start with every factor at infinite priority."""
+        self._workspace = workspace
+        self._tolerance = tolerance
+        self._n_factors = len(workspace.layout.factor_edge_start) - 1
+        n_items = self._n_factors + len(workspace.arrays.hub_variable)
+        priority = np.zeros(n_items)
+        priority[: self._n_factors] = np.inf
+        self._heap = HeapArrays(
+            np.arange(n_items), np.arange(n_items), priority, np.zeros(len(workspace.layout.edge_variable))
+        )
+        self._in_sweep = 0
+
+    def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
+        """Update what is at the top of the heap."""
+        limit = min(update_limit, self._n_factors - self._in_sweep)
+        status, culprit, updates, work = residual_slice(
+            self._workspace.layout, self._workspace.arrays, self._heap, limit, cost_limit, self._tolerance, damping
+        )
+        self._in_sweep += updates
+        if status != CONVERGED and (status != OK or self._in_sweep < self._n_factors):
+            return Progress(status, culprit, updates, work)
+        self._in_sweep = 0
+        priority = self._heap.priority
+        return Progress(
+            OK,
+            -1,
+            updates,
+            work,
+            end_of_sweep=True,
+            converged=status == CONVERGED,
+            max_residual=float(priority.max(initial=0.0)),
+            mean_residual=float(priority[: self._n_factors].mean()) if self._n_factors else 0.0,
+        )

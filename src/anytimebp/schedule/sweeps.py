@@ -1,0 +1,70 @@
+"""Sweeps: every factor once a sweep, in the model's order there and back, or in a random order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from anytimebp.kernels.messages import OK, sweep_slice
+from anytimebp.model.source import IndexArray
+from anytimebp.schedule.protocol import Progress
+from anytimebp.workspace.space import Workspace
+
+
+class SweepSchedule:
+    """Goes through one order of factors after another until a sweep moves nothing."""
+
+    def __init__(self, workspace: Workspace, orders: Iterator[IndexArray], tolerance: float) -> None:
+        """Start before the first sweep."""
+        self._workspace = workspace
+        self._orders = orders
+        self._tolerance = tolerance
+        self._order = next(orders)
+        self._position = 0
+        self._largest = 0.0
+        self._total = 0.0
+
+    def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
+        """Go on with the sweep."""
+        stop = min(len(self._order), self._position + update_limit)
+        status, culprit, position, work, largest, total = sweep_slice(
+            self._workspace.layout, self._workspace.arrays, self._order, self._position, stop, cost_limit, damping
+        )
+        updates = position - self._position
+        self._position = position
+        self._largest = max(self._largest, largest)
+        self._total += total
+        if status != OK or position < len(self._order):
+            return Progress(status, culprit, updates, work)
+        return self._end_of_sweep(updates, work)
+
+    def _end_of_sweep(self, updates: int, work: int) -> Progress:
+        largest, mean = self._largest, self._total / max(1, len(self._order))
+        self._order = next(self._orders)
+        self._position, self._largest, self._total = 0, 0.0, 0.0
+        return Progress(
+            OK,
+            -1,
+            updates,
+            work,
+            end_of_sweep=True,
+            converged=largest <= self._tolerance,
+            max_residual=largest,
+            mean_residual=mean,
+        )
+
+
+def sequential_orders(n_factors: int) -> Iterator[IndexArray]:
+    """Yield the model's order and its reverse in turn, so that news travel far in both directions."""
+    there = np.arange(n_factors)
+    back = there[::-1].copy()
+    while True:
+        yield there
+        yield back
+
+
+def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArray]:
+    """Yield one random order after another."""
+    while True:
+        yield rng.permutation(n_factors)

@@ -1,0 +1,1 @@
+"""The mutable arrays of one run, sized by the domains."""

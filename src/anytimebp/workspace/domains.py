@@ -1,0 +1,83 @@
+"""Which states take part, and each variable's prior over them: unary factors and evidence folded together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.errors import InconsistentModelError
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.evidence import Observation
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+
+
+class Domains(NamedTuple):
+    """Domains and log priors of a run.
+
+    Attributes:
+        sizes: (V,) number of states in each domain.
+        slot_start: (V + 1,) where a variable's slots start in arrays with a slot per variable and state.
+        states: Allowed states of the variables whose domain is smaller than the universe.
+        log_prior: A number per slot, at most 0.
+        log_prior_scale: (V,) what was subtracted to make each variable's largest log prior 0.
+        log_prior_min: (V,) smallest finite log prior.
+    """
+
+    sizes: IndexArray
+    slot_start: IndexArray
+    states: dict[int, IndexArray]
+    log_prior: FloatArray
+    log_prior_scale: FloatArray
+    log_prior_min: FloatArray
+
+
+def full_domains(compiled: CompiledGraph, observed: dict[int, Observation]) -> Domains:
+    """Return domains that hold every state that the evidence allows."""
+    states = {i: seen.states for i, seen in observed.items() if seen.states is not None}
+    sizes = compiled.universe_sizes
+    if states:
+        sizes = sizes.copy()
+        for index, allowed in states.items():
+            sizes[index] = len(allowed)
+    slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=slot_start[1:])
+    log_prior = np.zeros(int(slot_start[-1]))
+    _add_unary_factors(compiled, states, slot_start, log_prior)
+    for index, seen in observed.items():
+        if seen.log_scores is not None:
+            log_prior[slot_start[index] : slot_start[index + 1]] += seen.log_scores
+    scale, smallest = _normalise(compiled, sizes, slot_start, log_prior)
+    return Domains(sizes, slot_start, states, log_prior, scale, smallest)
+
+
+def _add_unary_factors(
+    compiled: CompiledGraph, states: dict[int, IndexArray], slot_start: IndexArray, log_prior: FloatArray
+) -> None:
+    for block in compiled.unary_blocks:
+        every = [np.arange(block.source.shape[0])]
+        if isinstance(block.source, DenseSource) and len(block.scopes) > 1 and not states:
+            slots = slot_start[block.scopes] + every[0]
+            with np.errstate(divide="ignore"):  # log 0 is meant to be -inf
+                np.add.at(log_prior, slots, block.source.values if block.source.is_log else np.log(block.source.values))
+            continue
+        for offset, index in enumerate(block.scopes[:, 0].tolist()):
+            wanted = [states[index]] if index in states else every
+            start = slot_start[index]
+            log_prior[start : slot_start[index + 1]] += block.source.log_values(block.member(offset), wanted)
+
+
+def _normalise(
+    compiled: CompiledGraph, sizes: IndexArray, slot_start: IndexArray, log_prior: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Subtract each variable's largest log prior, in place; return it and the smallest finite one that is left."""
+    if not sizes.size:
+        return np.empty(0), np.empty(0)
+    scale = np.maximum.reduceat(log_prior, slot_start[:-1])
+    if not (scale > -np.inf).all():
+        name = compiled.variables.name(int(np.argmin(scale)))
+        msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
+        raise InconsistentModelError(msg)
+    log_prior -= np.repeat(scale, sizes)
+    smallest = np.minimum.reduceat(np.where(log_prior > -np.inf, log_prior, 0.0), slot_start[:-1])
+    return scale, smallest

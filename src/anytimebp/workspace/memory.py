@@ -1,0 +1,61 @@
+"""Refusing to start what the memory cannot hold."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from anytimebp.errors import MemoryLimitError
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.factor import describe_factor
+from anytimebp.model.source import IndexArray
+from anytimebp.model.structure import format_bytes, full_bp_bytes
+
+UNCHECKED_BYTES = 2**26
+"""Runs that need less are not checked against the machine: the check would cost more than small runs do."""
+
+
+def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: int | None) -> None:
+    """Raise MemoryLimitError if a run over these domains needs more than there is, naming the largest factor."""
+    needed = full_bp_bytes(compiled.blocks, domain_sizes)
+    if max_memory is None and needed < UNCHECKED_BYTES:
+        return
+    limit = available_memory() if max_memory is None else max_memory
+    if limit is None or needed <= limit:
+        return
+    source = "this machine has available" if max_memory is None else "`max_memory` allows"
+    msg = (
+        f"a run over all states needs {format_bytes(needed)} ({needed:,} bytes), more than the "
+        f"{format_bytes(limit)} that {source}{_largest(compiled, domain_sizes)}"
+    )
+    raise MemoryLimitError(msg)
+
+
+def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
+    """Name the factor with the largest table."""
+    best, best_entries = -1, 0.0
+    for _, block in compiled.message_blocks:
+        entries = np.prod(domain_sizes[block.scopes].astype(np.float64), axis=1)
+        offset = int(entries.argmax())
+        if entries[offset] > best_entries:
+            best, best_entries = block.first + offset, float(entries[offset])
+    if best < 0:
+        return ""
+    name = describe_factor(compiled.blocks, compiled.variables, best)
+    return f"; the largest table is that of {name}, {format_bytes(8 * best_entries)}"
+
+
+def available_memory() -> int | None:
+    """Return the bytes that can still be allocated on this machine, or None where it does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None

@@ -1,0 +1,197 @@
+"""The workspace of a run: messages, priors, tables and scratch, laid out for the kernels.
+
+Slots come in the same state order on all edges of a variable, and the domain is always the first `domain_size` of them:
+an edge's slots start at `edge_slot_start`, so a domain can have room to grow without any kernel noticing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.kernels.messages import LINEAR, LOG, MAX_LINEAR_RANGE
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.workspace.domains import Domains
+from anytimebp.workspace.tables import SHARED_BYTES, Tables, make_tables, needs_log
+
+HUB_DEGREE = 16
+"""Variables with more edges keep totals; below, multiplying all messages anew is faster and loses no digits."""
+
+
+class WorkspaceArrays(NamedTuple):
+    """What kernels read and write. V variables, F factors, E edges, H hubs (variables of high degree).
+
+    Attributes:
+        arithmetic: LINEAR or LOG; which of the two all numbers marked * are in.
+        domain_size: (V,) active states.
+        variable_slot_start: (V + 1,) first slot of a variable in `prior`.
+        edge_slot_start: (E,) first slot of an edge in `message`.
+        prior: * per variable slot, largest 1.
+        prior_min: (V,) smallest positive prior.
+        message: * per edge slot, factor to variable, largest 1.
+        edge_min: (E,) smallest positive number of the message (linear).
+        edge_scale: (E,) * what the message was divided by.
+        edge_residual: (E,) by how much the last update moved the message, in nats.
+        factor_total: (F,) * Z_f of the last update.
+        table_address: (F,) where the factor's numbers * lie, in the order of its axes.
+        table_min: (F,) smallest positive number of the table (linear).
+        table_has_zero: (F,) whether the table has zeros.
+        variable_hub: (V,) number of the hub, or -1.
+        hub_variable: (H,) the variable.
+        hub_start: (H,) first slot in the three hub arrays.
+        hub_high: Sum of the finite logs of the prior and all messages, per hub slot.
+        hub_low: What rounding took from that sum.
+        hub_zeros: How many of those logs are -inf.
+        incoming: Scratch: messages to one factor, axis after axis.
+        outgoing: Scratch: messages from one factor.
+        prefix: Scratch: products of incoming messages over the leading axes.
+        dots: Scratch: tables with the trailing axes summed out.
+        peak: Scratch: a number per state of one variable.
+    """
+
+    arithmetic: int
+    domain_size: IndexArray
+    variable_slot_start: IndexArray
+    edge_slot_start: IndexArray
+    prior: FloatArray
+    prior_min: FloatArray
+    message: FloatArray
+    edge_min: FloatArray
+    edge_scale: FloatArray
+    edge_residual: FloatArray
+    factor_total: FloatArray
+    table_address: IndexArray
+    table_min: FloatArray
+    table_has_zero: npt.NDArray[np.bool_]
+    variable_hub: IndexArray
+    hub_variable: IndexArray
+    hub_start: IndexArray
+    hub_high: FloatArray
+    hub_low: FloatArray
+    hub_zeros: IndexArray
+    incoming: FloatArray
+    outgoing: FloatArray
+    prefix: FloatArray
+    dots: FloatArray
+    peak: FloatArray
+
+
+class Workspace:
+    """The arrays of one run over fixed domains, in one arithmetic.
+
+    Attributes:
+        layout: Topology.
+        arrays: What kernels write; tables are in place once `prepare` is through.
+        tables: Addresses and scales of the tables.
+    """
+
+    def __init__(self, compiled: CompiledGraph, domains: Domains, arithmetic: int) -> None:
+        """Allocate everything but tables."""
+        self.compiled = compiled
+        self.domains = domains
+        self.layout = compiled.arrays
+        self.ready = False
+        self.tables = Tables(len(self.layout.factor_edge_start) - 1, arithmetic)
+        self.arrays = _allocate(self.layout, domains, self.tables)
+        _start_hubs(self.arrays, domains)
+
+    def prepare(self) -> Iterator[None]:
+        """Make the tables, pausing now and then; reuse those that an earlier run left with the graph."""
+        shared = self.compiled.shared_tables.get(self.tables.arithmetic)
+        if not self.domains.states and isinstance(shared, Tables):
+            self.tables.address[:] = shared.address
+            self.tables.log_scale[:] = shared.log_scale
+            self.tables.log_min[:] = shared.log_min
+            self.tables.has_zero[:] = shared.has_zero
+            self.tables.keep(shared)
+        else:
+            yield from make_tables(self.compiled, self.domains, self.tables)
+            if not self.domains.states and self.tables.nbytes <= SHARED_BYTES:
+                self.compiled.shared_tables[self.tables.arithmetic] = self.tables
+        np.exp(self.tables.log_min, out=self.arrays.table_min)
+        self.ready = True
+
+    @property
+    def out_of_range(self) -> bool:
+        """Whether a table turned out too wide for linear arithmetic."""
+        return self.tables.arithmetic == LINEAR and needs_log(self.tables)
+
+
+def first_arithmetic(compiled: CompiledGraph, domains: Domains) -> int:
+    """Return the arithmetic a run starts with: linear unless a table's or a prior's range rules it out."""
+    extent = compiled.extent
+    wide = (extent.log_max - extent.log_min > MAX_LINEAR_RANGE).any()
+    return LOG if wide or (domains.log_prior_min < -MAX_LINEAR_RANGE).any() else LINEAR
+
+
+def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> WorkspaceArrays:
+    n_variables, n_edges = len(domains.sizes), len(layout.edge_variable)
+    n_factors = len(layout.factor_edge_start) - 1
+    linear = tables.arithmetic == LINEAR
+    edge_size = domains.sizes[layout.edge_variable]
+    edge_slot_end = np.cumsum(edge_size)
+    n_slots = int(edge_slot_end[-1]) if n_edges else 0
+    factor_slots, factor_prefix = _scratch_sizes(layout, edge_size)
+    degree = np.diff(layout.variable_edge_start)
+    hub_variable = np.flatnonzero(degree > HUB_DEGREE)
+    variable_hub = np.full(n_variables, -1, dtype=np.int64)
+    variable_hub[hub_variable] = np.arange(len(hub_variable))
+    hub_sizes = domains.sizes[hub_variable]
+    n_hub_slots = int(hub_sizes.sum())
+    return WorkspaceArrays(
+        arithmetic=tables.arithmetic,
+        domain_size=domains.sizes,
+        variable_slot_start=domains.slot_start,
+        edge_slot_start=edge_slot_end - edge_size,
+        prior=np.exp(domains.log_prior) if linear else domains.log_prior,
+        prior_min=np.exp(domains.log_prior_min),
+        message=np.ones(n_slots) if linear else np.zeros(n_slots),
+        edge_min=np.ones(n_edges),
+        edge_scale=np.ones(n_edges) if linear else np.zeros(n_edges),
+        edge_residual=np.zeros(n_edges),
+        factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
+        table_address=tables.address,
+        table_min=np.ones(n_factors),
+        table_has_zero=tables.has_zero,
+        variable_hub=variable_hub,
+        hub_variable=hub_variable,
+        hub_start=np.cumsum(hub_sizes) - hub_sizes,
+        hub_high=np.zeros(n_hub_slots),
+        hub_low=np.zeros(n_hub_slots),
+        hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
+        incoming=np.empty(factor_slots),
+        outgoing=np.empty(factor_slots),
+        prefix=np.empty(factor_prefix),
+        dots=np.empty(factor_prefix),
+        peak=np.empty(int(domains.sizes.max(initial=1))),
+    )
+
+
+def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray) -> tuple[int, int]:
+    """Return the most slots that one factor has, and the most entries of its levels between the first and last axis."""
+    start = layout.factor_edge_start
+    if len(start) == 1:
+        return 0, 0
+    slots = np.add.reduceat(edge_size, start[:-1])
+    arity = np.diff(start)
+    levels = np.zeros(len(arity))
+    rows = edge_size[start[:-1]].astype(np.float64)
+    for axis in range(1, int(arity.max()) - 1):
+        inner = arity > axis + 1
+        rows[inner] *= edge_size[start[:-1][inner] + axis]
+        levels[inner] += rows[inner]
+    return int(slots.max()), int(levels.max())
+
+
+def _start_hubs(arrays: WorkspaceArrays, domains: Domains) -> None:
+    """Fill the totals of hubs with their priors; messages start at 1 and add nothing."""
+    for hub, variable in enumerate(arrays.hub_variable.tolist()):
+        start, n = arrays.hub_start[hub], domains.sizes[variable]
+        prior = domains.log_prior[domains.slot_start[variable] : domains.slot_start[variable + 1]]
+        zero = prior == -np.inf
+        arrays.hub_high[start : start + n] = np.where(zero, 0.0, prior)
+        arrays.hub_zeros[start : start + n] = zero
