@@ -52,7 +52,6 @@ class FullRun:
         observed = read_evidence_mapping(options.evidence, self.compiled.variables)
         self.domains = full_domains(self.compiled, observed)
         check_memory(self.compiled, self.domains.sizes, options.max_memory)
-        self.rng = options.generator()
         self.damper = Damper(options.damping)
         self.workspace = Workspace(self.compiled, self.domains, first_arithmetic(self.compiled, self.domains))
         self.updates_left = 0
@@ -105,7 +104,7 @@ class FullRun:
             return ResidualSchedule(self.workspace, self.options.tolerance)
         n_factors = len(self.workspace.layout.factor_edge_start) - 1
         orders = (
-            random_orders(n_factors, self.rng) if self.options.schedule == "random" else sequential_orders(n_factors)
+            random_orders(n_factors, self.options.generator()) if self.options.schedule == "random" else sequential_orders(n_factors)
         )
         return SweepSchedule(self.workspace, orders, self.options.tolerance)
 

@@ -13,7 +13,7 @@ logger = logging.getLogger("anytimebp")
 def say_if_compiling() -> None:
     """Log a warning if the next kernel call compiles for a while, so that nobody thinks the run hangs."""
     dispatcher = messages.sweep_slice
-    if getattr(dispatcher, "signatures", True):  # compiled in this process, or compilation is switched off
+    if getattr(dispatcher, "overloads", True):  # compiled in this process, or compilation is switched off
         return
     folder = Path(dispatcher.stats.cache_path or ".")
     if not any(folder.glob(f"messages.{dispatcher.__name__}-*.nbi")):

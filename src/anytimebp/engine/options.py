@@ -45,6 +45,8 @@ class RunOptions:
             raise OptionError(msg)
         if self.max_memory is not None:
             check_number("max_memory", self.max_memory, above=0.0)
+        if not (self.rng is None or isinstance(self.rng, np.random.Generator)):
+            self.generator()
 
     def generator(self) -> np.random.Generator:
         """Return the random generator of the run (SPEC 7)."""

@@ -27,7 +27,8 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel, table_view
+from anytimebp.kernels.arithmetic import add_exactly, exp, log
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, kernel, table_view
 
 LINEAR, LOG = 0, 1  # arithmetic; max-product would be a third code
 OK, CONVERGED, VARIABLE_VANISHED, FACTOR_VANISHED, OUT_OF_RANGE = 0, 1, 2, 3, 4  # status
@@ -39,26 +40,19 @@ TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
 UPDATE_COST = 64  # entries that the bookkeeping of one edge costs, for cutting runs into slices
 
 
-@kernel()
-def _log(x):
-    return math.log(x) if x > 0.0 else -np.inf
-
-
-@kernel()
-def _add_exactly(high, low, x):
-    """Add x to the unevaluated sum high + low without losing digits. Must not be compiled with `reassoc`."""
-    total = high + x
-    part = total - high
-    return total, low + ((high - (total - part)) + (x - part))
-
-
 # ---------------------------------------------------------------- variable to factor
-@kernel(FAST_WITHOUT_NAN)
+@kernel(FAST_WITHOUT_NAN, inline=True)
+def _largest(values):
+    peak = -np.inf
+    for v in range(values.size):
+        peak = max(peak, values[v])
+    return peak
+
+
+@kernel(FAST_WITHOUT_NAN, inline=True)
 def _scale_to_one(weight):
     """Divide by the maximum; return it."""
-    peak = 0.0
-    for v in range(weight.size):
-        peak = max(peak, weight[v])
+    peak = _largest(weight)
     if peak > 0.0:
         scale = 1.0 / peak
         for v in range(weight.size):
@@ -69,9 +63,7 @@ def _scale_to_one(weight):
 @kernel()
 def _finish_logs(arithmetic, weight):
     """Turn summed logs into weights of the run's arithmetic; return what `_gather` does."""
-    peak = -np.inf
-    for v in range(weight.size):
-        peak = max(peak, weight[v])
+    peak = _largest(weight)
     if peak == -np.inf:
         return -1.0, 0.0, 0.0
     if arithmetic == LOG:
@@ -83,8 +75,8 @@ def _finish_logs(arithmetic, weight):
         below = weight[v] - peak
         if below > -np.inf:
             lowest = min(lowest, below)
-        weight[v] = math.exp(below) if below > FLUSH else 0.0
-    return (math.exp(lowest) if lowest > FLUSH else 0.0), 1.0, peak
+        weight[v] = exp(below) if below > FLUSH else 0.0
+    return (exp(lowest) if lowest > FLUSH else 0.0), 1.0, peak
 
 
 @kernel(FAST)
@@ -94,13 +86,14 @@ def _add_logs(arithmetic, weight, values, start):
             weight[v] += values[start + v]
     else:
         for v in range(weight.size):
-            weight[v] += _log(values[start + v])
+            weight[v] += log(values[start + v])
 
 
 @kernel()
 def _gather_logs(layout, space, variable, skipped, weight):
     """Do as `_gather`, by sums of logs: for log arithmetic, and where a product might underflow."""
-    weight[:] = 0.0
+    for v in range(weight.size):
+        weight[v] = 0.0
     _add_logs(space.arithmetic, weight, space.prior, space.variable_slot_start[variable])
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         edge = layout.variable_edge[place]
@@ -119,7 +112,7 @@ def _gather_hub(space, hub, skipped, weight):
         if skipped >= 0:
             own = space.message[space.edge_slot_start[skipped] + v]
             if space.arithmetic == LINEAR:
-                own = _log(own)
+                own = log(own)
             if own == -np.inf:
                 own = 0.0
                 zeros -= 1
@@ -127,7 +120,7 @@ def _gather_hub(space, hub, skipped, weight):
     return _finish_logs(space.arithmetic, weight)
 
 
-@kernel(FAST)
+@kernel(FAST, inline=True)
 def _gather(layout, space, variable, skipped, weight):
     """Fill `weight` with the prior times all messages to a variable but that of the edge `skipped` (-1: none).
 
@@ -164,7 +157,7 @@ def _gather(layout, space, variable, skipped, weight):
 
 
 # ---------------------------------------------------------------- through the table
-@kernel(FAST)
+@kernel(FAST, inline=True)
 def _matrix_linear(matrix, rows, n, row_weight, column_weight, dots, sums):
     """Read a (rows, n) matrix once: dots = matrix @ column_weight, sums = row_weight @ matrix."""
     for c in range(n):
@@ -192,7 +185,7 @@ def _log_sum(matrix, start, n, column_weight):
     for c in range(n):
         below = matrix[start + c] + column_weight[c] - peak
         if below > FLUSH:
-            total += math.exp(below)
+            total += exp(below)
     return peak + math.log(total)
 
 
@@ -214,12 +207,12 @@ def _matrix_log(matrix, rows, n, row_weight, column_weight, dots, sums, peak):
             for c in range(n):
                 entry = weight + matrix[start + c]
                 if entry > -np.inf and entry - peak[c] > FLUSH:
-                    sums[c] += math.exp(entry - peak[c])
+                    sums[c] += exp(entry - peak[c])
     for c in range(n):
         sums[c] = peak[c] + math.log(sums[c]) if sums[c] > 0.0 else -np.inf
 
 
-@kernel(FAST)
+@kernel(FAST, inline=True)
 def _outer(arithmetic, rows, columns, product):
     for r in range(rows.size):
         start = r * columns.size
@@ -231,12 +224,12 @@ def _outer(arithmetic, rows, columns, product):
                 product[start + c] = rows[r] * columns[c]
 
 
-@kernel()
+@kernel(inline=True)
 def _edge_size(layout, space, edge):
     return space.domain_size[layout.edge_variable[edge]]
 
 
-@kernel()
+@kernel(inline=True)
 def _contract(layout, space, factor):
     """Fill `space.outgoing` with a factor's unscaled messages, from the weights in `space.incoming`.
 
@@ -272,7 +265,7 @@ def _contract(layout, space, factor):
 
 
 # ---------------------------------------------------------------- factor to variable
-@kernel(FAST_WITHOUT_NAN)
+@kernel(FAST_WITHOUT_NAN, inline=True)
 def _compare_linear(new, old, scale):
     """Scale `new` in place; return the largest and smallest ratio to `old`, the smallest positive, support changes."""
     high, low, smallest, changed = 0.0, np.inf, 1.0, 0
@@ -306,8 +299,8 @@ def _damp(arithmetic, new, old, damping):
     """Move from `old` only a part of the way to `new`, along the logarithms; hard zeros are taken at once."""
     peak = -np.inf
     for v in range(new.size):
-        a = new[v] if arithmetic == LOG else _log(new[v])
-        b = old[v] if arithmetic == LOG else _log(old[v])
+        a = new[v] if arithmetic == LOG else log(new[v])
+        b = old[v] if arithmetic == LOG else log(old[v])
         new[v] = a if a == -np.inf or b == -np.inf else (1.0 - damping) * a + damping * b
         peak = max(peak, new[v])
     smallest = 0.0
@@ -316,8 +309,8 @@ def _damp(arithmetic, new, old, damping):
         if new[v] > -np.inf:
             smallest = min(smallest, new[v])
         if arithmetic == LINEAR:
-            new[v] = math.exp(new[v])
-    return math.exp(smallest)
+            new[v] = exp(new[v])
+    return exp(smallest)
 
 
 @kernel()
@@ -325,23 +318,23 @@ def _move_hub(space, hub, new, old):
     """Replace a message in the totals of a variable of high degree."""
     start = space.hub_start[hub]
     for v in range(new.size):
-        a = new[v] if space.arithmetic == LOG else _log(new[v])
-        b = old[v] if space.arithmetic == LOG else _log(old[v])
+        a = new[v] if space.arithmetic == LOG else log(new[v])
+        b = old[v] if space.arithmetic == LOG else log(old[v])
         space.hub_zeros[start + v] += int(a == -np.inf) - int(b == -np.inf)
         high, low = space.hub_high[start + v], space.hub_low[start + v]
         if a > -np.inf:
-            high, low = _add_exactly(high, low, a)
+            high, low = add_exactly(high, low, a)
         if b > -np.inf:
-            high, low = _add_exactly(high, low, -b)
+            high, low = add_exactly(high, low, -b)
         space.hub_high[start + v], space.hub_low[start + v] = high, low
 
 
-@kernel()
+@kernel(inline=True)
 def _store(layout, space, edge, new, damping):
     """Scale an outgoing message, keep it, and return its undamped residual (-1 if it vanished)."""
     start = space.edge_slot_start[edge]
     old = space.message[start : start + new.size]
-    peak = new.max()
+    peak = _largest(new)
     if space.arithmetic == LOG:
         if peak == -np.inf:
             return -1.0
@@ -359,12 +352,13 @@ def _store(layout, space, edge, new, damping):
     hub = space.variable_hub[layout.edge_variable[edge]]
     if hub >= 0:
         _move_hub(space, hub, new, old)
-    old[:] = new
+    for v in range(new.size):
+        old[v] = new[v]
     space.edge_residual[edge] = residual * (1.0 - damping)
     return residual
 
 
-@kernel(FAST)
+@kernel(FAST, inline=True)
 def _factor_total(arithmetic, weight, outgoing):
     """Return Z_f, from one variable's incoming and unscaled outgoing message."""
     if arithmetic == LOG:
@@ -390,7 +384,7 @@ def _smallest_product(layout, space, factor):
     return product
 
 
-@kernel()
+@kernel(inline=True)
 def _update(layout, space, factor, damping):
     """Send all messages of a factor; return status, what vanished, the residual and the entries read."""
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
@@ -430,6 +424,7 @@ def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
     Returns:
         Status, what vanished, the position reached, entries read, the largest residual and the sum of residuals.
     """
+    layout, space = borrow(layout), borrow(space)
     work, cost, largest, total = 0, 0, 0.0, 0.0
     while position < stop and cost < cost_limit:
         factor = order[position]
@@ -444,7 +439,7 @@ def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
     return OK, -1, position, work, largest, total
 
 
-@kernel()
+@kernel(inline=True)
 def _before(heap, a, b):
     """Tell whether item a comes before item b: higher priority, then lower number."""
     return heap.priority[a] > heap.priority[b] or (heap.priority[a] == heap.priority[b] and a < b)
@@ -528,6 +523,7 @@ def residual_slice(layout, space, heap, update_limit, cost_limit, tolerance, dam
     Returns:
         Status, what vanished, updates made, entries read.
     """
+    layout, space, heap = borrow(layout), borrow(space), borrow(heap)
     n_factors = layout.factor_edge_start.size - 1
     work, cost, updates = 0, 0, 0
     while updates < update_limit and cost < cost_limit:
@@ -557,16 +553,19 @@ def read_beliefs(layout, space, belief, log_normaliser):
     Returns:
         Status, and the variable whose belief vanished or -1.
     """
+    layout, space = borrow(layout), borrow(space)
     for variable in range(log_normaliser.size):
         start = space.variable_slot_start[variable]
         weight = belief[start : start + space.domain_size[variable]]
-        floor, peak, log_peak = _gather(layout, space, variable, -1, weight)
+        floor, peak, log_peak = _gather(layout, space, variable, np.int64(-1), weight)
         if floor < 0.0:
             return VARIABLE_VANISHED, variable
         if space.arithmetic == LOG:
             for v in range(weight.size):
-                weight[v] = math.exp(weight[v])
-        total = weight.sum()
+                weight[v] = exp(weight[v])
+        total = 0.0
+        for v in range(weight.size):
+            total += weight[v]
         for v in range(weight.size):
             weight[v] /= total
         log_normaliser[variable] = math.log(total) + math.log(peak) + log_peak
@@ -576,6 +575,7 @@ def read_beliefs(layout, space, belief, log_normaliser):
 @kernel()
 def read_weights(layout, space, log_weight):
     """Fill the log of the messages from variables to factors, in the slots of their edges."""
+    layout, space = borrow(layout), borrow(space)
     for edge in range(layout.edge_variable.size):
         variable = layout.edge_variable[edge]
         start = space.edge_slot_start[edge]
@@ -585,5 +585,5 @@ def read_weights(layout, space, log_weight):
             return VARIABLE_VANISHED, variable
         if space.arithmetic == LINEAR:
             for v in range(weight.size):
-                weight[v] = _log(weight[v])
+                weight[v] = log(weight[v])
     return OK, -1

@@ -6,14 +6,14 @@ nothing. A *message factor* is any other one. Nothing here is sized by the unive
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray, ListedSource
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray, ListedSource, TableRange, TableSource
 from anytimebp.model.variable import VariableTable
 
 
@@ -139,21 +139,21 @@ def _topology(blocks: list[MessageBlock], n_factors: int, n_variables: int) -> G
 def _extent(blocks: list[MessageBlock]) -> TableExtent:
     if not blocks:
         return TableExtent(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
-    log_max, log_min, has_zero = [], [], []
-    for _, block in blocks:
-        n = len(block.scopes)
-        source = block.source
-        if isinstance(source, DenseSource | ListedSource):
-            log_max.append(_spread(source.range.log_max, n))
-            log_min.append(_spread(source.range.log_min, n))
-            has_zero.append(_spread(source.range.has_zero, n))
-        else:
-            log_max.append(np.full(n, np.nan))
-            log_min.append(np.full(n, np.nan))
-            has_zero.append(np.zeros(n, dtype=np.bool_))
-    return TableExtent(np.concatenate(log_max), np.concatenate(log_min), np.concatenate(has_zero))
+    ranges = [(_range(block.source), len(block.scopes)) for _, block in blocks]
+    return TableExtent(
+        np.concatenate([_spread(known.log_max, n) for known, n in ranges]),
+        np.concatenate([_spread(known.log_min, n) for known, n in ranges]),
+        np.concatenate([_spread(known.has_zero, n) for known, n in ranges]),
+    )
 
 
-def _spread(values: npt.NDArray[np.generic], n: int) -> npt.NDArray[np.generic]:
+def _range(source: TableSource) -> TableRange:
+    """Return the range of a source's scores, unknown for rules."""
+    if isinstance(source, DenseSource | ListedSource):
+        return source.range
+    return TableRange(np.array([np.nan]), np.array([np.nan]), np.array([False]))
+
+
+def _spread(values: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
     """Return one value per factor of a block, from one per member of its source."""
     return values if len(values) == n else np.broadcast_to(values, (n,))

@@ -70,11 +70,22 @@ class DenseSource:
 
     def log_values(self, member: int, states: States) -> FloatArray:
         """Return the log scores on the product of the given states."""
-        block: FloatArray = self.values[member][np.ix_(*states)]
+        return self._as_log(self.values[member][np.ix_(*states)])
+
+    def all_log_values(self, member: int | slice) -> FloatArray:
+        """Return all log scores of a member, or of several; the table itself if it holds such."""
+        return self._as_log(self.values[member])
+
+    def _as_log(self, values: FloatArray) -> FloatArray:
         if self.is_log:
-            return block
-        with np.errstate(divide="ignore"):
-            return np.log(block)
+            return values
+        with np.errstate(divide="ignore"):  # log 0 is meant to be -inf
+            return np.log(values)
+
+    def member_addresses(self) -> IndexArray:
+        """Return where the numbers of each member start in memory."""
+        first: int = self.values.__array_interface__["data"][0]
+        return np.arange(first, first + self.values.nbytes, self.values.nbytes // self.n_members)
 
 
 class ListedSource:

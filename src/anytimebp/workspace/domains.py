@@ -55,16 +55,18 @@ def _add_unary_factors(
     compiled: CompiledGraph, states: dict[int, IndexArray], slot_start: IndexArray, log_prior: FloatArray
 ) -> None:
     for block in compiled.unary_blocks:
-        every = [np.arange(block.source.shape[0])]
-        if isinstance(block.source, DenseSource) and len(block.scopes) > 1 and not states:
-            slots = slot_start[block.scopes] + every[0]
-            with np.errstate(divide="ignore"):  # log 0 is meant to be -inf
-                np.add.at(log_prior, slots, block.source.values if block.source.is_log else np.log(block.source.values))
+        source = block.source
+        if isinstance(source, DenseSource) and len(block.scopes) > 1 and not states:
+            slots = slot_start[block.scopes] + np.arange(source.shape[0])
+            np.add.at(log_prior, slots, source.all_log_values(slice(None)))
             continue
         for offset, index in enumerate(block.scopes[:, 0].tolist()):
-            wanted = [states[index]] if index in states else every
-            start = slot_start[index]
-            log_prior[start : slot_start[index + 1]] += block.source.log_values(block.member(offset), wanted)
+            member = block.member(offset)
+            if isinstance(source, DenseSource) and index not in states:
+                scores = source.all_log_values(member)
+            else:
+                scores = source.log_values(member, [states.get(index, np.arange(source.shape[0]))])
+            log_prior[slot_start[index] : slot_start[index + 1]] += scores
 
 
 def _normalise(

@@ -19,9 +19,9 @@ UNCHECKED_BYTES = 2**26
 
 def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: int | None) -> None:
     """Raise MemoryLimitError if a run over these domains needs more than there is, naming the largest factor."""
-    needed = full_bp_bytes(compiled.blocks, domain_sizes)
-    if max_memory is None and needed < UNCHECKED_BYTES:
+    if max_memory is None and _upper_bound(compiled, domain_sizes) < UNCHECKED_BYTES:
         return
+    needed = full_bp_bytes(compiled.blocks, domain_sizes)
     limit = available_memory() if max_memory is None else max_memory
     if limit is None or needed <= limit:
         return
@@ -31,6 +31,14 @@ def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: 
         f"{format_bytes(limit)} that {source}{_largest(compiled, domain_sizes)}"
     )
     raise MemoryLimitError(msg)
+
+
+def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
+    """Return what a run needs at the most, as if no table were shared: quick, and enough for small models."""
+    edge_size = domain_sizes[compiled.arrays.edge_variable].astype(np.float64)
+    first_edge = compiled.arrays.factor_edge_start[:-1]
+    entries = np.multiply.reduceat(edge_size, first_edge).sum() if first_edge.size else 0.0
+    return float(8 * entries + 8 * edge_size.sum() + 40 * edge_size.size + 24 * domain_sizes.sum())
 
 
 def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:

@@ -95,7 +95,7 @@ class Workspace:
         self.domains = domains
         self.layout = compiled.arrays
         self.ready = False
-        self.tables = Tables(len(self.layout.factor_edge_start) - 1, arithmetic)
+        self.tables = Tables(compiled.extent, arithmetic)
         self.arrays = _allocate(self.layout, domains, self.tables)
         _start_hubs(self.arrays, domains)
 

@@ -1,8 +1,8 @@
 """The tables of a run: where each factor's numbers lie, in the arithmetic of the run, over its domains.
 
 A potential table in a linear run and a log table in a log run are used where the user's array lies. Everything else is
-made here, once per distinct table: exponentiated or logged in blocks that fit the cache, filled from entries or rules, or
-cut down to the domains that evidence leaves.
+made here, once per distinct table: exponentiated, logged, filled from entries or rules, or cut down to the domains that
+evidence leaves.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.messages import LINEAR, LOG, MAX_LINEAR_RANGE
-from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
+from anytimebp.kernels.exponentiate import exponentiate_slice
+from anytimebp.kernels.messages import LINEAR, MAX_LINEAR_RANGE
+from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock, TableExtent
 from anytimebp.model.factor import describe_factor
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableRange
 from anytimebp.workspace.domains import Domains
 
-BLOCK_ENTRIES = 2**15  # 256 KB: half of a small L2 cache
 SLICE_ENTRIES = 2**20  # made between two looks at the clock; about 2 ms
 SHARED_BYTES = 2**28  # tables made for whole universes stay with the graph up to this size
 PLAIN_MAX, PLAIN_MIN = 200.0, -600.0  # log range in which potentials are used as they are, without a scale
@@ -36,38 +36,61 @@ class Tables:
         scored: Entries asked from rules and lists.
     """
 
-    def __init__(self, n_factors: int, arithmetic: int) -> None:
-        """Allocate for F factors."""
+    def __init__(self, extent: TableExtent, arithmetic: int) -> None:
+        """Start from what is known of the factors' scores: most tables are stored divided by their maximum."""
         self.arithmetic = arithmetic
-        self.address = np.zeros(n_factors, dtype=np.int64)
-        self.log_scale = np.zeros(n_factors)
-        self.log_min = np.zeros(n_factors)
-        self.has_zero = np.zeros(n_factors, dtype=np.bool_)
+        self.address = np.zeros(len(extent.log_max), dtype=np.int64)
+        self.log_scale = extent.log_max.copy()
+        self.log_min = extent.log_min - extent.log_max
+        self.has_zero = extent.has_zero.copy()
         self.scored = 0
         self._owners: list[FloatArray] = []
+        self._to_exponentiate: list[tuple[slice, DenseSource]] = []
 
-    def place(self, factors: slice | int, values: FloatArray, members: int) -> None:
-        """Let factors use the members of a table array, and keep the array alive.
+    def place(self, factors: slice | int, source: DenseSource) -> None:
+        """Let factors use a dense source's tables where they lie."""
+        addresses = source.member_addresses()
+        self.address[factors] = addresses[0] if len(addresses) == 1 else addresses
+        self._owners.append(source.values)
 
-        Args:
-            factors: One factor, or a slice of them.
-            values: C-contiguous, shape (members, ...).
-            members: How many members; one is shared by all the factors.
-        """
-        stride = values.nbytes // members
-        base = values.ctypes.data
-        self.address[factors] = base if members == 1 else base + stride * np.arange(members)
+    def place_one(self, factors: slice | int, values: FloatArray) -> None:
+        """Let factors share one table that was made for them, in contiguous memory."""
+        self.address[factors] = values.ctypes.data
         self._owners.append(values)
-
-    def record(self, factors: slice | int, log_max: npt.ArrayLike, log_min: npt.ArrayLike, has_zero: npt.ArrayLike) -> None:
-        """Record the scale and range of factors whose numbers are divided by their maximum."""
-        self.log_scale[factors] = log_max
-        self.log_min[factors] = np.subtract(log_min, log_max)
-        self.has_zero[factors] = has_zero
 
     def keep(self, other: Tables) -> None:
         """Keep alive what another run's tables point to."""
         self._owners.extend(other._owners)  # noqa: SLF001  (same class)
+
+    def exponentiate_later(self, factors: slice, source: DenseSource) -> None:
+        """Put a block of log tables on the list that `exponentiate` works off."""
+        self._to_exponentiate.append((factors, source))
+
+    def exponentiate(self) -> Iterator[None]:
+        """Exponentiate all log tables on the list, each divided by its maximum, into one new buffer.
+
+        One buffer, because fresh memory costs page faults, and large pieces cost fewer.
+        """
+        sources = [source for _, source in self._to_exponentiate]
+        if not sources:
+            return
+        members = [source.n_members for source in sources]
+        size = np.repeat([source.values[0].size for source in sources], members)
+        start = np.cumsum(size) - size
+        given = np.concatenate([source.member_addresses() for source in sources])
+        log_max = np.concatenate([source.range.log_max for source in sources])
+        made = np.empty(int(size.sum()))
+        target = made.ctypes.data + 8 * start
+        first = 0
+        for (factors, _), n in zip(self._to_exponentiate, members, strict=True):
+            self.address[factors] = target[first] if n == 1 else target[first : first + n]
+            first += n
+        self._owners.append(made)
+        position = entry = 0
+        while position < len(size):
+            position, entry = exponentiate_slice(given, target, size, log_max, position, entry, SLICE_ENTRIES)
+            yield
+        self._to_exponentiate.clear()
 
     @property
     def nbytes(self) -> int:
@@ -77,15 +100,23 @@ class Tables:
 
 def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
     """Fill `tables` for all message factors; pauses now and then so that the caller can look at the clock."""
-    restricted = np.zeros(len(domains.sizes), dtype=np.bool_)
-    restricted[list(domains.states)] = True
-    for message_block in compiled.message_blocks:
-        block = message_block.block
-        cut = restricted[block.scopes].any(axis=1) if domains.states else None
-        if cut is None or not cut.all():
+    cut = [_cut_by_evidence(message_block, domains) for message_block in compiled.message_blocks]
+    for message_block, offsets in zip(compiled.message_blocks, cut, strict=True):
+        if len(offsets) < len(message_block.block.scopes):
             yield from _whole_block(message_block, tables, compiled)
-        if cut is not None and cut.any():
-            yield from _cut_factors(message_block, np.flatnonzero(cut), domains, tables, compiled)
+    yield from tables.exponentiate()
+    for message_block, offsets in zip(compiled.message_blocks, cut, strict=True):
+        yield from _cut_factors(message_block, offsets, domains, tables, compiled)
+
+
+def _cut_by_evidence(message_block: MessageBlock, domains: Domains) -> list[int]:
+    """Return which factors of a block have a variable that evidence restricts."""
+    if not domains.states:
+        return []
+    scopes = message_block.block.scopes
+    if len(scopes) == 1:
+        return [0] if any(index in domains.states for index in scopes[0].tolist()) else []
+    return np.flatnonzero(np.isin(scopes, list(domains.states)).any(axis=1)).tolist()
 
 
 def needs_log(tables: Tables) -> bool:
@@ -94,24 +125,23 @@ def needs_log(tables: Tables) -> bool:
 
 
 def _whole_block(message_block: MessageBlock, tables: Tables, compiled: CompiledGraph) -> Iterator[None]:
-    """Make the tables of a block over whole universes; factors that evidence cuts are replaced afterwards."""
+    """Make the tables of a block over whole universes; those of factors that evidence cuts are made anew afterwards."""
     first, block = message_block
     factors = slice(first, first + len(block.scopes))
     source = block.source
     if isinstance(source, DenseSource):
-        extent = source.range
-        tables.record(factors, extent.log_max, extent.log_min, extent.has_zero)
-        if source.is_log and tables.arithmetic == LOG:
+        if source.is_log and tables.arithmetic == LINEAR:
+            tables.exponentiate_later(factors, source)
+        elif source.is_log:
             tables.log_scale[factors] = 0.0
-            tables.place(factors, source.values, source.n_members)
-        elif not source.is_log and tables.arithmetic == LINEAR and _is_plain(extent.log_max, extent.log_min):
+            tables.place(factors, source)
+        elif tables.arithmetic == LINEAR and _is_plain(source.range):
             tables.log_scale[factors] = 0.0
-            tables.log_min[factors] = extent.log_min
-            tables.place(factors, source.values, source.n_members)
+            tables.log_min[factors] = source.range.log_min
+            tables.place(factors, source)
         else:
-            made = np.empty_like(source.values)
-            yield from _convert(source, made, tables.arithmetic)
-            tables.place(factors, made, source.n_members)
+            tables.place(factors, _convert_potentials(source, tables.arithmetic))
+            yield
         return
     states = [np.arange(n) for n in source.shape]
     for offset in range(source.n_members):
@@ -120,49 +150,26 @@ def _whole_block(message_block: MessageBlock, tables: Tables, compiled: Compiled
         yield
 
 
-def _is_plain(log_max: FloatArray, log_min: FloatArray) -> bool:
-    return bool((log_max < PLAIN_MAX).all() and (log_min > PLAIN_MIN).all())
+def _is_plain(extent: TableRange) -> bool:
+    return bool((extent.log_max < PLAIN_MAX).all() and (extent.log_min > PLAIN_MIN).all())
 
 
-def _convert(source: DenseSource, made: FloatArray, arithmetic: int) -> Iterator[None]:
-    """Fill `made` with tables divided by their maximum, or with their logs, a block of entries at a time."""
-    entries = source.values[0].size
-    members = max(1, BLOCK_ENTRIES // entries)
-    given = source.values.reshape(source.n_members, entries)
-    result = made.reshape(source.n_members, entries)
-    scale = source.range.log_max[:, np.newaxis]
-    pending = 0
-    for start in range(0, source.n_members, members):
-        rows = slice(start, start + members)
-        for column in range(0, entries, BLOCK_ENTRIES):
-            part = (rows, slice(column, column + BLOCK_ENTRIES))
-            _convert_part(given[part], result[part], scale[rows], is_log=source.is_log, arithmetic=arithmetic)
-        pending += members * entries
-        if pending >= SLICE_ENTRIES:
-            pending = 0
-            yield
-
-
-def _convert_part(given: FloatArray, result: FloatArray, scale: FloatArray, *, is_log: bool, arithmetic: int) -> None:
-    if is_log:
-        np.subtract(given, scale, out=result)
-        if arithmetic == LINEAR:
-            np.exp(result, out=result)
-        return
-    with np.errstate(divide="ignore"):  # log 0 is meant to be -inf
-        np.log(given, out=result)
-    np.subtract(result, scale, out=result)
+def _convert_potentials(source: DenseSource, arithmetic: int) -> DenseSource:
+    """Return the logs of potentials, or potentials of extreme scale, divided by their maximum."""
+    made = source.all_log_values(slice(None))
+    made -= source.range.log_max.reshape(-1, *[1] * len(source.shape))
     if arithmetic == LINEAR:
-        np.exp(result, out=result)
+        np.exp(made, out=made)
+    return DenseSource(made, is_log=arithmetic != LINEAR, what=str)
 
 
 def _cut_factors(
-    message_block: MessageBlock, offsets: IndexArray, domains: Domains, tables: Tables, compiled: CompiledGraph
+    message_block: MessageBlock, offsets: list[int], domains: Domains, tables: Tables, compiled: CompiledGraph
 ) -> Iterator[None]:
     """Make the tables of single factors over the states that evidence leaves."""
     first, block = message_block
     pending = 0
-    for offset in offsets.tolist():
+    for offset in offsets:
         states = [
             domains.states.get(index, np.arange(n))
             for index, n in zip(block.scopes[offset].tolist(), block.source.shape, strict=True)
@@ -195,7 +202,7 @@ def _fill(
     if tables.arithmetic == LINEAR:
         np.exp(values, out=values)
     tables.record(factors, log_max, log_min, not finite.all())
-    tables.place(factors, values[np.newaxis], 1)
+    tables.place_one(factors, values)
     if not isinstance(block.source, DenseSource):
         tables.scored += values.size
     return values.size

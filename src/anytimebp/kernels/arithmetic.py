@@ -1,0 +1,54 @@
+"""Scalar functions that kernels build on."""
+
+import math
+
+import numba
+import numpy as np
+
+from anytimebp.kernels.jit import kernel
+
+ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest whole number in the low bits
+SMALLEST = -708.0  # under this, exp is no longer a normal double and is taken as zero
+
+
+@kernel(inline=True)
+def log(x):
+    """Return the logarithm, -inf at zero."""
+    return math.log(x) if x > 0.0 else -np.inf
+
+
+@kernel(inline=True)
+def add_exactly(high, low, x):
+    """Add x to the unevaluated sum high + low without losing digits. Must not be compiled with `reassoc`."""
+    total = high + x
+    part = total - high
+    return total, low + ((high - (total - part)) + (x - part))
+
+
+if numba.config.DISABLE_JIT:
+
+    def exp(x):
+        """Return the exponential of a number that is at most some 700."""
+        return math.exp(x) if x > SMALLEST else 0.0
+
+else:
+
+    @kernel({"contract"}, inline=True)
+    def exp(x):
+        """Return the exponential of a number that is at most some 700, to the last bit or two.
+
+        Unlike the C library's, this one is vectorised by the compiler: 1.5 ns instead of 5. With k the whole number nearest
+        to x / log 2, exp x = 2**k exp r, and exp r is 1 + 2 p / (q - p) with the polynomials of Cephes. Must not be compiled
+        with `reassoc`, which would cancel ROUND.
+        """
+        shifted = x * 1.4426950408889634 + ROUND
+        k = shifted - ROUND
+        r = x - k * 6.93145751953125e-1
+        r = r - k * 1.42860682030941723212e-6
+        s = r * r
+        p = r * (9.99999999999999999910e-1 + s * (3.02994407707441961300e-2 + s * 1.26177193074810590878e-4))
+        q = 2.00000000000000000009e0 + s * (
+            2.27265548208155028766e-1 + s * (2.52448340349684104192e-3 + s * 3.00198505138664455042e-6)
+        )
+        power = np.int64((np.float64(shifted).view(np.int64) + np.int64(1023)) << np.int64(52)).view(np.float64)
+        return (1.0 + 2.0 * p / (q - p)) * power if x > SMALLEST else 0.0
