@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from enum import Enum
-
 
 from anytimebp.engine.damping import Damper
 from anytimebp.engine.options import RunOptions
@@ -84,7 +83,7 @@ class FullRun:
             else:
                 yield Step.WORKING
 
-    def _prepare(self) -> Iterator[Step]:
+    def _prepare(self) -> Generator[Step, None, Schedule]:
         """Make the tables and pick the schedule; turn to logs if a rule's scores need them."""
         for _ in self.workspace.prepare():
             yield Step.WORKING
@@ -94,7 +93,7 @@ class FullRun:
             for _ in self.workspace.prepare():
                 yield Step.WORKING
             self.work_parts["growth"] += self.workspace.tables.scored
-        return self._schedule()  # noqa: B901  (for `yield from`)
+        return self._schedule()
 
     def _schedule(self) -> Schedule:
         order = forest_order(self.workspace.layout)
@@ -104,7 +103,9 @@ class FullRun:
             return ResidualSchedule(self.workspace, self.options.tolerance)
         n_factors = len(self.workspace.layout.factor_edge_start) - 1
         orders = (
-            random_orders(n_factors, self.options.generator()) if self.options.schedule == "random" else sequential_orders(n_factors)
+            random_orders(n_factors, self.options.generator())
+            if self.options.schedule == "random"
+            else sequential_orders(n_factors)
         )
         return SweepSchedule(self.workspace, orders, self.options.tolerance)
 
@@ -141,5 +142,3 @@ class FullRun:
             damping=self.damper.damping,
             consistent=self.consistent,
         )
-
-

@@ -125,7 +125,9 @@ class Inference:
             self._record(run, current.log_z, replace=True)
         result = Result.of(current, current, reason, Trace(self._moments))
         if not result.consistent:
-            message = f"{result.stop_reason} (largest residual {result.max_residual:.2g}, tolerance {result.tolerance:.2g})"
+            message = (
+                f"{result.stop_reason} (largest residual {result.max_residual:.2g}, tolerance {result.tolerance:.2g})"
+            )
             warnings.warn(message, NotConvergedWarning, stacklevel=3)
         return result
 

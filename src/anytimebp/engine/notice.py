@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from anytimebp.kernels import messages
 
@@ -12,7 +13,7 @@ logger = logging.getLogger("anytimebp")
 
 def say_if_compiling() -> None:
     """Log a warning if the next kernel call compiles for a while, so that nobody thinks the run hangs."""
-    dispatcher = messages.sweep_slice
+    dispatcher: Any = messages.sweep_slice
     if getattr(dispatcher, "overloads", True):  # compiled in this process, or compilation is switched off
         return
     folder = Path(dispatcher.stats.cache_path or ".")

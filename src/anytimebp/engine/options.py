@@ -73,7 +73,11 @@ def check_budget(seconds: float | None, max_updates: int | None) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and not math.isnan(value)
+    return (
+        isinstance(value, int | float | np.integer | np.floating)
+        and not isinstance(value, bool)
+        and not math.isnan(value)
+    )
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -2,10 +2,9 @@
 
 import math
 
-import numba
 import numpy as np
 
-from anytimebp.kernels.jit import kernel
+from anytimebp.kernels.jit import UNCOMPILED, kernel
 
 ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest whole number in the low bits
 SMALLEST = -708.0  # under this, exp is no longer a normal double and is taken as zero
@@ -25,7 +24,7 @@ def add_exactly(high, low, x):
     return total, low + ((high - (total - part)) + (x - part))
 
 
-if numba.config.DISABLE_JIT:
+if UNCOMPILED:
 
     def exp(x):
         """Return the exponential of a number that is at most some 700."""

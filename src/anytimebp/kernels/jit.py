@@ -8,9 +8,12 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba import carray, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+UNCOMPILED: bool = getattr(numba.config, "DISABLE_JIT", 0) == 1
+"""Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,7 +40,7 @@ def kernel(fastmath: set[str] | bool = False, *, inline: bool = False) -> Callab
     return compile_it
 
 
-if numba.config.DISABLE_JIT:
+if UNCOMPILED:
 
     def table_view(address: int, size: int) -> np.ndarray:
         """Return the float64 numbers at an address as an array."""
@@ -79,4 +82,4 @@ else:
     @kernel()
     def table_view(address: int, size: int) -> np.ndarray:
         """Return the float64 numbers at an address as an array. The workspace keeps their owner alive."""
-        return carray(_as_pointer(address), (size,))
+        return numba.carray(_as_pointer(address), (size,))  # type: ignore[attr-defined, call-arg]

@@ -439,6 +439,27 @@ def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
     return OK, -1, position, work, largest, total
 
 
+@kernel()
+def largest_pending(layout, space, order, moved):
+    """Return a bound on how far any message of the last sweep is from what its factor would send now.
+
+    A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
+    its own. They are added up per variable, from the last update of the sweep to the first; `moved` is scratch, zero for
+    every variable.
+    """
+    layout, space = borrow(layout), borrow(space)
+    largest = 0.0
+    for position in range(order.size - 1, -1, -1):
+        first, last = layout.factor_edge_start[order[position]], layout.factor_edge_start[order[position] + 1]
+        pending = 0.0
+        for edge in range(first, last):
+            pending += moved[layout.edge_variable[edge]]
+        for edge in range(first, last):
+            moved[layout.edge_variable[edge]] += space.edge_residual[edge]
+        largest = max(largest, pending)
+    return largest
+
+
 @kernel(inline=True)
 def _before(heap, a, b):
     """Tell whether item a comes before item b: higher priority, then lower number."""

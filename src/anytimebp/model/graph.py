@@ -57,9 +57,7 @@ class FactorGraph:
         self.compiled = None
         return Variable(index, name, labels)
 
-    def add_variables(
-        self, count: int, states: int | Iterable[Hashable], names: Sequence[str] | None = None
-    ) -> range:
+    def add_variables(self, count: int, states: int | Iterable[Hashable], names: Sequence[str] | None = None) -> range:
         """Add `count` variables with the same universe, named x0, x1, ... by index unless `names` are given.
 
         Returns:

@@ -8,7 +8,7 @@ the kind. Scores are checked here, when a factor is added. A source has one memb
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -182,7 +182,7 @@ def read_entries(
 ) -> tuple[IndexArray, FloatArray, float]:
     """Check `entries=(indices, log_values)` against the universes; raise what names the culprit."""
     try:
-        given, scores = entries  # type: ignore[misc]
+        given, scores = cast("tuple[Any, Any]", entries)
         indices = np.asarray(given)
         log_scores = np.array(scores, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):

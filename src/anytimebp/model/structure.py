@@ -109,7 +109,10 @@ def count_components(blocks: Sequence[FactorBlock], n_variables: int, n_factors:
         return 0
     parent = np.arange(n_variables + n_factors)
     ends = [
-        (block.scopes.ravel(), n_variables + block.first + np.repeat(np.arange(len(block.scopes)), block.scopes.shape[1]))
+        (
+            block.scopes.ravel(),
+            n_variables + block.first + np.repeat(np.arange(len(block.scopes)), block.scopes.shape[1]),
+        )
         for block in blocks
     ]
     left = np.concatenate([end[0] for end in ends]) if ends else np.empty(0, dtype=np.int64)

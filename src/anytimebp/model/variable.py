@@ -48,11 +48,13 @@ class Variable:
         try:
             if isinstance(label, np.generic):
                 label = label.item()
-            if isinstance(self.labels, range) and type(label) is not int:
-                raise ValueError  # 2.0 and True would pass for 2 and 1
-            return self.labels.index(label)
+            if isinstance(self.labels, tuple):
+                return self.labels.index(label)
+            if type(label) is int:  # 2.0 and True would pass for 2 and 1
+                return self.labels.index(label)
         except (ValueError, TypeError):
-            raise UnknownStateError(_no_such_state(self, label)) from None
+            pass
+        raise UnknownStateError(_no_such_state(self, label))
 
     def state_indices(self, labels: Iterable[Hashable]) -> list[int]:
         """Return the indices of many labels, in time linear in the universe."""
@@ -66,7 +68,7 @@ class VariableBlock(NamedTuple):
     """Variables added by one call: same labels, names given or made from the index."""
 
     first: int
-    count: int
+    n: int
     labels: Labels
     names: tuple[str, ...] | None
 
@@ -87,11 +89,11 @@ class VariableTable(Sequence[Variable]):
     def copy(self) -> VariableTable:
         """Return a table that later additions to this one do not reach."""
         twin = VariableTable()
-        twin._blocks = self._blocks.copy()  # noqa: SLF001  (same class)
-        twin._firsts = self._firsts.copy()  # noqa: SLF001
-        twin._index_of_name = self._index_of_name.copy()  # noqa: SLF001
-        twin._automatic = self._automatic.copy()  # noqa: SLF001
-        twin._n = self._n  # noqa: SLF001
+        twin._blocks = self._blocks.copy()
+        twin._firsts = self._firsts.copy()
+        twin._index_of_name = self._index_of_name.copy()
+        twin._automatic = self._automatic.copy()
+        twin._n = self._n
         return twin
 
     def append(self, labels: Labels, names: tuple[str, ...] | None, count: int) -> range:
@@ -112,7 +114,7 @@ class VariableTable(Sequence[Variable]):
             if not isinstance(name, str) or not name:
                 msg = f"a variable's name must be a non-empty string, got {name!r}"
                 raise ModelError(msg)
-            if name in self:
+            if self.find(name) is not None:
                 msg = f"there is a variable named {name!r} already"
                 raise ModelError(msg)
         if len(set(names)) != len(names):
@@ -166,7 +168,7 @@ class VariableTable(Sequence[Variable]):
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the universe sizes, in order."""
         each = np.array([len(block.labels) for block in self._blocks], dtype=np.int64)
-        return np.repeat(each, [block.count for block in self._blocks])
+        return np.repeat(each, [block.n for block in self._blocks])
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a name or a handle is one of these."""

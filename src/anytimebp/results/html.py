@@ -26,6 +26,7 @@ def result_html(figures: Mapping[str, str], marginals: Marginals) -> str:
 def _variable_row(marginals: Marginals, index: int) -> str:
     name = html.escape(marginals.variables.name(index))
     states = ", ".join(
-        f"{html.escape(str(label))} <b>{probability:.3f}</b>" for label, probability in marginals.top(index, SHOWN_STATES)
+        f"{html.escape(str(label))} <b>{probability:.3f}</b>"
+        for label, probability in marginals.top(index, SHOWN_STATES)
     )
     return f"<tr><td>{name}</td><td>{states}</td></tr>"

@@ -37,5 +37,7 @@ class ForestSchedule:
         updates = position - self._position
         self._position = position
         if status == OK and position == len(self._order):
-            return Progress(OK, -1, updates, work, end_of_sweep=True, converged=True, max_residual=0.0, mean_residual=0.0)
+            return Progress(
+                OK, -1, updates, work, end_of_sweep=True, converged=True, max_residual=0.0, mean_residual=0.0
+            )
         return Progress(status, culprit, updates, work)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.kernels.messages import OK, sweep_slice
+from anytimebp.kernels.messages import OK, largest_pending, sweep_slice
 from anytimebp.model.source import IndexArray
 from anytimebp.schedule.protocol import Progress
 from anytimebp.workspace.space import Workspace
@@ -41,6 +41,7 @@ class SweepSchedule:
 
     def _end_of_sweep(self, updates: int, work: int) -> Progress:
         largest, mean = self._largest, self._total / max(1, len(self._order))
+        converged = largest <= self._tolerance and self._pending() <= self._tolerance
         self._order = next(self._orders)
         self._position, self._largest, self._total = 0, 0.0, 0.0
         return Progress(
@@ -49,10 +50,16 @@ class SweepSchedule:
             updates,
             work,
             end_of_sweep=True,
-            converged=largest <= self._tolerance,
+            converged=converged,
             max_residual=largest,
             mean_residual=mean,
         )
+
+    def _pending(self) -> float:
+        """Return a bound on what another pass would move, which may be more than the last sweep did."""
+        workspace = self._workspace
+        moved = np.zeros(len(workspace.domains.sizes))
+        return float(largest_pending(workspace.layout, workspace.arrays, self._order, moved))
 
 
 def sequential_orders(n_factors: int) -> Iterator[IndexArray]:

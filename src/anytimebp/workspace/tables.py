@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.exponentiate import exponentiate_slice
@@ -60,7 +59,7 @@ class Tables:
 
     def keep(self, other: Tables) -> None:
         """Keep alive what another run's tables point to."""
-        self._owners.extend(other._owners)  # noqa: SLF001  (same class)
+        self._owners.extend(other._owners)
 
     def exponentiate_later(self, factors: slice, source: DenseSource) -> None:
         """Put a block of log tables on the list that `exponentiate` works off."""
@@ -201,7 +200,9 @@ def _fill(
     values = values - log_max
     if tables.arithmetic == LINEAR:
         np.exp(values, out=values)
-    tables.record(factors, log_max, log_min, not finite.all())
+    tables.log_scale[factors] = log_max
+    tables.log_min[factors] = log_min - log_max
+    tables.has_zero[factors] = not finite.all()
     tables.place_one(factors, values)
     if not isinstance(block.source, DenseSource):
         tables.scored += values.size

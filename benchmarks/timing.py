@@ -1,0 +1,66 @@
+"""Fair clocks and plain tables: contenders take turns, so that a busy machine hurts all of them alike."""
+
+import os
+import platform
+import statistics
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+
+
+def interleaved(contenders, rounds):
+    """Return the seconds of each contender, by name, in `rounds` rounds of one call each.
+
+    Args:
+        contenders: Functions without arguments, by name; each is called once before the clock starts.
+        rounds: How often each is timed.
+    """
+    for call in contenders.values():
+        call()
+    seconds = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, call in contenders.items():
+            started = perf_counter()
+            call()
+            seconds[name].append(perf_counter() - started)
+    return seconds
+
+
+def ratio(slower, faster):
+    """Return the median, over rounds, of the quotient of two contenders' seconds in the same round."""
+    return statistics.median(a / b for a, b in zip(slower, faster, strict=True))
+
+
+def milliseconds(seconds):
+    """Return the best of several timings as text."""
+    return f"{1e3 * min(seconds):.1f}"
+
+
+def verdict(*, met):
+    """Return how a bar was met, as text."""
+    return "yes" if met else "**no**"
+
+
+def table(header, rows):
+    """Return a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def machine(*packages):
+    """Return one line: date, processor, versions."""
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, {_processor()}, {os.cpu_count()} cores, {platform.system()}; "
+        f"Python {platform.python_version()}, {versions}."
+    )
+
+
+def _processor():
+    """Return the name of the processor, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,45 @@
+"""Test set-up that must come before Numba is imported: a disk cache of its own for every version of the kernels."""
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+
+# Numba's cache does not notice a changed callee in another file, nor a changed bounds-check setting.
+_kernels = sorted((ROOT / "src/anytimebp/kernels").glob("*.py"))
+_digest = hashlib.sha256(b"".join(file.read_bytes() for file in _kernels)).hexdigest()[:16]
+_bounds = os.environ.get("NUMBA_BOUNDSCHECK", "0")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / f"{_digest}-{_bounds}"))
+sys.path.insert(0, str(ROOT / "tests"))
+
+from hypothesis import settings  # noqa: E402
+
+settings.register_profile("compiled", max_examples=60, deadline=None)
+settings.register_profile("uncompiled", max_examples=8, deadline=None)
+settings.load_profile("uncompiled" if UNCOMPILED else "compiled")
+
+DATA = Path(os.environ.get("ANYTIMEBP_DATA", ROOT.parent / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def models_folder():
+    folder = DATA / "models"
+    if not folder.is_dir():
+        pytest.skip("the folder of real models is not there (set ANYTIMEBP_DATA to where it is)")
+    return folder
+
+
+@pytest.fixture(params=["linear", "log"])
+def any_arithmetic(request, monkeypatch):
+    """Run a test in the arithmetic that the library would choose, and in log arithmetic by force."""
+    if request.param == "log":
+        from anytimebp.engine import full_run  # noqa: PLC0415
+        from anytimebp.kernels.messages import LOG  # noqa: PLC0415
+
+        monkeypatch.setattr(full_run, "first_arithmetic", lambda *_: LOG)
+    return request.param

@@ -1,0 +1,92 @@
+"""Random graphs for tests, from a seed."""
+
+import numpy as np
+
+import anytimebp as abp
+
+
+def random_table(rng, shape, scale, zeros, possible):
+    """Return log scores, some of them -inf, but never at the joint state `possible`."""
+    table = rng.normal(0.0, scale, shape)
+    table[rng.random(shape) < zeros] = -np.inf
+    table[possible] = rng.normal(0.0, scale)
+    return table
+
+
+def add_random_factor(graph, rng, scope, scale, zeros, witness):
+    """Add a factor in a random one of the ways to state it."""
+    shape = tuple(graph.variables[i].n_states for i in scope)
+    table = random_table(rng, shape, scale, zeros, tuple(witness[i] for i in scope))
+    way = rng.integers(4)
+    if way == 0 and scale < 100:
+        graph.add_factor(scope, table=np.exp(table))
+    elif way == 1:
+        indices = np.argwhere(table > -np.inf)
+        graph.add_factor(scope, entries=(indices, table[table > -np.inf]))
+    elif way == 2:
+        graph.add_factor(scope, rule=lambda *states: table[states])
+    else:
+        graph.add_factor(scope, log_table=table)
+
+
+def random_tree(seed, scale=1.0, zeros=0.0, max_arity=5, max_states=12, max_joint=30_000, n_factors=8):
+    """Return a forest of mixed arities with hard zeros that leave at least one joint state."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    witness, joint = [], 1
+
+    def new_variable():
+        nonlocal joint
+        n = int(rng.integers(1, max_states + 1))
+        if joint * n > max_joint:
+            return None
+        joint *= n
+        graph.add_variable(f"v{len(witness)}", n)
+        witness.append(int(rng.integers(n)))
+        return len(witness) - 1
+
+    new_variable()
+    for _ in range(n_factors):
+        fresh = [new_variable() for _ in range(int(rng.integers(0, max_arity)))]
+        scope = [v for v in fresh if v is not None]
+        if rng.random() < 0.9 or not scope:
+            old = [i for i in range(len(witness)) if i not in scope]
+            scope.append(int(rng.choice(old)))
+        rng.shuffle(scope)
+        add_random_factor(graph, rng, scope, scale, zeros, witness)
+    return graph
+
+
+def random_loopy(seed, scale=0.3, unary=1.0, zeros=0.0, n_variables=6, max_states=4, n_factors=9, max_arity=3):
+    """Return a graph with loops, of coupling `scale`."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    witness = []
+    for i in range(n_variables):
+        n = int(rng.integers(1, max_states + 1))
+        graph.add_variable(f"v{i}", n)
+        witness.append(int(rng.integers(n)))
+        add_random_factor(graph, rng, [i], unary, 0.0, witness)
+    for _ in range(n_factors):
+        arity = int(rng.integers(2, max_arity + 1))
+        scope = rng.choice(n_variables, arity, replace=False).tolist()
+        add_random_factor(graph, rng, scope, scale, zeros, witness)
+    return graph
+
+
+def grid(side, states, unary, pairwise, seed):
+    """Return a square grid with Normal log scores."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(side * side, states)
+    place = np.arange(side * side).reshape(side, side)
+    pairs = np.concatenate([np.stack([place[:, :-1], place[:, 1:]], -1).reshape(-1, 2),
+                            np.stack([place[:-1], place[1:]], -1).reshape(-1, 2)])
+    graph.add_factors(place.reshape(-1, 1), log_table=rng.normal(0, unary, (side * side, states)))
+    graph.add_factors(pairs, log_table=rng.normal(0, pairwise, (len(pairs), states, states)))
+    return graph
+
+
+def worst(result, marginals):
+    """Return the largest difference between a result's marginals and a list of arrays."""
+    return max(float(np.abs(result.marginals[i] - m).max()) for i, m in enumerate(marginals))
