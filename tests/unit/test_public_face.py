@@ -1,0 +1,80 @@
+"""The exported names, what importing costs, and what a new process does."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import anytimebp as abp
+
+NAMES = {
+    "AnytimeBPError",
+    "EvidenceError",
+    "FactorGraph",
+    "GraphSummary",
+    "InconsistentModelError",
+    "Inference",
+    "METHODS",
+    "MemoryLimitError",
+    "ModelError",
+    "Moment",
+    "NotConvergedWarning",
+    "OptionError",
+    "Result",
+    "RuleError",
+    "Snapshot",
+    "StopReason",
+    "Trace",
+    "UnknownStateError",
+    "UnknownVariableError",
+    "Variable",
+    "__version__",
+    "infer",
+}
+
+
+def test_exported_names():
+    assert set(abp.__all__) == set(dir(abp)) == NAMES
+    assert all(getattr(abp, name) is not None for name in NAMES)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = abp.nothing
+
+
+def test_methods():
+    assert abp.METHODS == ("bp", "residual")
+
+
+def python(code, **environment):
+    import os  # noqa: PLC0415
+
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ | environment
+    )
+    return done.stdout, done.stderr
+
+
+def test_importing_is_silent_and_does_not_load_numba():
+    code = "import sys, json, anytimebp; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    out, err = python(code)
+    modules = set(json.loads(out))
+    assert not modules & {"numba", "llvmlite", "pandas", "matplotlib", "scipy"}
+    assert err == ""
+
+
+SMALL = """
+import anytimebp as abp
+graph = abp.FactorGraph()
+graph.add_variables(3, 2)
+graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.0, 0.3], [0.1, 0.0]])
+print(abp.infer(graph).stop_reason.name)
+"""
+
+
+@pytest.mark.compiled
+def test_compiling_is_said_once(tmp_path):
+    first = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
+    second = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
+    assert first[0] == second[0] == "CONVERGED\n"
+    assert first[1].count("compiling the kernels") == 1
+    assert second[1] == ""

@@ -1,0 +1,79 @@
+"""What a result offers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from oracle.models import grid
+
+import anytimebp as abp
+
+
+@pytest.fixture
+def result():
+    graph = abp.FactorGraph()
+    weather = graph.add_variable("weather", ["sun", "<rain>"])
+    ground = graph.add_variable("ground", 3)
+    graph.add_factor([weather], table=[3.0, 1.0])
+    graph.add_factor([weather, ground], table=[[8.0, 1.0, 1.0], [2.0, 4.0, 4.0]])
+    return abp.infer(graph, factor_marginals=True)
+
+
+def test_marginals_are_a_mapping_by_name(result):
+    assert list(result.marginals) == ["weather", "ground"]
+    assert np.allclose(result.marginals["weather"], [0.75, 0.25])
+    assert np.allclose(result.marginals["ground"], [0.65, 0.175, 0.175])
+    assert dict(result.marginals).keys() == {"weather", "ground"}
+    assert result.log_z == pytest.approx(np.log(40))
+
+
+def test_top_is_best_first_with_labels_and_ties_by_order(result):
+    assert result.top("weather", 5) == [("sun", pytest.approx(0.75)), ("<rain>", pytest.approx(0.25))]
+    assert [label for label, _ in result.top("ground", 3)] == [0, 1, 2]
+    assert result.top("ground") == [(0, pytest.approx(0.65))]
+    assert result.top("ground", 0) == []
+
+
+def test_factor_marginals_by_index(result):
+    assert list(result.factor_marginals) == [0, 1]
+    assert np.allclose(result.factor_marginals[0], [0.75, 0.25])
+    assert np.allclose(result.factor_marginals[1], np.array([[24, 3, 3], [2, 4, 4]]) / 40)
+    with pytest.raises(KeyError):
+        result.factor_marginals[2]
+
+
+def test_factor_marginals_respect_evidence():
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 3)
+    graph.add_factor([0, 1], table=np.arange(1.0, 10.0).reshape(3, 3))
+    belief = abp.infer(graph, evidence={"x0": {0, 2}}, factor_marginals=True).factor_marginals[0]
+    expected = np.array([[1, 2, 3], [0, 0, 0], [7, 8, 9]]) / 30
+    assert np.allclose(belief, expected)
+    assert abp.infer(graph).factor_marginals is None
+
+
+def test_to_pandas(result):
+    frame = result.to_pandas()
+    assert frame["variable"].tolist() == ["weather"] * 2 + ["ground"] * 3
+    assert frame["state"].tolist() == ["sun", "<rain>", 0, 1, 2]
+    assert frame.groupby("variable")["probability"].sum().tolist() == pytest.approx([1.0, 1.0])
+    trace = result.trace.to_pandas()
+    assert isinstance(trace, pd.DataFrame)
+    assert len(trace) == len(result.trace)
+    assert trace["updates"].iloc[-1] == result.updates
+
+
+def test_html_is_escaped_and_small(result):
+    view = result._repr_html_()
+    assert "&lt;rain&gt;" in view
+    assert "<rain>" not in view
+    assert len(abp.infer(grid(20, 4, 1.0, 0.2, seed=0))._repr_html_()) < 5000
+
+
+def test_repr_says_how_it_ended(result):
+    assert "CONVERGED" in repr(result)
+    assert "2 variables" in repr(result)
+
+
+def test_stop_reasons_say_what_to_try():
+    assert "seconds" in str(abp.StopReason.OUT_OF_TIME)
+    assert all(len(str(reason)) > 20 for reason in abp.StopReason)
