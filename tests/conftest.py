@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from hypothesis import settings  # noqa: E402
 
-settings.register_profile("compiled", max_examples=60, deadline=None)
-settings.register_profile("uncompiled", max_examples=8, deadline=None)
+settings.register_profile("compiled", max_examples=150, deadline=None)
+settings.register_profile("uncompiled", max_examples=15, deadline=None)
 settings.load_profile("uncompiled" if UNCOMPILED else "compiled")
 
 DATA = Path(os.environ.get("ANYTIMEBP_DATA", ROOT.parent / "shared" / "data"))

@@ -57,7 +57,11 @@ class SlowBP:
     def residual(self):
         """Return by how much a full pass would move the messages at the most."""
         return max(
-            (dynamic_range(new, self.message[key]) for f in range(len(self.scopes)) for key, new in self.updated(f).items()),
+            (
+                dynamic_range(new, self.message[key])
+                for f in range(len(self.scopes))
+                for key, new in self.updated(f).items()
+            ),
             default=0.0,
         )
 

@@ -12,9 +12,7 @@ def read_model(path):
     graph = abp.FactorGraph()
     for i in range(n):
         graph.add_variable(f"x{i}", int(next(tokens)))
-    scopes = []
-    for _ in range(int(next(tokens))):
-        scopes.append([int(next(tokens)) for _ in range(int(next(tokens)))])
+    scopes = [[int(next(tokens)) for _ in range(int(next(tokens)))] for _ in range(int(next(tokens)))]
     for scope in scopes:
         count = int(next(tokens))
         values = np.array([float(next(tokens)) for _ in range(count)])

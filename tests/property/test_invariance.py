@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle.models import random_loopy
 
 import anytimebp as abp
+from oracle.models import random_loopy
 
 seeds = st.integers(0, 10**9)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle.models import random_loopy, worst
-from oracle.slow_bp import SlowBP, load_messages
 
 import anytimebp as abp
+from oracle.models import random_loopy, worst
+from oracle.slow_bp import SlowBP, load_messages
 
 seeds = st.integers(0, 10**9)
 RUNS = [("bp", "sequential"), ("bp", "random"), ("residual", "sequential")]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle.enumeration import exact
-from oracle.models import random_tree, worst
 
 import anytimebp as abp
+from oracle.enumeration import exact
+from oracle.models import random_tree, worst
 
 seeds = st.integers(0, 10**9)
 METHODS = ["bp", "residual"]

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+
+import anytimebp as abp
 from oracle.models import worst
 from oracle.slow_bp import SlowBP, load_messages
 from oracle.uai import read_evidence, read_marginals, read_model
-
-import anytimebp as abp
 
 pytestmark = pytest.mark.compiled
 

@@ -4,9 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
-from oracle.models import grid, random_loopy
 
 import anytimebp as abp
+from oracle.models import grid, random_loopy
 
 
 def test_labels_of_any_hashable_kind():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from oracle.models import worst
-from oracle.slow_bp import SlowBP
 
 import anytimebp as abp
+from oracle.models import worst
+from oracle.slow_bp import SlowBP
 
 
 def star(degree, seed, scale=1.0):
@@ -79,7 +79,10 @@ def test_a_loopy_hub_of_degree_10_000_settles(method):
     result = abp.infer(graph, method)
     assert result.consistent
     other = abp.infer(graph, method, schedule="random", rng=1)
-    assert max(np.abs(a - b).max() for a, b in zip(result.marginals.values(), other.marginals.values(), strict=True)) < 1e-6
+    assert (
+        max(np.abs(a - b).max() for a, b in zip(result.marginals.values(), other.marginals.values(), strict=True))
+        < 1e-6
+    )
 
 
 def test_arity_ten_on_two_states():

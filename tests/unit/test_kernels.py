@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle.models import random_loopy
-from oracle.slow_bp import SlowBP, load_messages
 
 import anytimebp as abp
 from anytimebp.kernels import arithmetic, messages
 from anytimebp.kernels.forest import elimination_order
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.schedule.residual import HeapArrays
+from oracle.models import random_loopy
+from oracle.slow_bp import SlowBP, load_messages
 
 
 @given(st.floats(-800.0, 690.0))

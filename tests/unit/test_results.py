@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from oracle.models import grid
 
 import anytimebp as abp
+from oracle.models import grid
 
 
 @pytest.fixture

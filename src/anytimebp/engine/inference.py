@@ -22,7 +22,7 @@ UNLIMITED = 2**62
 
 
 class Inference:
-    """A run on a graph: iterate over it for a snapshot per sweep, or call `run` for a result; both go on where it stands.
+    """A run on a graph: iterate for a snapshot per sweep, or call `run` for a result; both go on where it stands.
 
     Args:
         graph: The model; not changed.
@@ -69,6 +69,7 @@ class Inference:
         )
         self._run: FullRun | None = None
         self._steps: Iterator[Step] = iter(())
+        self._failure: BaseException | None = None
         self._moments: list[Moment] = []
         self._seconds = 0.0
 
@@ -117,9 +118,7 @@ class Inference:
             watch: Called with the figures after each sweep.
         """
         check_budget(seconds, max_updates)
-        reason = self._run_until(seconds, max_updates, callback, watch)
-        run = self._run
-        assert run is not None
+        run, reason = self._run_until(seconds, max_updates, callback, watch)
         current = run.snapshot(self._seconds)
         if not self._moments or self._moments[-1].updates != run.updates or self._moments[-1].log_z != current.log_z:
             self._record(run, current.log_z, replace=True)
@@ -137,8 +136,8 @@ class Inference:
         max_updates: int | None,
         callback: Callable[[Snapshot], object] | None,
         watch: Callable[[Moment], object] | None,
-    ) -> StopReason:
-        """Run within the budget; return why it stopped."""
+    ) -> tuple[FullRun, StopReason]:
+        """Run within the budget; return the run and why it stopped."""
         stop_at = self._seconds + seconds if seconds is not None else float("inf")
         updates_at = (self._run.updates if self._run else 0) + max_updates if max_updates is not None else UNLIMITED
         with InterruptFlag() as interrupt:
@@ -148,18 +147,16 @@ class Inference:
                     run, step = self._step(updates_at)
                 finally:
                     self._seconds += perf_counter() - started
-                if step is None:
-                    return run.ending or StopReason.NOT_CONVERGED
-                if step is Step.RECORD and self._tell(run, callback, watch):
-                    return StopReason.CALLBACK
+                if step is Step.RECORD and self._tell(run, callback, watch) and not run.ending:
+                    return run, StopReason.CALLBACK
                 if run.ending:
-                    return run.ending
+                    return run, run.ending
                 if interrupt.is_set:
-                    return StopReason.INTERRUPTED
+                    return run, StopReason.INTERRUPTED
                 if run.updates >= updates_at:
-                    return StopReason.OUT_OF_UPDATES
+                    return run, StopReason.OUT_OF_UPDATES
                 if self._seconds >= stop_at:
-                    return StopReason.OUT_OF_TIME
+                    return run, StopReason.OUT_OF_TIME
 
     def _step(self, updates_at: int) -> tuple[FullRun, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
@@ -168,8 +165,14 @@ class Inference:
             self._run = FullRun(self._graph, self._options)
             self._steps = self._run.steps()
             return self._run, Step.WORKING
+        if self._failure:
+            raise self._failure
         self._run.updates_left = updates_at - self._run.updates
-        return self._run, next(self._steps, None)
+        try:
+            return self._run, next(self._steps, None)
+        except BaseException as failure:
+            self._failure = failure  # a generator that has raised cannot go on
+            raise
 
     def _tell(
         self,

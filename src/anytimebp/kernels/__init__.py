@@ -1,1 +1,1 @@
-"""Numba kernels: arrays and numbers in and out, status codes instead of exceptions, work in slices that can be resumed."""
+"""Numba kernels: arrays and numbers in and out, status codes instead of exceptions, slices that can be resumed."""

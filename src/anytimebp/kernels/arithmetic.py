@@ -32,13 +32,13 @@ if UNCOMPILED:
 
 else:
 
-    @kernel({"contract"}, inline=True)
+    @kernel(frozenset({"contract"}), inline=True)
     def exp(x):
         """Return the exponential of a number that is at most some 700, to the last bit or two.
 
-        Unlike the C library's, this one is vectorised by the compiler: 1.5 ns instead of 5. With k the whole number nearest
-        to x / log 2, exp x = 2**k exp r, and exp r is 1 + 2 p / (q - p) with the polynomials of Cephes. Must not be compiled
-        with `reassoc`, which would cancel ROUND.
+        Unlike the C library's, this one is vectorised by the compiler: 1.5 ns instead of 5. With k the whole number
+        nearest to x / log 2, exp x = 2**k exp r, and exp r is 1 + 2 p / (q - p) with the polynomials of Cephes. Must
+        not be compiled with `reassoc`, which would cancel ROUND.
         """
         shifted = x * 1.4426950408889634 + ROUND
         k = shifted - ROUND

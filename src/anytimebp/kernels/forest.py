@@ -9,8 +9,8 @@ from anytimebp.kernels.jit import kernel
 def elimination_order(layout, order):
     """Fill `order` with message factors such that each has at most one variable in common with later ones.
 
-    A factor is taken once all its variables but one are in no other factor that is left. `left_key` of a variable is the
-    exclusive or of its factors that are left, which names the last of them without a search.
+    A factor is taken once all its variables but one are in no other factor that is left. `left_key` of a variable is
+    the exclusive or of its factors that are left, which names the last of them without a search.
 
     Returns:
         How many factors were ordered: all of them if and only if the graph is a forest.

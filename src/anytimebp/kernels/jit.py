@@ -17,21 +17,26 @@ UNCOMPILED: bool = getattr(numba.config, "DISABLE_JIT", 0) == 1
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FAST = {"reassoc", "contract", "nsz", "arcp"}
+FAST = frozenset({"reassoc", "contract", "nsz", "arcp"})
 """Sums may be reordered. `nnan` and `ninf` are left out: they would let the compiler drop our checks of both."""
 
 FAST_WITHOUT_NAN = FAST | {"nnan"}
 """For loops that cannot meet NaN: without `nnan`, minima and maxima are not vectorised."""
 
 
-def kernel(fastmath: set[str] | bool = False, *, inline: bool = False) -> Callable[[Function], Function]:
+def kernel(fastmath: frozenset[str] = frozenset(), *, inline: bool = False) -> Callable[[Function], Function]:
     """Compile for any thread, with the result kept on disk where a folder for it can be written.
 
     `inline` is for what runs per message: a call that hands the whole layout and workspace over costs 100 ns.
     """
 
     def compile_it(function: Function) -> Function:
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "forceinline": inline}
+        options: dict[str, Any] = {
+            "nogil": True,
+            "error_model": "numpy",
+            "fastmath": set(fastmath),
+            "forceinline": inline,
+        }
         try:
             return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
         except RuntimeError:  # no writable place for the cache: compile in every process

@@ -19,7 +19,7 @@ whatever the weights are, as long as its own range is below MAX_LINEAR_RANGE nat
 smallest product it could form is bounded from below before each update; if the bound fails, the update is refused with
 OUT_OF_RANGE and the run goes on in log arithmetic, where p, n, o, m, c and Z_f all hold logarithms.
 
-The functions that call each other stand in one file because Numba's disk cache does not notice a changed callee elsewhere.
+The functions that call each other stand in one file: Numba's disk cache does not notice a changed callee elsewhere.
 Arguments: `layout` is a GraphLayout (read), `space` a WorkspaceArrays (overwritten).
 """
 
@@ -399,9 +399,9 @@ def _update(layout, space, factor, damping):
         floor *= bound
         offset += n
         entries *= n
-    if floor < SAFE and space.arithmetic == LINEAR and space.table_has_zero[factor]:
-        if lost or _smallest_product(layout, space, factor) < SAFE:
-            return OUT_OF_RANGE, factor, 0.0, 0
+    doubtful = floor < SAFE and space.arithmetic == LINEAR and space.table_has_zero[factor]
+    if doubtful and (lost or _smallest_product(layout, space, factor) < SAFE):
+        return OUT_OF_RANGE, factor, 0.0, 0
     _contract(layout, space, factor)
     n = _edge_size(layout, space, first)
     space.factor_total[factor] = _factor_total(space.arithmetic, space.incoming[:n], space.outgoing[:n])
@@ -440,23 +440,24 @@ def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
 
 
 @kernel()
-def largest_pending(layout, space, order, moved):
+def largest_pending(layout, space, order, moved, damping):
     """Return a bound on how far any message of the last sweep is from what its factor would send now.
 
     A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
-    its own. They are added up per variable, from the last update of the sweep to the first; `moved` is scratch, zero for
-    every variable.
+    its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
+    the first; `moved` is scratch, zero for every variable.
     """
     layout, space = borrow(layout), borrow(space)
     largest = 0.0
     for position in range(order.size - 1, -1, -1):
         first, last = layout.factor_edge_start[order[position]], layout.factor_edge_start[order[position] + 1]
-        pending = 0.0
+        pending, kept_back = 0.0, 0.0
         for edge in range(first, last):
             pending += moved[layout.edge_variable[edge]]
+            kept_back = max(kept_back, space.edge_residual[edge] * damping / (1.0 - damping))
         for edge in range(first, last):
             moved[layout.edge_variable[edge]] += space.edge_residual[edge]
-        largest = max(largest, pending)
+        largest = max(largest, pending + kept_back)
     return largest
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Set
+from collections.abc import Hashable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -49,15 +50,15 @@ def _read_value(variable: Variable, value: Any) -> Observation:
         try:
             return Observation(np.array([variable.state_index(value)]), None)
         except UnknownStateError as error:
-            if not isinstance(value, Set):
+            if not isinstance(value, AbstractSet):
                 msg = f"evidence: {error}"
                 raise EvidenceError(msg) from None
-    if isinstance(value, Set):
+    if isinstance(value, AbstractSet):
         return _read_set(variable, value)
     return _read_scores(variable, value, label_error)
 
 
-def _read_set(variable: Variable, allowed: Set[Any]) -> Observation:
+def _read_set(variable: Variable, allowed: AbstractSet[Any]) -> Observation:
     if not allowed:
         msg = f"evidence: variable {variable.name!r}: the set of allowed states is empty"
         raise EvidenceError(msg)

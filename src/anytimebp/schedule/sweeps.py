@@ -37,11 +37,11 @@ class SweepSchedule:
         self._total += total
         if status != OK or position < len(self._order):
             return Progress(status, culprit, updates, work)
-        return self._end_of_sweep(updates, work)
+        return self._end_of_sweep(updates, work, damping)
 
-    def _end_of_sweep(self, updates: int, work: int) -> Progress:
+    def _end_of_sweep(self, updates: int, work: int, damping: float) -> Progress:
         largest, mean = self._largest, self._total / max(1, len(self._order))
-        converged = largest <= self._tolerance and self._pending() <= self._tolerance
+        converged = largest <= self._tolerance and self._pending(damping) <= self._tolerance
         self._order = next(self._orders)
         self._position, self._largest, self._total = 0, 0.0, 0.0
         return Progress(
@@ -55,11 +55,11 @@ class SweepSchedule:
             mean_residual=mean,
         )
 
-    def _pending(self) -> float:
+    def _pending(self, damping: float) -> float:
         """Return a bound on what another pass would move, which may be more than the last sweep did."""
         workspace = self._workspace
         moved = np.zeros(len(workspace.domains.sizes))
-        return float(largest_pending(workspace.layout, workspace.arrays, self._order, moved))
+        return float(largest_pending(workspace.layout, workspace.arrays, self._order, moved, damping))
 
 
 def sequential_orders(n_factors: int) -> Iterator[IndexArray]:
