@@ -10,6 +10,7 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp
 
+MAX_SWEEPS = 1_000  # a model that does not settle must not hang the benchmark
 FLAGS = {"reassoc", "contract", "nsz", "arcp", "nnan"}  # nnan: without it, minima and maxima are not vectorised
 
 
@@ -98,7 +99,7 @@ def _pairwise_loop(unary, edge_variable, tables, start, edges, message, toleranc
     n_factors, n = tables.shape[0], tables.shape[1]
     weight, sums = np.empty(2 * n), np.empty(2 * n)
     sweeps, residual = 0, np.inf
-    while residual > tolerance:
+    while residual > tolerance and sweeps < MAX_SWEEPS:
         residual = 0.0
         for position in range(n_factors):
             factor = position if sweeps % 2 == 0 else n_factors - 1 - position
@@ -133,7 +134,7 @@ def _ternary_loop(unary, sizes, edge_variable, tables, start, edges, message, to
     total = rows + columns + tables.shape[3]
     weight, sums = np.empty(total), np.empty(total)
     sweeps, residual = 0, np.inf
-    while residual > tolerance:
+    while residual > tolerance and sweeps < MAX_SWEEPS:
         residual = 0.0
         for position in range(n_factors):
             factor = position if sweeps % 2 == 0 else n_factors - 1 - position

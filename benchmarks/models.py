@@ -24,16 +24,15 @@ class Arrays(NamedTuple):
 
 
 def grid_scopes(rows, cols):
-    """Return the neighbouring pairs of a grid, (pairs, 2): per variable to the right, then down."""
+    """Return the neighbouring pairs of a grid, (pairs, 2), variable by variable: from above, then from the left.
+
+    That is the order in which `bp` goes through them, and the baselines take pairs as they come.
+    """
     index = np.arange(rows * cols).reshape(rows, cols)
-    pairs = []
-    for row in range(rows):
-        for col in range(cols):
-            if col + 1 < cols:
-                pairs.append((index[row, col], index[row, col + 1]))
-            if row + 1 < rows:
-                pairs.append((index[row, col], index[row + 1, col]))
-    return np.array(pairs)
+    down = np.stack([index[:-1].ravel(), index[1:].ravel()], axis=1)
+    across = np.stack([index[:, :-1].ravel(), index[:, 1:].ravel()], axis=1)
+    pairs = np.concatenate([down, across])
+    return pairs[np.lexsort((pairs[:, 0], pairs[:, 1]))]
 
 
 def grid(rows, cols, states, unary_sd, pairwise_sd, seed):
@@ -95,13 +94,10 @@ def small_graph(seed, n_variables=10, states=5):
 def tied_grid(rows, cols, states, seed):
     """Return a large grid with unary factors of its own and one pairwise table, stored once."""
     rng = np.random.default_rng(seed)
-    index = np.arange(rows * cols).reshape(rows, cols)
-    across = np.stack([index[:, :-1].ravel(), index[:, 1:].ravel()], axis=1)
-    down = np.stack([index[:-1].ravel(), index[1:].ravel()], axis=1)
     graph = abp.FactorGraph()
-    graph.add_variables(rows * cols, states)
-    graph.add_factors(index.reshape(-1, 1), log_table=rng.normal(size=(rows * cols, states)))
-    graph.add_factors(np.concatenate([across, down]), log_table=rng.normal(0.0, 0.3, (states, states)))
+    variables = np.array(graph.add_variables(rows * cols, states))
+    graph.add_factors(variables[:, np.newaxis], log_table=rng.normal(size=(rows * cols, states)))
+    graph.add_factors(grid_scopes(rows, cols), log_table=rng.normal(0.0, 0.3, (states, states)))
     return graph
 
 

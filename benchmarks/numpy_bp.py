@@ -14,7 +14,7 @@ def flooding(model, tolerance):
     incoming = _edges_of(variable, len(unary))
     message = np.ones((2 * n + 1, unary.shape[1]))
     residual, sweeps = np.inf, 0
-    while residual > tolerance:
+    while residual > tolerance and sweeps < 1_000:
         weight = (unary * message[incoming].prod(axis=1))[variable] / message[:-1]
         new = np.concatenate([tables @ weight[n:, :, np.newaxis], weight[:n, np.newaxis] @ tables], axis=None)
         new = new.reshape(2 * n, -1)

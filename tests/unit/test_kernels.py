@@ -61,8 +61,8 @@ def test_a_sweep_equals_the_slow_twins(seed, zeros, arity):
             slow.message.update(slow.updated(f))
     if graph.summary().is_forest:
         return
-    for f, scope in enumerate(slow.scopes):
-        if len(scope) > 1:
+    for f in sorted(range(len(slow.scopes)), key=lambda f: (max(slow.scopes[f]), min(slow.scopes[f]))):
+        if len(slow.scopes[f]) > 1:
             slow.message.update(slow.updated(f))
     fast = SlowBP(graph)
     load_messages(fast, inference)

@@ -14,6 +14,7 @@ from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.forest import ForestSchedule, forest_order
@@ -101,13 +102,13 @@ class FullRun:
             return ForestSchedule(self.workspace, order)
         if self.options.method == "residual":
             return ResidualSchedule(self.workspace, self.options.tolerance)
-        n_factors = len(self.workspace.layout.factor_edge_start) - 1
-        orders = (
-            random_orders(n_factors, self.options.generator())
-            if self.options.schedule == "random"
-            else sequential_orders(n_factors)
-        )
-        return SweepSchedule(self.workspace, orders, self.options.tolerance)
+        return SweepSchedule(self.workspace, self._orders(), self.options.tolerance)
+
+    def _orders(self) -> Iterator[IndexArray]:
+        layout = self.workspace.layout
+        if self.options.schedule == "random":
+            return random_orders(len(layout.factor_edge_start) - 1, self.options.generator())
+        return sequential_orders(layout)
 
     def _end_sweep(self, progress: Progress) -> None:
         self.sweeps += 1
