@@ -47,14 +47,17 @@ def ternary(model, tolerance, exponentiate=np.exp):
     return _marginals(unary, start, edges, message), sweeps
 
 
-@numba.njit(fastmath={"contract"}, error_model="numpy", cache=True)
 def quick_exp(scores):
     """Exponentiate an array with the library's vectorised exp; NumPy's is slow on processors without AVX-512."""
-    potentials = np.empty_like(scores)
-    given, made = scores.ravel(), potentials.ravel()
-    for k in range(given.size):
-        made[k] = exp(given[k])
+    potentials = np.empty_like(scores)  # not inside the loop: NumPy asks for large pages, Numba does not
+    _exp_loop(scores.ravel(), potentials.ravel())
     return potentials
+
+
+@numba.njit(fastmath={"contract"}, error_model="numpy", cache=True)
+def _exp_loop(scores, potentials):
+    for k in range(scores.size):
+        potentials[k] = exp(scores[k])
 
 
 def _edges_by_variable(scopes, n_variables):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from time import perf_counter
 from typing import Self
 
 from anytimebp.engine.full_run import FullRun, Step
 from anytimebp.engine.interrupt import InterruptFlag
-from anytimebp.engine.notice import say_if_compiling
 from anytimebp.engine.options import RandomLike, RunOptions, check_budget
+from anytimebp.engine.warm_up import warm_up
 from anytimebp.errors import NotConvergedWarning, OptionError
 from anytimebp.model.evidence import EvidenceLike
 from anytimebp.model.graph import FactorGraph
@@ -84,6 +85,7 @@ class Inference:
 
     def __next__(self) -> Snapshot:
         """Run until the next sweep is through and return what is known then."""
+        warm_up(self._options.method, self._run_small_model)
         with InterruptFlag() as interrupt:
             started = perf_counter()
             try:
@@ -118,6 +120,7 @@ class Inference:
             watch: Called with the figures after each sweep.
         """
         check_budget(seconds, max_updates)
+        warm_up(self._options.method, self._run_small_model)
         run, reason = self._run_until(seconds, max_updates, callback, watch)
         current = run.snapshot(self._seconds)
         if not self._moments or self._moments[-1].updates != run.updates or self._moments[-1].log_z != current.log_z:
@@ -158,10 +161,21 @@ class Inference:
                 if self._seconds >= stop_at:
                     return run, StopReason.OUT_OF_TIME
 
+    def _run_small_model(self) -> None:
+        """Send every kernel of the method over a triangle."""
+        graph = FactorGraph()
+        graph.add_variables(3, 2)
+        graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
+        small = {"evidence": None, "max_memory": None, "rng": 0, "tolerance": 1e-3, "damping": 0.0}
+        run = FullRun(graph, replace(self._options, **small))
+        run.updates_left = UNLIMITED
+        for _ in run.steps():
+            pass
+        run.snapshot(0.0)
+
     def _step(self, updates_at: int) -> tuple[FullRun, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
         if self._run is None:
-            say_if_compiling()
             self._run = FullRun(self._graph, self._options)
             self._steps = self._run.steps()
             return self._run, Step.WORKING

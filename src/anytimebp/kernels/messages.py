@@ -173,7 +173,7 @@ def _matrix_linear(matrix, rows, n, row_weight, column_weight, dots, sums):
         dots[r] = dot
 
 
-@kernel()
+@kernel(FAST_WITHOUT_NAN)
 def _log_sum(matrix, start, n, column_weight):
     """Return log sum exp of a row plus the column weights."""
     peak = -np.inf
@@ -183,33 +183,30 @@ def _log_sum(matrix, start, n, column_weight):
         return -np.inf
     total = 0.0
     for c in range(n):
-        below = matrix[start + c] + column_weight[c] - peak
-        if below > FLUSH:
-            total += exp(below)
+        total += exp(matrix[start + c] + column_weight[c] - peak)
     return peak + math.log(total)
 
 
-@kernel()
+@kernel(FAST_WITHOUT_NAN)
 def _matrix_log(matrix, rows, n, row_weight, column_weight, dots, sums, peak):
     """Do as `_matrix_linear` with logarithms throughout; `peak` is scratch for n numbers."""
     for c in range(n):
-        sums[c] = 0.0
         peak[c] = -np.inf
     for r in range(rows):
         weight, start = row_weight[r], r * n
         dots[r] = _log_sum(matrix, start, n, column_weight)
-        if weight > -np.inf:
-            for c in range(n):
-                peak[c] = max(peak[c], weight + matrix[start + c])
+        for c in range(n):
+            peak[c] = max(peak[c], weight + matrix[start + c])
+    for c in range(n):
+        sums[c] = 0.0
+        peak[c] = peak[c] if peak[c] > -np.inf else 0.0  # -inf less -inf would be NaN
     for r in range(rows):
         weight, start = row_weight[r], r * n
         if weight > -np.inf:
             for c in range(n):
-                entry = weight + matrix[start + c]
-                if entry > -np.inf and entry - peak[c] > FLUSH:
-                    sums[c] += exp(entry - peak[c])
+                sums[c] += exp(weight + matrix[start + c] - peak[c])
     for c in range(n):
-        sums[c] = peak[c] + math.log(sums[c]) if sums[c] > 0.0 else -np.inf
+        sums[c] = peak[c] + log(sums[c])
 
 
 @kernel(FAST, inline=True)

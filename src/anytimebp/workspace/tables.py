@@ -19,7 +19,7 @@ from anytimebp.model.factor import describe_factor
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableRange
 from anytimebp.workspace.domains import Domains
 
-SLICE_ENTRIES = 2**20  # made between two looks at the clock; about 2 ms
+SLICE_ENTRIES = 2**18  # made between two looks at the clock: half a millisecond, ten where memory is touched first
 SHARED_BYTES = 2**28  # tables made for whole universes stay with the graph up to this size
 PLAIN_MAX, PLAIN_MIN = 200.0, -600.0  # log range in which potentials are used as they are, without a scale
 
