@@ -166,8 +166,8 @@ class Inference:
         graph = FactorGraph()
         graph.add_variables(3, 2)
         graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
-        small = {"evidence": None, "max_memory": None, "rng": 0, "tolerance": 1e-3, "damping": 0.0}
-        run = FullRun(graph, replace(self._options, **small))
+        options = replace(self._options, evidence=None, max_memory=None, rng=0, tolerance=1e-3, damping=0.0)
+        run = FullRun(graph, options)
         run.updates_left = UNLIMITED
         for _ in run.steps():
             pass
