@@ -70,13 +70,14 @@ class DenseSource:
 
     def log_values(self, member: int, states: States) -> FloatArray:
         """Return the log scores on the product of the given states."""
-        return self._as_log(self.values[member][np.ix_(*states)])
+        return self.as_log(self.values[member][np.ix_(*states)])
 
     def all_log_values(self, member: int | slice) -> FloatArray:
         """Return all log scores of a member, or of several; the table itself if it holds such."""
-        return self._as_log(self.values[member])
+        return self.as_log(self.values[member])
 
-    def _as_log(self, values: FloatArray) -> FloatArray:
+    def as_log(self, values: FloatArray) -> FloatArray:
+        """Return some of the source's numbers as log scores; the same array if they are such already."""
         if self.is_log:
             return values
         with np.errstate(divide="ignore"):  # log 0 is meant to be -inf

@@ -7,6 +7,7 @@ evidence leaves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,13 +16,14 @@ from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.kernels.messages import LINEAR, MAX_LINEAR_RANGE
 from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock, TableExtent
-from anytimebp.model.factor import describe_factor
+from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableRange
 from anytimebp.workspace.domains import Domains
 
 SLICE_ENTRIES = 2**18  # made between two looks at the clock: half a millisecond, ten where memory is touched first
 SHARED_BYTES = 2**28  # tables made for whole universes stay with the graph up to this size
-PLAIN_MAX, PLAIN_MIN = 200.0, -600.0  # log range in which potentials are used as they are, without a scale
+PLAIN_MAX, PLAIN_MIN = 10.0, -600.0  # log range in which potentials are used as they are; divided by a larger maximum,
+# products at the limit of what kernels call safe would underflow
 
 
 class Tables:
@@ -52,9 +54,24 @@ class Tables:
         self.address[factors] = addresses[0] if len(addresses) == 1 else addresses
         self._owners.append(source.values)
 
-    def place_one(self, factors: slice | int, values: FloatArray) -> None:
-        """Let factors share one table that was made for them, in contiguous memory."""
-        self.address[factors] = values.ctypes.data
+    def place_log_values(self, factors: slice | IndexArray, values: FloatArray) -> None:
+        """Scale log tables that were made for some factors, turn them into the run's arithmetic and keep them.
+
+        Args:
+            factors: The factors; one table is shared by all of them.
+            values: Shape (tables, ...), with a possible joint state in each; overwritten.
+        """
+        axes = tuple(range(1, values.ndim))
+        log_max = values.max(axis=axes)
+        finite = values > -np.inf
+        self.log_scale[factors] = log_max
+        self.log_min[factors] = values.min(axis=axes, where=finite, initial=np.inf) - log_max
+        self.has_zero[factors] = ~finite.all(axis=axes)
+        values -= log_max.reshape(-1, *[1] * len(axes))
+        if self.arithmetic == LINEAR:
+            np.exp(values, out=values)
+        first, stride = values.ctypes.data, values.nbytes // len(values)
+        self.address[factors] = first if len(values) == 1 else first + stride * np.arange(len(values))
         self._owners.append(values)
 
     def keep(self, other: Tables) -> None:
@@ -142,11 +159,11 @@ def _whole_block(message_block: MessageBlock, tables: Tables, compiled: Compiled
             tables.place(factors, _convert_potentials(source, tables.arithmetic))
             yield
         return
-    states = [np.arange(n) for n in source.shape]
-    for offset in range(source.n_members):
-        target = factors if source.n_members == 1 else first + offset
-        _fill(message_block, offset, states, target, tables, compiled)
-        yield
+    values = source.log_values(0, [np.arange(n) for n in source.shape])[np.newaxis]
+    _check_possible(message_block, [0], values, compiled)
+    tables.scored += values.size
+    tables.place_log_values(factors, values)
+    yield
 
 
 def _is_plain(extent: TableRange) -> bool:
@@ -165,45 +182,53 @@ def _convert_potentials(source: DenseSource, arithmetic: int) -> DenseSource:
 def _cut_factors(
     message_block: MessageBlock, offsets: list[int], domains: Domains, tables: Tables, compiled: CompiledGraph
 ) -> Iterator[None]:
-    """Make the tables of single factors over the states that evidence leaves."""
+    """Make the tables of single factors over the states that evidence leaves, many of the same shape at a time."""
     first, block = message_block
-    pending = 0
-    for offset in offsets:
-        states = [
-            domains.states.get(index, np.arange(n))
-            for index, n in zip(block.scopes[offset].tolist(), block.source.shape, strict=True)
-        ]
-        pending += _fill(message_block, offset, states, first + offset, tables, compiled)
-        if pending >= SLICE_ENTRIES // 4:
-            pending = 0
+    for shape, group in _by_shape(block, offsets, domains).items():
+        dense = isinstance(block.source, DenseSource)
+        step = max(1, SLICE_ENTRIES // 4 // math.prod(shape)) if dense else 1
+        for start in range(0, len(group), step):
+            some = group[start : start + step]
+            values = _cut_values(block, some, domains)
+            _check_possible(message_block, some, values, compiled)
+            tables.scored += 0 if dense else values.size
+            tables.place_log_values(first + np.array(some), values)
             yield
 
 
-def _fill(
-    message_block: MessageBlock,
-    offset: int,
-    states: list[IndexArray],
-    factors: slice | int,
-    tables: Tables,
-    compiled: CompiledGraph,
-) -> int:
-    """Ask a source for a slice of its scores and place them, scaled; return how many."""
-    block = message_block.block
-    values = np.ascontiguousarray(block.source.log_values(block.member(offset), states))
-    log_max = float(values.max())
-    if log_max == -np.inf:
-        name = describe_factor(compiled.blocks, compiled.variables, block.first + offset)
+def _by_shape(block: FactorBlock, offsets: list[int], domains: Domains) -> dict[tuple[int, ...], list[int]]:
+    """Group factors of a block by the sizes of their domains."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for offset, shape in zip(offsets, domains.sizes[block.scopes[offsets]].tolist(), strict=True):
+        groups.setdefault(tuple(shape), []).append(offset)
+    return groups
+
+
+def _cut_values(block: FactorBlock, offsets: list[int], domains: Domains) -> FloatArray:
+    """Return new log tables of factors with domains of the same sizes, shape (factors, ...)."""
+    source = block.source
+    scopes = block.scopes[offsets].T.tolist()
+    states = [
+        [domains.states.get(index, every) for index in axis]
+        for axis, every in zip(scopes, [np.arange(n) for n in source.shape], strict=True)
+    ]
+    if not isinstance(source, DenseSource):
+        return source.log_values(0, [axis[0] for axis in states])[np.newaxis]
+    place = [
+        np.array(axis).reshape(len(offsets), *[-1 if k == j else 1 for j in range(len(states))])
+        for k, axis in enumerate(states)
+    ]
+    member = np.array([block.member(offset) for offset in offsets]).reshape(-1, *[1] * len(states))
+    return np.array(source.as_log(source.values[(member, *place)]))
+
+
+def _check_possible(
+    message_block: MessageBlock, offsets: list[int], values: FloatArray, compiled: CompiledGraph
+) -> None:
+    """Raise InconsistentModelError for a table without a possible joint state."""
+    impossible = values.reshape(len(values), -1).max(axis=1) == -np.inf
+    if impossible.any():
+        factor = message_block.block.first + offsets[int(impossible.argmax())]
+        name = describe_factor(compiled.blocks, compiled.variables, factor)
         msg = f"{name} is zero on all the states that are allowed"
         raise InconsistentModelError(msg)
-    finite = values > -np.inf
-    log_min = float(values.min(where=finite, initial=np.inf))
-    values = values - log_max
-    if tables.arithmetic == LINEAR:
-        np.exp(values, out=values)
-    tables.log_scale[factors] = log_max
-    tables.log_min[factors] = log_min - log_max
-    tables.has_zero[factors] = not finite.all()
-    tables.place_one(factors, values)
-    if not isinstance(block.source, DenseSource):
-        tables.scored += values.size
-    return values.size
