@@ -75,7 +75,7 @@ def _bethe(workspace: Workspace, log_normaliser: FloatArray) -> float:
     linear = workspace.tables.arithmetic == LINEAR
     total = np.log(arrays.factor_total) if linear else arrays.factor_total
     scale = np.log(arrays.edge_scale) if linear else arrays.edge_scale
-    arity = np.diff(layout.factor_edge_start)
+    arity = layout.factor_edge_start[1:] - layout.factor_edge_start[:-1]
     parts = (
         workspace.tables.log_scale.sum(),
         ((1 - arity) * total).sum(),

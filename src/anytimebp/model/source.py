@@ -83,10 +83,10 @@ class DenseSource:
         with np.errstate(divide="ignore"):  # log 0 is meant to be -inf
             return np.log(values)
 
-    def member_addresses(self) -> IndexArray:
+    def member_addresses(self) -> range:
         """Return where the numbers of each member start in memory."""
         first: int = self.values.__array_interface__["data"][0]
-        return np.arange(first, first + self.values.nbytes, self.values.nbytes // self.n_members)
+        return range(first, first + self.values.nbytes, self.values.nbytes // self.n_members)
 
 
 class ListedSource:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,8 +98,7 @@ class Result(Snapshot):
     @classmethod
     def of(cls, answer: Snapshot, current: Snapshot, stop_reason: StopReason, trace: Trace) -> Result:
         """Make a result that answers with a snapshot."""
-        values = {name.name: getattr(answer, name.name) for name in fields(Snapshot)}
-        return cls(**values, stop_reason=stop_reason, trace=trace, current=current)
+        return cls(**vars(answer), stop_reason=stop_reason, trace=trace, current=current)
 
     def __repr__(self) -> str:
         """Return a line with what matters."""

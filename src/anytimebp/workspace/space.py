@@ -136,7 +136,7 @@ def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> Workspac
     edge_slot_end = np.cumsum(edge_size)
     n_slots = int(edge_slot_end[-1]) if n_edges else 0
     factor_slots, factor_prefix = _scratch_sizes(layout, edge_size)
-    degree = np.diff(layout.variable_edge_start)
+    degree = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1]
     hub_variable = np.flatnonzero(degree > HUB_DEGREE)
     variable_hub = np.full(n_variables, -1, dtype=np.int64)
     variable_hub[hub_variable] = np.arange(len(hub_variable))
@@ -177,7 +177,7 @@ def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray) -> tuple[int, int
     if len(start) == 1:
         return 0, 0
     slots = np.add.reduceat(edge_size, start[:-1])
-    arity = np.diff(start)
+    arity = start[1:] - start[:-1]
     levels = np.zeros(len(arity))
     rows = edge_size[start[:-1]].astype(np.float64)
     for axis in range(1, int(arity.max()) - 1):

@@ -50,8 +50,7 @@ class Tables:
 
     def place(self, factors: slice | int, source: DenseSource) -> None:
         """Let factors use a dense source's tables where they lie."""
-        addresses = source.member_addresses()
-        self.address[factors] = addresses[0] if len(addresses) == 1 else addresses
+        self.address[factors] = source.member_addresses()
         self._owners.append(source.values)
 
     def place_log_values(self, factors: slice | IndexArray, values: FloatArray) -> None:
@@ -93,7 +92,7 @@ class Tables:
         members = [source.n_members for source in sources]
         size = np.repeat([source.values[0].size for source in sources], members)
         start = np.cumsum(size) - size
-        given = np.concatenate([source.member_addresses() for source in sources])
+        given = np.array([address for source in sources for address in source.member_addresses()])
         log_max = np.concatenate([source.range.log_max for source in sources])
         made = np.empty(int(size.sum()))
         target = made.ctypes.data + 8 * start
@@ -116,19 +115,20 @@ class Tables:
 
 def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
     """Fill `tables` for all message factors; pauses now and then so that the caller can look at the clock."""
-    cut = [_cut_by_evidence(message_block, domains) for message_block in compiled.message_blocks]
-    for message_block, offsets in zip(compiled.message_blocks, cut, strict=True):
+    cut: list[tuple[MessageBlock, list[int]]] = []
+    for message_block in compiled.message_blocks:
+        offsets = _cut_by_evidence(message_block, domains) if domains.states else []
         if len(offsets) < len(message_block.block.scopes):
             yield from _whole_block(message_block, tables, compiled)
+        if offsets:
+            cut.append((message_block, offsets))
     yield from tables.exponentiate()
-    for message_block, offsets in zip(compiled.message_blocks, cut, strict=True):
+    for message_block, offsets in cut:
         yield from _cut_factors(message_block, offsets, domains, tables, compiled)
 
 
 def _cut_by_evidence(message_block: MessageBlock, domains: Domains) -> list[int]:
     """Return which factors of a block have a variable that evidence restricts."""
-    if not domains.states:
-        return []
     scopes = message_block.block.scopes
     if len(scopes) == 1:
         return [0] if any(index in domains.states for index in scopes[0].tolist()) else []
