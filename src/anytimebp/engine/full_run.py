@@ -9,7 +9,7 @@ from anytimebp.engine.damping import Damper
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.readout import take_snapshot
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.messages import LINEAR, LOG, OK, OUT_OF_RANGE, VARIABLE_VANISHED
+from anytimebp.kernels.messages import LOG, OK, OUT_OF_RANGE, VARIABLE_VANISHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.model.factor import describe_factor
@@ -25,8 +25,8 @@ from anytimebp.workspace.domains import full_domains
 from anytimebp.workspace.memory import check_memory
 from anytimebp.workspace.space import Workspace, first_arithmetic
 
-SLICE_COST = {LINEAR: 2**20, LOG: 2**17}
-"""Entries read between two looks at the clock: one to two milliseconds of either arithmetic."""
+SLICE_COST = 2**20
+"""Entries read between two looks at the clock: one to two milliseconds."""
 
 
 class Step(Enum):
@@ -67,8 +67,7 @@ class FullRun:
         """Work in slices of a few milliseconds until the run is finished."""
         schedule = yield from self._prepare()
         while True:
-            cost = SLICE_COST[self.workspace.tables.arithmetic]
-            progress = schedule.advance(self.updates_left, cost, self.damper.damping)
+            progress = schedule.advance(self.updates_left, SLICE_COST, self.damper.damping)
             self.updates += progress.updates
             self.work_parts["messages"] += progress.work
             if progress.status == OUT_OF_RANGE:

@@ -17,7 +17,8 @@ o_last; then the same again for the smaller table.
 In linear arithmetic, numbers below SAFE would be lost. A factor without hard zeros cannot lose anything that counts,
 whatever the weights are, as long as its own range is below MAX_LINEAR_RANGE nats. A factor with hard zeros can, so the
 smallest product it could form is bounded from below before each update; if the bound fails, the update is refused with
-OUT_OF_RANGE and the run goes on in log arithmetic, where p, n, o, m, c and Z_f all hold logarithms.
+OUT_OF_RANGE and the run goes on in log arithmetic, where p, n, o, m, c and Z_f all hold logarithms. Even there, a
+factor that can lose nothing sums in linear arithmetic, from a linear table: n goes in and o comes out exponentiated.
 
 The functions that call each other stand in one file: Numba's disk cache does not notice a changed callee elsewhere.
 Arguments: `layout` is a GraphLayout (read), `space` a WorkspaceArrays (overwritten).
@@ -37,7 +38,8 @@ SAFE = 1e-290  # products at least this large have full precision; the smallest 
 MAX_LINEAR_RANGE = 600.0  # nats; exp(-600) = 3e-261 leaves room for sums of small terms above SAFE
 FLUSH = -700.0  # log weights this far under the largest one are zero in linear arithmetic
 TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
-UPDATE_COST = 64  # entries that the bookkeeping of one edge costs, for cutting runs into slices
+EDGE_COST = 64  # entries that the bookkeeping of one edge costs, for cutting runs into slices
+LOG_COST = 8  # entries that one costs whose table is in logs
 
 
 # ---------------------------------------------------------------- variable to factor
@@ -227,7 +229,7 @@ def _edge_size(layout, space, edge):
 
 
 @kernel(inline=True)
-def _contract(layout, space, factor):
+def _contract(layout, space, factor, arithmetic):
     """Fill `space.outgoing` with a factor's unscaled messages, from the weights in `space.incoming`.
 
     Level k of `prefix` and of `dots` has an entry per joint state of the axes 0 to k; level 0 is the incoming and the
@@ -239,7 +241,7 @@ def _contract(layout, space, factor):
     for edge in range(first + 1, last - 1):
         n = _edge_size(layout, space, edge)
         before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
-        _outer(space.arithmetic, before, space.incoming[offset : offset + n], space.prefix[end : end + rows * n])
+        _outer(arithmetic, before, space.incoming[offset : offset + n], space.prefix[end : end + rows * n])
         level, end = end, end + rows * n
         rows *= n
         offset += n
@@ -249,7 +251,7 @@ def _contract(layout, space, factor):
         before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
         dots = space.outgoing[:rows] if edge == first + 1 else space.dots[level : level + rows]
         column, sums = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
-        if space.arithmetic == LOG:
+        if arithmetic == LOG:
             _matrix_log(matrix, rows, n, before, column, dots, sums, space.peak)
         else:
             _matrix_linear(matrix, rows, n, before, column, dots, sums)
@@ -382,6 +384,23 @@ def _smallest_product(layout, space, factor):
 
 
 @kernel(inline=True)
+def _sum_out(layout, space, factor, n_slots):
+    """Fill `space.outgoing` and Z_f from `space.incoming`, in the arithmetic of the factor's table."""
+    n = _edge_size(layout, space, layout.factor_edge_start[factor])
+    if space.arithmetic == LINEAR or space.table_in_logs[factor]:
+        _contract(layout, space, factor, space.arithmetic)
+        space.factor_total[factor] = _factor_total(space.arithmetic, space.incoming[:n], space.outgoing[:n])
+        return
+    for v in range(n_slots):
+        space.incoming[v] = exp(space.incoming[v])
+    linear = np.int64(LINEAR)
+    _contract(layout, space, factor, linear)
+    space.factor_total[factor] = math.log(_factor_total(linear, space.incoming[:n], space.outgoing[:n]))
+    for v in range(n_slots):
+        space.outgoing[v] = math.log(space.outgoing[v])
+
+
+@kernel(inline=True)
 def _update(layout, space, factor, damping):
     """Send all messages of a factor; return status, what vanished, the residual and the entries read."""
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
@@ -399,9 +418,7 @@ def _update(layout, space, factor, damping):
     doubtful = floor < SAFE and space.arithmetic == LINEAR and space.table_has_zero[factor]
     if doubtful and (lost or _smallest_product(layout, space, factor) < SAFE):
         return OUT_OF_RANGE, factor, 0.0, 0
-    _contract(layout, space, factor)
-    n = _edge_size(layout, space, first)
-    space.factor_total[factor] = _factor_total(space.arithmetic, space.incoming[:n], space.outgoing[:n])
+    _sum_out(layout, space, factor, offset)
     offset, residual = 0, 0.0
     for edge in range(first, last):
         n = _edge_size(layout, space, edge)
@@ -414,6 +431,13 @@ def _update(layout, space, factor, damping):
 
 
 # ---------------------------------------------------------------- schedules
+@kernel(inline=True)
+def _cost(layout, space, factor, entries):
+    """Return about how many entries could have been read in the time of an update."""
+    edges = layout.factor_edge_start[factor + 1] - layout.factor_edge_start[factor]
+    return EDGE_COST * edges + (LOG_COST * entries if space.table_in_logs[factor] else entries)
+
+
 @kernel()
 def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
     """Update the factors order[position:stop], at most until `cost_limit` entries are read.
@@ -430,7 +454,7 @@ def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
             return status, culprit, position, work, largest, total
         position += 1
         work += entries
-        cost += entries + UPDATE_COST * (layout.factor_edge_start[factor + 1] - layout.factor_edge_start[factor])
+        cost += _cost(layout, space, factor, entries)
         largest = max(largest, residual)
         total += residual
     return OK, -1, position, work, largest, total
@@ -560,7 +584,7 @@ def residual_slice(layout, space, heap, update_limit, cost_limit, tolerance, dam
         _spread(layout, space, heap, item)
         updates += 1
         work += entries
-        cost += entries + UPDATE_COST * (layout.factor_edge_start[item + 1] - layout.factor_edge_start[item])
+        cost += _cost(layout, space, item, entries)
     return OK, -1, updates, work
 
 

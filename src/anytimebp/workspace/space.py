@@ -37,7 +37,8 @@ class WorkspaceArrays(NamedTuple):
         edge_scale: (E,) * what the message was divided by.
         edge_residual: (E,) by how much the last update moved the message, in nats.
         factor_total: (F,) * Z_f of the last update.
-        table_address: (F,) where the factor's numbers * lie, in the order of its axes.
+        table_address: (F,) where the factor's numbers lie, in the order of its axes.
+        table_in_logs: (F,) whether they are logarithms.
         table_min: (F,) smallest positive number of the table (linear).
         table_has_zero: (F,) whether the table has zeros.
         variable_hub: (V,) number of the hub, or -1.
@@ -65,6 +66,7 @@ class WorkspaceArrays(NamedTuple):
     edge_residual: FloatArray
     factor_total: FloatArray
     table_address: IndexArray
+    table_in_logs: npt.NDArray[np.bool_]
     table_min: FloatArray
     table_has_zero: npt.NDArray[np.bool_]
     variable_hub: IndexArray
@@ -103,11 +105,7 @@ class Workspace:
         """Make the tables, pausing now and then; reuse those that an earlier run left with the graph."""
         shared = self.compiled.shared_tables.get(self.tables.arithmetic)
         if not self.domains.states and isinstance(shared, Tables):
-            self.tables.address[:] = shared.address
-            self.tables.log_scale[:] = shared.log_scale
-            self.tables.log_min[:] = shared.log_min
-            self.tables.has_zero[:] = shared.has_zero
-            self.tables.keep(shared)
+            self.tables.take_over(shared)
         else:
             yield from make_tables(self.compiled, self.domains, self.tables)
             if not self.domains.states and self.tables.nbytes <= SHARED_BYTES:
@@ -155,6 +153,7 @@ def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> Workspac
         edge_residual=np.zeros(n_edges),
         factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
         table_address=tables.address,
+        table_in_logs=tables.in_logs,
         table_min=np.ones(n_factors),
         table_has_zero=tables.has_zero,
         variable_hub=variable_hub,

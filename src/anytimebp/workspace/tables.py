@@ -1,16 +1,17 @@
-"""The tables of a run: where each factor's numbers lie, in the arithmetic of the run, over its domains.
+"""The tables of a run: where each factor's numbers lie, as potentials or as logs, over its domains.
 
-A potential table in a linear run and a log table in a log run are used where the user's array lies. Everything else is
-made here, once per distinct table: exponentiated, logged, filled from entries or rules, or cut down to the domains that
-evidence leaves.
+A table that the run needs as the user gave it is used where the user's array lies. Everything else is made here, once
+per distinct table: exponentiated, logged, filled from entries or rules, or cut down to the domains that evidence leaves.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.exponentiate import exponentiate_slice
@@ -19,6 +20,8 @@ from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock, TableExte
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableRange
 from anytimebp.workspace.domains import Domains
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 SLICE_ENTRIES = 2**18  # made between two looks at the clock: half a millisecond, ten where memory is touched first
 SHARED_BYTES = 2**28  # tables made for whole universes stay with the graph up to this size
@@ -34,6 +37,7 @@ class Tables:
         log_scale: (F,) what to add to the log of the stored numbers.
         log_min: (F,) log of the smallest positive stored number.
         has_zero: (F,) whether zeros occur.
+        in_logs: (F,) whether the stored numbers are logs: in log arithmetic, where linear sums could lose something.
         scored: Entries asked from rules and lists.
     """
 
@@ -44,9 +48,15 @@ class Tables:
         self.log_scale = extent.log_max.copy()
         self.log_min = extent.log_min - extent.log_max
         self.has_zero = extent.has_zero.copy()
+        self.in_logs = self._must_be_logs(self.has_zero, self.log_min)
         self.scored = 0
         self._owners: list[FloatArray] = []
         self._to_exponentiate: list[tuple[slice, DenseSource]] = []
+
+    def _must_be_logs(self, has_zero: BoolArray, log_min: FloatArray) -> BoolArray:
+        if self.arithmetic == LINEAR:
+            return np.zeros(len(has_zero), dtype=np.bool_)
+        return has_zero | (log_min < -MAX_LINEAR_RANGE)
 
     def place(self, factors: slice | int, source: DenseSource) -> None:
         """Let factors use a dense source's tables where they lie."""
@@ -54,7 +64,7 @@ class Tables:
         self._owners.append(source.values)
 
     def place_log_values(self, factors: slice | IndexArray, values: FloatArray) -> None:
-        """Scale log tables that were made for some factors, turn them into the run's arithmetic and keep them.
+        """Scale log tables that were made for some factors, exponentiate them unless they must be logs, and keep them.
 
         Args:
             factors: The factors; one table is shared by all of them.
@@ -63,18 +73,24 @@ class Tables:
         axes = tuple(range(1, values.ndim))
         log_max = values.max(axis=axes)
         finite = values > -np.inf
-        self.log_scale[factors] = log_max
-        self.log_min[factors] = values.min(axis=axes, where=finite, initial=np.inf) - log_max
-        self.has_zero[factors] = ~finite.all(axis=axes)
+        has_zero = np.logical_not(finite.all(axis=axes, keepdims=True).reshape(-1))
+        log_min = values.min(axis=axes, where=finite, initial=np.inf) - log_max
+        in_logs = self._must_be_logs(has_zero, log_min).any()
         values -= log_max.reshape(-1, *[1] * len(axes))
-        if self.arithmetic == LINEAR:
+        if not in_logs:
             np.exp(values, out=values)
+        self.log_scale[factors] = log_max
+        self.log_min[factors] = log_min
+        self.has_zero[factors] = has_zero
+        self.in_logs[factors] = in_logs
         first, stride = values.ctypes.data, values.nbytes // len(values)
         self.address[factors] = first if len(values) == 1 else first + stride * np.arange(len(values))
         self._owners.append(values)
 
-    def keep(self, other: Tables) -> None:
-        """Keep alive what another run's tables point to."""
+    def take_over(self, other: Tables) -> None:
+        """Use the tables of another run in the same arithmetic, and keep alive what they point to."""
+        for name in ("address", "log_scale", "log_min", "has_zero", "in_logs"):
+            getattr(self, name)[:] = getattr(other, name)
         self._owners.extend(other._owners)
 
     def exponentiate_later(self, factors: slice, source: DenseSource) -> None:
@@ -146,17 +162,19 @@ def _whole_block(message_block: MessageBlock, tables: Tables, compiled: Compiled
     factors = slice(first, first + len(block.scopes))
     source = block.source
     if isinstance(source, DenseSource):
-        if source.is_log and tables.arithmetic == LINEAR:
+        in_logs = bool(tables.in_logs[factors].any())
+        tables.in_logs[factors] = in_logs
+        if source.is_log and not in_logs:
             tables.exponentiate_later(factors, source)
         elif source.is_log:
             tables.log_scale[factors] = 0.0
             tables.place(factors, source)
-        elif tables.arithmetic == LINEAR and _is_plain(source.range):
+        elif not in_logs and _is_plain(source.range):
             tables.log_scale[factors] = 0.0
             tables.log_min[factors] = source.range.log_min
             tables.place(factors, source)
         else:
-            tables.place(factors, _convert_potentials(source, tables.arithmetic))
+            tables.place(factors, _convert_potentials(source, in_logs=in_logs))
             yield
         return
     values = source.log_values(0, [np.arange(n) for n in source.shape])[np.newaxis]
@@ -170,13 +188,13 @@ def _is_plain(extent: TableRange) -> bool:
     return bool((extent.log_max < PLAIN_MAX).all() and (extent.log_min > PLAIN_MIN).all())
 
 
-def _convert_potentials(source: DenseSource, arithmetic: int) -> DenseSource:
+def _convert_potentials(source: DenseSource, *, in_logs: bool) -> DenseSource:
     """Return the logs of potentials, or potentials of extreme scale, divided by their maximum."""
     made = source.all_log_values(slice(None))
     made -= source.range.log_max.reshape(-1, *[1] * len(source.shape))
-    if arithmetic == LINEAR:
+    if not in_logs:
         np.exp(made, out=made)
-    return DenseSource(made, is_log=arithmetic != LINEAR, what=str)
+    return DenseSource(made, is_log=in_logs, what=str)
 
 
 def _cut_factors(
