@@ -21,11 +21,12 @@ PEERS = "## Peers"  # written by peers/run.py, and kept
 SECTIONS = {
     "End to end": (
         "From a built graph to residual 1e-10 and marginals, layout and exponentiation included; milliseconds. The "
-        "bare loop is a single-purpose Numba loop without options, trace or checks, which goes through the factors in "
-        "the same order. It is given the library's exp, five times as fast as NumPy's on processors without AVX-512; "
-        "with NumPy's it takes what the next column says. `bp` stops when one more pass would move nothing by more than "
-        "the tolerance, the others when the last pass moved nothing, which may be a few sweeps earlier. The graph of 8 "
-        "entities is one on which BP settles without damping, as it does on six of the first eight seeds."
+        "bare loop is a single-purpose Numba loop without options, trace or checks, which goes through the factors "
+        "in the same order. It is given the library's exp, five times as fast as NumPy's on processors without "
+        "AVX-512; with NumPy's it takes what the next column says. `bp` stops when one more pass would move nothing "
+        "by more than the tolerance, the others when the last pass moved nothing, which may be a few sweeps "
+        "earlier. The graph of 8 entities is one on which BP settles without damping, as it does on six of the "
+        "first eight seeds."
     ),
     "Bandwidth": (
         "The speed at which a sweep of `bp` reads its tables, against NumPy's sum of as many numbers in the same run, "

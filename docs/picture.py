@@ -48,6 +48,7 @@ def draw_marginals(axes: plt.Axes) -> None:
     axes.set_yticks(range(len(mentions)), list(reversed(mentions)), fontsize=10)
     axes.set_xlim(0, 1.3)
     axes.set_xticks([0, 0.5, 1])
+    axes.set_xlabel("probability", fontsize=9)
     axes.set_title("likeliest type: each mention alone (grey), all together (blue)", fontsize=10, color=INK)
 
 

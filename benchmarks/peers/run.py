@@ -45,11 +45,12 @@ NOTES = (
 
 def environment(peer, folder):
     """Return the Python of a peer's environment, which is made unless it is there."""
-    python = folder / peer / "bin" / "python"
-    if not python.exists():
+    python, ready = folder / peer / "bin" / "python", folder / peer / "ready"
+    if not ready.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder / peer)], check=True)
         for packages in PEERS[peer]:
             subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
+        ready.touch()
     return python
 
 

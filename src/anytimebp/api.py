@@ -33,16 +33,18 @@ def infer(
 ) -> Result:
     """Return the marginals of a factor graph.
 
+    Ctrl-C ends the run and returns what there is (`stop_reason` is INTERRUPTED); pressed again, it raises.
+
     Args:
         graph: The model; not changed.
         method: One of `anytimebp.METHODS`.
-        evidence: By variable: a label, a set of allowed labels, or log scores over the states.
+        evidence: By variable (name, handle or index): a label, a set of allowed labels, or log scores over the states.
         seconds: Time budget; None for none.
         target_error: Not for `bp` and `residual`, which do not estimate their error: use `tolerance`.
         tolerance: Residual in nats under which a message counts as settled.
         max_updates: Budget of factor updates; None for none.
         max_memory: Bytes that the run may allocate; refused before it starts if it needs more.
-        rng: Seed or generator of random schedules (SPEC 7).
+        rng: Seed or NumPy generator of random schedules (SPEC 7 of Scientific Python).
         progress: Whether to show a line on standard error while running.
         callback: Called with a snapshot after each sweep; a true answer stops the run.
         schedule: Of `bp`: "sequential" or "random".

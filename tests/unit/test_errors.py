@@ -160,7 +160,8 @@ def test_an_automatic_name_cannot_be_given_again():
         ({"ground": [0.0, 1.0]}, r"log scores must have shape \(3,\), got \(2,\)"),
         ({"ground": [0.0, np.nan, 0.0]}, "log score of state 1 is nan"),
         ({"ground": [0.0, np.inf, 0.0]}, "log score of state 1 is inf"),
-        ({"ground": ["a", "b", "c"]}, "expected a label, a set of labels or an array"),
+        ({"ground": ["a", "b", "c"]}, "expected a label, a set of allowed labels"),
+        ({"ground": np.array([True, False, True])}, "expected a label, a set of allowed labels"),
         ({"ground": 1, 1: 2}, "'ground' is given twice"),
     ],
 )
@@ -186,12 +187,29 @@ def test_bad_evidence(graph, evidence, message):
         {"seconds": -1},
         {"seconds": float("nan")},
         {"max_updates": "many"},
+        {"max_updates": 2.5},
+        {"callback": 3},
         {"target_error": 0.1},
     ],
 )
 def test_bad_option_is_named(graph, options):
     with pytest.raises(abp.OptionError, match=next(iter(options))):
         abp.infer(graph, **options)
+
+
+def test_evidence_must_be_a_mapping(graph):
+    with pytest.raises(abp.EvidenceError, match="must be a mapping .* got list"):
+        abp.infer(graph, evidence=["sun"])
+
+
+def test_a_default_needs_entries(graph):
+    with pytest.raises(abp.ModelError, match="default.* goes with entries"):
+        graph.add_factor(["weather", "ground"], table=np.ones((2, 3)), default=0.0)
+
+
+def test_axes_in_another_order_are_hinted_at(graph):
+    with pytest.raises(abp.ModelError, match="axes in another order"):
+        graph.add_factor(["weather", "ground"], table=np.ones((3, 2)))
 
 
 def test_a_graph_is_expected():
@@ -223,7 +241,7 @@ def test_messages_that_vanish_are_named(method, any_arithmetic):
     graph.add_factor([0, 1], log_table=same)
     graph.add_factor([1, 2], log_table=same)
     graph.add_factor([2, 0], log_table=other)
-    with pytest.raises(abp.InconsistentModelError, match="messages vanish at"):
+    with pytest.raises(abp.InconsistentModelError, match="messages vanish, as"):
         abp.infer(graph, method)
     assert any_arithmetic
 
@@ -234,6 +252,8 @@ def test_messages_that_vanish_are_named(method, any_arithmetic):
         (lambda a, b: 1 / 0, r"rule of factor 0 \(weather, ground\) raised ZeroDivisionError"),
         (lambda a, b: np.zeros(7), "must return numbers that broadcast to"),
         (lambda a, b: "text", "must return numbers"),
+        (lambda a, b: None, "it returned None"),
+        (lambda a, b: 1.0 if a > 0 else 0.0, "whole arrays"),
         (lambda a, b: a + b * np.nan, r"returned nan at states \(0, 0\)"),
         (lambda a, b: np.where(b == 2, np.inf, 0.0) + a, r"returned inf at states \(0, 2\)"),
         (lambda a: a, "raised TypeError"),

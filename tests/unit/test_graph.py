@@ -38,6 +38,8 @@ def test_variables_are_in_order_and_named():
     assert graph.variables[-1] == last
     assert graph.variables[1].labels == ("a", "b")
     assert len(graph.variables[1:3]) == 2
+    assert graph.variables["x2"].index == 2
+    assert repr(graph.variables) == "<5 variables: first, x1, x2, x3, last>"
     assert "x2" in graph.variables
     assert "x4" not in graph.variables
     assert last in graph.variables

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.kernels import messages
 from oracle.models import grid, random_loopy
 from oracle.slow_bp import SlowBP, load_messages
 
@@ -129,6 +130,15 @@ def test_a_callback_sees_snapshots_and_can_stop():
     assert bits(seen[-1]) == bits(result)
 
 
+@pytest.fixture
+def plain_ctrl_c():
+    """Restore Python's own handling of Ctrl-C, which a shell that starts the tests in the background switches off."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("plain_ctrl_c")
 def test_ctrl_c_gives_what_there_is_and_leaves_no_handler():
     graph = grid(4, 5, 1.0, 0.7, seed=2)
     before = signal.getsignal(signal.SIGINT)
@@ -139,6 +149,7 @@ def test_ctrl_c_gives_what_there_is_and_leaves_no_handler():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.usefixtures("plain_ctrl_c")
 def test_a_second_ctrl_c_aborts():
     def callback(_):
         signal.raise_signal(signal.SIGINT)
@@ -191,6 +202,7 @@ def test_oscillation_is_damped_and_the_undamped_residual_decides(method):
     assert slow.residual() <= 1e-8
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("method", METHODS)
 def test_what_does_not_settle_says_so_once(method):
     graph = spin_glass(seed=3)
@@ -264,6 +276,26 @@ def test_progress_writes_a_line_to_standard_error(capsys):
     assert out == ""
     assert "largest residual" in err
     assert err.endswith("\n")
+
+
+@pytest.mark.compiled
+def test_whole_numbers_as_options_do_not_compile_again():
+    graph = grid(3, 3, 1.0, 0.3, seed=0)
+    for method, kernel in (("bp", messages.sweep_slice), ("residual", messages.residual_slice)):
+        abp.infer(graph, method)
+        before = len(kernel.overloads)
+        for options in ({"damping": 0}, {"tolerance": 1}, {"max_updates": np.int32(5)}, {"seconds": 1}):
+            abp.infer(graph, method, **options)
+        abp.infer(graph, method, evidence={"x1": {0, 2}}, damping=np.float32(0.5))
+        assert len(kernel.overloads) == before
+
+
+def test_the_warning_points_at_the_caller():
+    graph = grid(3, 3, 1.0, 0.3, seed=0)
+    for run in (abp.infer, lambda g, **options: abp.Inference(g).run(**options)):
+        with pytest.warns(abp.NotConvergedWarning, match="not at a fixed point") as caught:
+            run(graph, max_updates=3)
+        assert caught[0].filename == __file__
 
 
 def test_a_failed_run_keeps_failing():

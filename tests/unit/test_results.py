@@ -33,6 +33,13 @@ def test_top_is_best_first_with_labels_and_ties_by_order(result):
     assert result.top("ground", 0) == []
 
 
+def test_probability_by_label(result):
+    assert result.probability("weather", "sun") == pytest.approx(0.75)
+    assert result.probability("ground", 2) == pytest.approx(0.175)
+    with pytest.raises(abp.UnknownStateError, match="no state 'snow'"):
+        result.probability("weather", "snow")
+
+
 def test_factor_marginals_by_index(result):
     assert list(result.factor_marginals) == [0, 1]
     assert np.allclose(result.factor_marginals[0], [0.75, 0.25])
@@ -70,7 +77,8 @@ def test_html_is_escaped_and_small(result):
 
 
 def test_repr_says_how_it_ended(result):
-    assert "CONVERGED" in repr(result)
+    assert repr(result).startswith("<Result of 'bp': CONVERGED, 2 variables, consistent")
+    assert repr(result.current).startswith("<Snapshot of 'bp': 2 variables, consistent")
     assert "2 variables" in repr(result)
 
 

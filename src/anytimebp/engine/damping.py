@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-WINDOW = 20  # sweeps in which the residual must fall, or the run is said to stall
+WINDOW = 20  # sweeps in which the residual must fall, or the run is said to stall; longer by what damping slows it down
 ENOUGH = 0.9  # to this part of the best before; a slow but steady run falls by more in 20 sweeps
 STEPS = (0.0, 0.5, 0.75, 0.9)  # a run that stalls goes to the next one
-LAST_WINDOWS = 5  # at the strongest damping, stalls that are allowed before giving up
+LAST_WINDOWS = 3  # at the strongest damping, stalls that are allowed before giving up
 MAX_SWEEPS = 20_000
 
 
@@ -31,7 +31,7 @@ class Damper:
             return self._sweeps >= MAX_SWEEPS
         self._best_in_window = min(self._best_in_window, residual)
         self._in_window += 1
-        if self._in_window == WINDOW:
+        if self._in_window >= WINDOW / (1.0 - self.damping):
             self._close_window()
         return self._stalls > LAST_WINDOWS or self._sweeps >= MAX_SWEEPS
 

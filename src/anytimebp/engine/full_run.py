@@ -121,12 +121,14 @@ class FullRun:
 
     def _vanished(self, progress: Progress) -> InconsistentModelError:
         if progress.status == VARIABLE_VANISHED:
-            what = f"variable {self.compiled.variables.name(progress.culprit)!r}: its neighbours exclude every state"
+            what = (
+                f"the neighbours of variable {self.compiled.variables.name(progress.culprit)!r} exclude its every state"
+            )
         else:
             factor = self.compiled.graph_factor(progress.culprit)
             what = f"{describe_factor(self.compiled.blocks, self.compiled.variables, factor)} excludes every state"
         given = " under this evidence" if self.options.evidence else ""
-        return InconsistentModelError(f"no joint state is possible{given}: messages vanish at {what}")
+        return InconsistentModelError(f"no joint state is possible{given}: messages vanish, as {what}")
 
     def snapshot(self, seconds: float) -> Snapshot:
         """Return what the run knows now."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
+from types import FrameType
 from typing import Self
 
 from anytimebp.engine.full_run import FullRun, Step
@@ -20,6 +22,8 @@ from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
 
 UNLIMITED = 2**62
+ASKED_FOR = (StopReason.CALLBACK, StopReason.INTERRUPTED)
+"""Stops that somebody just asked for need no warning."""
 
 
 class Inference:
@@ -31,7 +35,7 @@ class Inference:
         evidence: By variable: a label, a set of allowed labels, or log scores over the states.
         tolerance: Residual in nats under which a message counts as settled.
         max_memory: Bytes that the run may allocate; refused before it starts if it needs more.
-        rng: Seed or generator of random schedules (SPEC 7).
+        rng: Seed or NumPy generator of random schedules (SPEC 7 of Scientific Python).
         schedule: Of `bp`: "sequential" or "random".
         damping: Part of the old message kept in each update; raised by the run itself if it does not settle.
         record: What to record: a moment per "sweep", or the "end" only.
@@ -85,7 +89,7 @@ class Inference:
 
     def __next__(self) -> Snapshot:
         """Run until the next sweep is through and return what is known then."""
-        warm_up(self._options.method, self._run_small_model)
+        warm_up(self._options, self._run_small_model)
         with InterruptFlag() as interrupt:
             started = perf_counter()
             try:
@@ -113,24 +117,23 @@ class Inference:
     ) -> Result:
         """Go on until the run is finished or the budget is used up, and return the answer.
 
+        Ctrl-C ends the call and returns what there is (`stop_reason` is INTERRUPTED); pressed again, it raises.
+
         Args:
             seconds: Time for this call, the caller's own in callbacks not counted.
             max_updates: Factor updates for this call.
             callback: Called with a snapshot after each sweep; a true answer stops the run.
             watch: Called with the figures after each sweep.
         """
-        check_budget(seconds, max_updates)
-        warm_up(self._options.method, self._run_small_model)
+        check_budget(seconds, max_updates, callback)
+        warm_up(self._options, self._run_small_model)
         run, reason = self._run_until(seconds, max_updates, callback, watch)
         current = run.snapshot(self._seconds)
         if not self._moments or self._moments[-1].updates != run.updates or self._moments[-1].log_z != current.log_z:
             self._record(run, current.log_z, replace=True)
         result = Result.of(current, current, reason, Trace(self._moments))
-        if not result.consistent:
-            message = (
-                f"{result.stop_reason} (largest residual {result.max_residual:.2g}, tolerance {result.tolerance:.2g})"
-            )
-            warnings.warn(message, NotConvergedWarning, stacklevel=3)
+        if not result.consistent and reason not in ASKED_FOR:
+            warnings.warn(f"the marginals are not at a fixed point: {reason}", NotConvergedWarning, _caller())
         return result
 
     def _run_until(
@@ -142,7 +145,9 @@ class Inference:
     ) -> tuple[FullRun, StopReason]:
         """Run within the budget; return the run and why it stopped."""
         stop_at = self._seconds + seconds if seconds is not None else float("inf")
-        updates_at = (self._run.updates if self._run else 0) + max_updates if max_updates is not None else UNLIMITED
+        updates_at = (
+            (self._run.updates if self._run else 0) + int(max_updates) if max_updates is not None else UNLIMITED
+        )
         with InterruptFlag() as interrupt:
             while True:
                 started = perf_counter()
@@ -217,3 +222,13 @@ class Inference:
         if replace and self._moments and self._moments[-1].updates == run.updates:
             self._moments.pop()
         self._moments.append(self._moment(run, log_z))
+
+
+def _caller() -> int:
+    """Return the stack level, seen from the function that calls this one, of the first frame outside the library."""
+    level = 0
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (how the warnings module itself does it)
+    while frame and frame.f_globals.get("__name__", "").split(".")[0] == "anytimebp":
+        frame = frame.f_back
+        level += 1
+    return level + 1

@@ -47,6 +47,9 @@ class RunOptions:
             check_number("max_memory", self.max_memory, above=0.0)
         if not (self.rng is None or isinstance(self.rng, np.random.Generator)):
             self.generator()
+        # kernels are compiled for floats: a whole number would have them compiled again
+        object.__setattr__(self, "tolerance", float(self.tolerance))
+        object.__setattr__(self, "damping", float(self.damping))
 
     def generator(self) -> np.random.Generator:
         """Return the random generator of the run (SPEC 7)."""
@@ -64,20 +67,25 @@ def check_number(name: str, value: object, above: float) -> None:
         raise OptionError(msg)
 
 
-def check_budget(seconds: float | None, max_updates: int | None) -> None:
-    """Raise OptionError for a budget that is not a number of at least zero."""
-    for name, value in (("seconds", seconds), ("max_updates", max_updates)):
-        if value is not None and not (_is_number(value) and value >= 0):
-            msg = f"{name} must be a number of at least 0, got {value!r}"
-            raise OptionError(msg)
+def check_budget(seconds: float | None, max_updates: int | None, callback: object) -> None:
+    """Raise OptionError for a budget that is not a number of at least zero, or a callback that cannot be called."""
+    if seconds is not None and not (_is_number(seconds) and seconds >= 0):
+        msg = f"seconds must be a number of at least 0, got {seconds!r}"
+        raise OptionError(msg)
+    if max_updates is not None and not (
+        _is_number(max_updates) and max_updates >= 0 and max_updates == int(max_updates)
+    ):
+        msg = f"max_updates must be a whole number of at least 0, got {max_updates!r}"
+        raise OptionError(msg)
+    if callback is not None and not callable(callback):
+        msg = f"callback must be a function of a snapshot, got {callback!r}"
+        raise OptionError(msg)
 
 
 def _is_number(value: object) -> bool:
-    return (
-        isinstance(value, int | float | np.integer | np.floating)
-        and not isinstance(value, bool)
-        and not math.isnan(value)
-    )
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return not math.isnan(value)
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

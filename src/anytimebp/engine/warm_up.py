@@ -7,20 +7,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from anytimebp.engine.options import RunOptions
 from anytimebp.kernels import messages
 
 logger = logging.getLogger("anytimebp")
 
 
-def warm_up(method: str, run_small_model: Callable[[], object]) -> None:
-    """Make sure that the kernels of a method are loaded, by running a small model if they are not.
+def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
+    """Make sure that the kernels of a run are loaded, by running a small model if they are not.
 
     Says so if nothing compiled is on disk yet, so that nobody thinks the run hangs.
     """
-    kernel: Any = messages.residual_slice if method == "residual" else messages.sweep_slice
-    if getattr(kernel, "overloads", True):  # loaded in this process, or compilation is switched off
+    kernels: list[Any] = [messages.residual_slice if options.method == "residual" else messages.sweep_slice]
+    if options.factor_marginals:
+        kernels.append(messages.read_weights)
+    missing = [kernel for kernel in kernels if not getattr(kernel, "overloads", True)]
+    if not missing:  # loaded in this process, or compilation is switched off
         return
-    folder = Path(kernel.stats.cache_path or ".")
-    if not any(folder.glob(f"messages.{kernel.__name__}-*.nbi")):
-        logger.warning("compiling the kernels; this happens once and takes some 20 seconds")
+    if not all(_is_on_disk(kernel) for kernel in missing):
+        logger.warning(
+            "compiling kernels for method %r; this happens once per installation and takes 5 to 20 seconds",
+            options.method,
+        )
     run_small_model()
+
+
+def _is_on_disk(kernel: Any) -> bool:
+    folder = Path(kernel.stats.cache_path or ".")
+    return any(folder.glob(f"messages.{kernel.__name__}-*.nbi"))

@@ -30,6 +30,9 @@ class Observation(NamedTuple):
 def read_evidence_mapping(evidence: EvidenceLike | None, variables: VariableTable) -> dict[int, Observation]:
     """Check evidence against the variables and return what it says by variable index."""
     found: dict[int, Observation] = {}
+    if evidence is not None and not isinstance(evidence, Mapping):
+        msg = f"evidence must be a mapping from variable to what is known of it, got {type(evidence).__name__}"
+        raise EvidenceError(msg)
     for key, value in (evidence or {}).items():
         try:
             index = variables.index_of(key)
@@ -72,12 +75,18 @@ def _read_set(variable: Variable, allowed: AbstractSet[Any]) -> Observation:
 
 def _read_scores(variable: Variable, value: Any, start: str) -> Observation:
     try:
-        scores = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        msg = f"{start}expected a label, a set of labels or an array of log scores, got {value!r}"
-        raise EvidenceError(msg) from None
+        given = np.asarray(value)
+    except ValueError:
+        given = np.array(None)
+    if given.dtype.kind not in "fiu":  # booleans are somebody's mask, not log scores
+        msg = f"{start}expected a label, a set of allowed labels, or an array of log scores, got {value!r}"
+        raise EvidenceError(msg)
+    scores = np.array(given, dtype=np.float64)
     if scores.shape != (variable.n_states,):
-        msg = f"{start}log scores must have shape ({variable.n_states},), got {scores.shape}"
+        msg = (
+            f"{start}log scores must have shape ({variable.n_states},), got {scores.shape}; "
+            "for allowed states give a set of labels"
+        )
         raise EvidenceError(msg)
     if not (scores < np.inf).all():
         state = int(np.argmin(scores < np.inf))

@@ -89,17 +89,18 @@ class FactorGraph:
         table: npt.ArrayLike | None = None,
         rule: Rule | None = None,
         entries: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-        default: float = -np.inf,
+        default: float | None = None,
     ) -> int:
         """Add one factor; exactly one of the ways to give its scores.
 
         Args:
             scope: Its variables (handles, names or indices), in the order of the table's axes.
-            log_table: Log scores; -inf is a hard zero.
-            table: Non-negative potentials.
-            rule: `rule(a_states, b_states, ...)`: index arrays in, broadcast together; log scores out.
+            log_table: Log scores; -inf is a hard zero. Like `table`, kept and not copied if it is a contiguous float64
+                array: do not change it afterwards.
+            table: Non-negative potentials; of a Bayesian network, P(child | parents) with an axis per variable.
+            rule: `rule(a_states, b_states, ...)`: arrays of state indices in, broadcast together; log scores out.
             entries: `(indices, log_values)` with a row of state indices per value; the rest is `default`.
-            default: Log score of what `entries` does not list.
+            default: Log score of what `entries` does not list; -inf unless given.
 
         Returns:
             The index of the factor.
@@ -108,12 +109,15 @@ class FactorGraph:
         indices = self._read_scope(scope, what)
         shape = tuple([len(self._variables[i].labels) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
-        self._check_one_given(what, log_table=log_table, table=table, rule=rule, entries=entries)
+        self._check_one_given(what, default, log_table=log_table, table=table, rule=rule, entries=entries)
         if rule is not None or entries is not None:
             return self._append(scopes, self._sparse_source(shape, rule, entries, default, what)).start
         values = read_table(log_table if log_table is not None else table, what)
         if values.shape != shape:
-            msg = f"the table of {what} must have shape {shape}, the universes of its variables; got {values.shape}"
+            hint = "; are its axes in another order?" if sorted(values.shape) == sorted(shape) else ""
+            msg = (
+                f"the table of {what} must have shape {shape}, the universes of its variables; got {values.shape}{hint}"
+            )
             raise ModelError(msg)
         source = DenseSource(values[np.newaxis], is_log=log_table is not None, what=lambda _: what)
         return self._append(scopes, source).start
@@ -126,7 +130,7 @@ class FactorGraph:
         table: npt.ArrayLike | None = None,
         rule: Rule | None = None,
         entries: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-        default: float = -np.inf,
+        default: float | None = None,
     ) -> range:
         """Add many factors of the same shape at once.
 
@@ -143,7 +147,7 @@ class FactorGraph:
         """
         rows = self._read_scopes(scopes)
         what = f"factors {self._n_factors} to {self._n_factors + len(rows) - 1}"
-        self._check_one_given(what, log_table=log_table, table=table, rule=rule, entries=entries)
+        self._check_one_given(what, default, log_table=log_table, table=table, rule=rule, entries=entries)
         if not len(rows):
             return range(self._n_factors, self._n_factors)
         universes = self._universe_sizes()[rows]
@@ -281,19 +285,22 @@ class FactorGraph:
         return ", ".join(self._variables.name(int(i)) for i in indices)
 
     def _sparse_source(
-        self, shape: tuple[int, ...], rule: Rule | None, entries: object, default: float, what: str
+        self, shape: tuple[int, ...], rule: Rule | None, entries: object, default: float | None, what: str
     ) -> TableSource:
         if rule is not None:
             if not callable(rule):
                 msg = f"the rule of {what} must be a function of state indices, got {rule!r}"
                 raise ModelError(msg)
             return RuleSource(shape, rule, what)
-        return ListedSource(shape, *read_entries(entries, default, shape, what))
+        return ListedSource(shape, *read_entries(entries, -np.inf if default is None else default, shape, what))
 
     @staticmethod
-    def _check_one_given(what: str, **ways: object) -> None:
+    def _check_one_given(what: str, default: float | None, **ways: object) -> None:
         given = [way for way, value in ways.items() if value is not None]
         if len(given) != 1:
             got = " and ".join(given) or "none"
             msg = f"{what} needs exactly one of {', '.join(ways)}; got {got}"
+            raise ModelError(msg)
+        if default is not None and ways["entries"] is None:
+            msg = f"{what}: `default` goes with entries only"
             raise ModelError(msg)

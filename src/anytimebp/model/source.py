@@ -149,8 +149,14 @@ class RuleSource:
         try:
             scores = self.rule(*np.ix_(*states))
         except Exception as error:
-            msg = f"the rule of {self.scope} raised {type(error).__name__}: {error} (asked for {wanted} states)"
+            msg = (
+                f"the rule of {self.scope} raised {type(error).__name__}: {error} (asked for {wanted} states; "
+                "a rule gets whole arrays of state indices, so use np.where rather than if)"
+            )
             raise RuleError(msg) from error
+        if scores is None:
+            msg = f"the rule of {self.scope} must return log scores, it returned None"
+            raise RuleError(msg)
         try:
             block = np.array(np.broadcast_to(np.asarray(scores, dtype=np.float64), wanted))
         except (TypeError, ValueError):

@@ -180,14 +180,21 @@ class VariableTable(Sequence[Variable]):
         """Return the number of variables."""
         return self._n
 
+    def __repr__(self) -> str:
+        """Return the first few names."""
+        names = ", ".join(self.name(i) for i in range(min(6, self._n)))
+        return f"<{self._n} variables: {names}{', ...' if self._n > 6 else ''}>"  # noqa: PLR2004
+
     @overload
-    def __getitem__(self, index: int) -> Variable: ...
+    def __getitem__(self, index: int | str) -> Variable: ...
     @overload
     def __getitem__(self, index: slice) -> list[Variable]: ...
-    def __getitem__(self, index: int | slice) -> Variable | list[Variable]:
-        """Return one variable, or a list for a slice."""
+    def __getitem__(self, index: int | str | slice) -> Variable | list[Variable]:
+        """Return one variable, by position or name, or a list for a slice."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(self._n))]
+        if isinstance(index, str):
+            index = self.index_of(index)
         if index < 0:
             index += self._n
         if not 0 <= index < self._n:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,19 +13,22 @@ from anytimebp.model.variable import VariableKey
 from anytimebp.results.html import result_html
 from anytimebp.results.marginals import FactorMarginals, Marginals
 from anytimebp.results.stop import StopReason
-from anytimebp.results.trace import Trace
+from anytimebp.results.trace import Trace, load_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Snapshot:
     """What a run knows at one moment. It owns its arrays and never changes.
 
+    Before every factor has been updated once, the marginals are little more than the unary scores, `log_z` is NaN and
+    the residuals are infinite.
+
     Attributes:
         marginals: By variable name, over the whole universe.
-        log_z: Bethe estimate of the log partition function.
+        log_z: Bethe estimate of the log partition function; exact on forests.
         max_residual: Largest change of a message in the last sweep (largest pending one for `residual`), in nats.
         mean_residual: The same, averaged over factors.
         unexplored_mass: Largest estimated belief outside a domain; zero for full methods.
@@ -66,9 +69,26 @@ class Snapshot:
         """Return the likeliest states of a variable as (label, probability), best first."""
         return self.marginals.top(variable, count)
 
+    def probability(self, variable: VariableKey, label: Hashable) -> float:
+        """Return the marginal probability of one state, given by its label."""
+        variables = self.marginals.variables
+        state = variables[variables.index_of(variable)].state_index(label)
+        return float(self.marginals[variable][state])
+
+    def __repr__(self) -> str:
+        """Return a line with what matters."""
+        return f"<{type(self).__name__} of {self.method!r}: {self._figures()}>"
+
+    def _figures(self) -> str:
+        state = "consistent" if self.consistent else "not settled yet"
+        return (
+            f"{len(self.marginals)} variables, {state}, log_z={self.log_z:.6g}, "
+            f"max_residual={self.max_residual:.2g}, {self.seconds:.3g} s"
+        )
+
     def to_pandas(self) -> pd.DataFrame:
         """Return all marginals in one data frame: variable, state (its label), probability. Needs pandas."""
-        import pandas as pd  # noqa: PLC0415  (an extra)
+        pd = load_pandas()
 
         variables = self.marginals.variables
         sizes = variables.sizes()
@@ -81,7 +101,7 @@ class Snapshot:
         )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Result(Snapshot):
     """The answer of a run.
 
@@ -102,10 +122,7 @@ class Result(Snapshot):
 
     def __repr__(self) -> str:
         """Return a line with what matters."""
-        return (
-            f"<Result of {self.method!r}: {self.stop_reason.name}, {len(self.marginals)} variables, "
-            f"log_z={self.log_z:.6g}, max_residual={self.max_residual:.2g}, {self.seconds:.3g} s>"
-        )
+        return f"<Result of {self.method!r}: {self.stop_reason.name}, {self._figures()}>"
 
     def _repr_html_(self) -> str:
         """Return a small view for notebooks."""

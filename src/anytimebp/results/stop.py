@@ -14,7 +14,7 @@ class StopReason(Enum):
     TARGET_REACHED = "the estimated error is under `target_error`"
     NOT_CONVERGED = (
         "belief propagation does not settle on this model, damped or not; "
-        "its marginals are not those of a fixed point (try a higher `damping` or a looser `tolerance`)"
+        'try `method="residual"`, `schedule="random"`, another `damping` or a looser `tolerance`'
     )
     INTERRUPTED = "interrupted from the keyboard"
     CALLBACK = "stopped by the callback"

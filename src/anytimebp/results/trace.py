@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, overload
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -11,6 +12,15 @@ from anytimebp.model.source import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def load_pandas() -> Any:
+    """Return the module pandas, or say how to get it."""
+    try:
+        return import_module("pandas")
+    except ImportError:
+        msg = 'this needs pandas, an extra: pip install "anytimebp[pandas]"'
+        raise ImportError(msg) from None
 
 
 class Moment(NamedTuple):
@@ -62,8 +72,7 @@ class Trace(Sequence[Moment]):
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the moments as a data frame, a column per figure. Needs pandas."""
-        import pandas as pd  # noqa: PLC0415  (an extra)
-
+        pd = load_pandas()
         return pd.DataFrame(list(self._moments), columns=list(Moment._fields))
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """The tables of a run: where each factor's numbers lie, as potentials or as logs, over its domains.
 
 A table that the run needs as the user gave it is used where the user's array lies. Everything else is made here, once
-per distinct table: exponentiated, logged, filled from entries or rules, or cut down to the domains that evidence leaves.
+per distinct table: exponentiated, logged, filled from entries or rules, or cut to the domains that evidence leaves.
 """
 
 from __future__ import annotations
