@@ -70,9 +70,15 @@ class FullRun:
             progress = schedule.advance(self.updates_left, SLICE_COST, self.damper.damping)
             self.updates += progress.updates
             self.work_parts["messages"] += progress.work
+            if progress.status == OUT_OF_RANGE and self.workspace.tables.arithmetic == LOG:
+                self.ending = StopReason.NOT_CONVERGED  # messages grow beyond all bounds
+                self.max_residual = self.mean_residual = float("inf")
+                yield Step.RECORD
+                return
             if progress.status == OUT_OF_RANGE:
-                self.workspace = Workspace(self.compiled, self.domains, LOG)
+                self._start_over_in_logs()
                 schedule = yield from self._prepare()
+                yield Step.WORKING
             elif progress.status != OK:
                 raise self._vanished(progress)
             elif progress.end_of_sweep:
@@ -83,13 +89,19 @@ class FullRun:
             else:
                 yield Step.WORKING
 
+    def _start_over_in_logs(self) -> None:
+        self.workspace = Workspace(self.compiled, self.domains, LOG)
+        self.damper = Damper(self.options.damping)
+        self.sweeps = 0
+        self.max_residual = self.mean_residual = float("inf")
+
     def _prepare(self) -> Generator[Step, None, Schedule]:
         """Make the tables and pick the schedule; turn to logs if a rule's scores need them."""
         for _ in self.workspace.prepare():
             yield Step.WORKING
         self.work_parts["growth"] += self.workspace.tables.scored
         if self.workspace.out_of_range:
-            self.workspace = Workspace(self.compiled, self.domains, LOG)
+            self._start_over_in_logs()
             for _ in self.workspace.prepare():
                 yield Step.WORKING
             self.work_parts["growth"] += self.workspace.tables.scored

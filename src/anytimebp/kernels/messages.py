@@ -33,9 +33,11 @@ from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, kernel, table_
 
 LINEAR, LOG = 0, 1  # arithmetic; max-product would be a third code
 OK, CONVERGED, VARIABLE_VANISHED, FACTOR_VANISHED, OUT_OF_RANGE = 0, 1, 2, 3, 4  # status
+VANISHED, DIVERGED = -1.0, -2.0  # in place of a residual
 
 SAFE = 1e-290  # products at least this large have full precision; the smallest normal double is 2e-308
 MAX_LINEAR_RANGE = 600.0  # nats; exp(-600) = 3e-261 leaves room for sums of small terms above SAFE
+MAX_LOG = 1e12  # nats; log messages beyond are those of a run that diverges, and no longer resolve a nat's digits
 FLUSH = -700.0  # log weights this far under the largest one are zero in linear arithmetic
 TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
 EDGE_COST = 64  # entries that the bookkeeping of one edge costs, for cutting runs into slices
@@ -108,6 +110,9 @@ def _gather_logs(layout, space, variable, skipped, weight):
 def _gather_hub(space, hub, skipped, weight):
     """Do as `_gather`, from the totals that a variable of high degree keeps."""
     start = space.hub_start[hub]
+    reference = -np.inf  # totals are large; their differences are what counts, and lose no digits
+    for v in range(weight.size):
+        reference = max(reference, space.hub_high[start + v])
     for v in range(weight.size):
         zeros = space.hub_zeros[start + v]
         own = 0.0
@@ -118,8 +123,9 @@ def _gather_hub(space, hub, skipped, weight):
             if own == -np.inf:
                 own = 0.0
                 zeros -= 1
-        weight[v] = (space.hub_high[start + v] - own) + space.hub_low[start + v] if zeros == 0 else -np.inf
-    return _finish_logs(space.arithmetic, weight)
+        weight[v] = (space.hub_high[start + v] - reference) - own + space.hub_low[start + v] if zeros == 0 else -np.inf
+    floor, peak, log_peak = _finish_logs(space.arithmetic, weight)
+    return floor, peak, log_peak + reference
 
 
 @kernel(FAST, inline=True)
@@ -224,8 +230,8 @@ def _outer(arithmetic, rows, columns, product):
 
 
 @kernel(inline=True)
-def _edge_size(layout, space, edge):
-    return space.domain_size[layout.edge_variable[edge]]
+def _edge_size(edge_variable, domain_size, edge):
+    return domain_size[edge_variable[edge]]
 
 
 @kernel(inline=True)
@@ -236,18 +242,20 @@ def _contract(layout, space, factor, arithmetic):
     outgoing message of axis 0. `level` is where the level of the axes before `edge` starts.
     """
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    rows = _edge_size(layout, space, first)
+    rows = _edge_size(layout.edge_variable, space.domain_size, first)
     offset, level, end = rows, 0, 0
     for edge in range(first + 1, last - 1):
-        n = _edge_size(layout, space, edge)
+        n = _edge_size(layout.edge_variable, space.domain_size, edge)
         before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
         _outer(arithmetic, before, space.incoming[offset : offset + n], space.prefix[end : end + rows * n])
         level, end = end, end + rows * n
         rows *= n
         offset += n
-    matrix = table_view(space.table_address[factor], rows * _edge_size(layout, space, last - 1))
+    matrix = table_view(
+        space.table_address[factor], rows * _edge_size(layout.edge_variable, space.domain_size, last - 1)
+    )
     for edge in range(last - 1, first, -1):
-        n = _edge_size(layout, space, edge)
+        n = _edge_size(layout.edge_variable, space.domain_size, edge)
         before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
         dots = space.outgoing[:rows] if edge == first + 1 else space.dots[level : level + rows]
         column, sums = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
@@ -257,7 +265,7 @@ def _contract(layout, space, factor, arithmetic):
             _matrix_linear(matrix, rows, n, before, column, dots, sums)
         matrix = dots
         if edge > first + 1:
-            n = _edge_size(layout, space, edge - 1)
+            n = _edge_size(layout.edge_variable, space.domain_size, edge - 1)
             rows //= n
             offset -= n
             level -= rows
@@ -281,16 +289,18 @@ def _compare_linear(new, old, scale):
 
 @kernel()
 def _compare_log(new, old, scale):
-    """Shift `new` in place; return the largest and smallest difference to `old`, and support changes."""
-    high, low, changed = -np.inf, np.inf, 0
+    """Shift `new` in place; return the largest and smallest difference to `old`, the smallest finite, support changes."""
+    high, low, smallest, changed = -np.inf, np.inf, 0.0, 0
     for v in range(new.size):
         new[v] -= scale
+        if new[v] > -np.inf:
+            smallest = min(smallest, new[v])
         if new[v] > -np.inf and old[v] > -np.inf:
             high = max(high, new[v] - old[v])
             low = min(low, new[v] - old[v])
         elif new[v] > -np.inf or old[v] > -np.inf:
             changed += 1
-    return high, low, changed
+    return high, low, smallest, changed
 
 
 @kernel()
@@ -328,26 +338,42 @@ def _move_hub(space, hub, new, old):
         space.hub_high[start + v], space.hub_low[start + v] = high, low
 
 
+@kernel(FAST)
+def _scale_of(arithmetic, in_logs, weight, message, total):
+    """Return the c_i for which Z_f / c_i is the sum of n_i * m: what log Z needs where m is not o / c_i, but damped."""
+    if in_logs:
+        return total - _log_sum(message, 0, message.size, weight)
+    overlap = 0.0
+    for v in range(weight.size):
+        overlap += weight[v] * (exp(message[v]) if arithmetic == LOG else message[v])
+    return total - math.log(overlap) if arithmetic == LOG else total / overlap
+
+
 @kernel(inline=True)
-def _store(layout, space, edge, new, damping):
-    """Scale an outgoing message, keep it, and return its undamped residual (-1 if it vanished)."""
+def _store(layout, space, edge, weight, new, damping):
+    """Scale an outgoing message and keep it; return its undamped residual, or VANISHED or DIVERGED."""
     start = space.edge_slot_start[edge]
     old = space.message[start : start + new.size]
     peak = _largest(new)
     if space.arithmetic == LOG:
         if peak == -np.inf:
-            return -1.0
-        high, low, changed = _compare_log(new, old, peak)
+            return VANISHED
+        high, low, smallest, changed = _compare_log(new, old, peak)
+        if smallest < -MAX_LOG:
+            return DIVERGED
         residual = np.inf if changed else high - low
     else:
         if peak <= 0.0:
-            return -1.0
+            return VANISHED
         high, low, smallest, changed = _compare_linear(new, old, 1.0 / peak)
         residual = np.inf if changed else math.log(high / low)
         space.edge_min[edge] = smallest
     space.edge_scale[edge] = peak
     if damping > 0.0:
+        factor = layout.edge_factor[edge]
+        in_logs, total = space.table_in_logs[factor], space.factor_total[factor]
         space.edge_min[edge] = _damp(space.arithmetic, new, old, damping)
+        space.edge_scale[edge] = _scale_of(space.arithmetic, in_logs, weight, new, total)
     hub = space.variable_hub[layout.edge_variable[edge]]
     if hub >= 0:
         _move_hub(space, hub, new, old)
@@ -373,7 +399,7 @@ def _smallest_product(layout, space, factor):
     """Return a lower bound of the positive products a factor can form: sharper, and dearer, than that of `_gather`."""
     product, offset = space.table_min[factor], 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        n = _edge_size(layout, space, edge)
+        n = _edge_size(layout.edge_variable, space.domain_size, edge)
         smallest = 1.0
         for v in range(offset, offset + n):
             if space.incoming[v] > 0.0:
@@ -384,9 +410,12 @@ def _smallest_product(layout, space, factor):
 
 
 @kernel(inline=True)
-def _sum_out(layout, space, factor, n_slots):
+def _sum_out(layout, space, factor):
     """Fill `space.outgoing` and Z_f from `space.incoming`, in the arithmetic of the factor's table."""
-    n = _edge_size(layout, space, layout.factor_edge_start[factor])
+    n_slots = 0
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        n_slots += _edge_size(layout.edge_variable, space.domain_size, edge)
+    n = _edge_size(layout.edge_variable, space.domain_size, layout.factor_edge_start[factor])
     if space.arithmetic == LINEAR or space.table_in_logs[factor]:
         _contract(layout, space, factor, space.arithmetic)
         space.factor_total[factor] = _factor_total(space.arithmetic, space.incoming[:n], space.outgoing[:n])
@@ -418,24 +447,25 @@ def _update(layout, space, factor, damping):
     doubtful = floor < SAFE and space.arithmetic == LINEAR and space.table_has_zero[factor]
     if doubtful and (lost or _smallest_product(layout, space, factor) < SAFE):
         return OUT_OF_RANGE, factor, 0.0, 0
-    _sum_out(layout, space, factor, offset)
+    _sum_out(layout, space, factor)
     offset, residual = 0, 0.0
     for edge in range(first, last):
-        n = _edge_size(layout, space, edge)
-        moved = _store(layout, space, edge, space.outgoing[offset : offset + n], damping)
+        n = _edge_size(layout.edge_variable, space.domain_size, edge)
+        end = offset + n
+        moved = _store(layout, space, edge, space.incoming[offset:end], space.outgoing[offset:end], damping)
         if moved < 0.0:
-            return FACTOR_VANISHED, factor, 0.0, 0
+            return FACTOR_VANISHED if moved == VANISHED else OUT_OF_RANGE, factor, 0.0, 0
         residual = max(residual, moved)
-        offset += n
+        offset = end
     return OK, -1, residual, entries
 
 
 # ---------------------------------------------------------------- schedules
 @kernel(inline=True)
-def _cost(layout, space, factor, entries):
+def _cost(factor_edge_start, table_in_logs, factor, entries):
     """Return about how many entries could have been read in the time of an update."""
-    edges = layout.factor_edge_start[factor + 1] - layout.factor_edge_start[factor]
-    return EDGE_COST * edges + (LOG_COST * entries if space.table_in_logs[factor] else entries)
+    edges = factor_edge_start[factor + 1] - factor_edge_start[factor]
+    return EDGE_COST * edges + (LOG_COST * entries if table_in_logs[factor] else entries)
 
 
 @kernel()
@@ -454,7 +484,7 @@ def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
             return status, culprit, position, work, largest, total
         position += 1
         work += entries
-        cost += _cost(layout, space, factor, entries)
+        cost += _cost(layout.factor_edge_start, space.table_in_logs, factor, entries)
         largest = max(largest, residual)
         total += residual
     return OK, -1, position, work, largest, total
@@ -475,7 +505,8 @@ def largest_pending(layout, space, order, moved, damping):
         pending, kept_back = 0.0, 0.0
         for edge in range(first, last):
             pending += moved[layout.edge_variable[edge]]
-            kept_back = max(kept_back, space.edge_residual[edge] * damping / (1.0 - damping))
+            if damping > 0.0:
+                kept_back = max(kept_back, space.edge_residual[edge] * damping / (1.0 - damping))
         for edge in range(first, last):
             moved[layout.edge_variable[edge]] += space.edge_residual[edge]
         largest = max(largest, pending + kept_back)
@@ -579,12 +610,12 @@ def residual_slice(layout, space, heap, update_limit, cost_limit, tolerance, dam
         status, culprit, residual, entries = _update(layout, space, item, damping)
         if status != OK:
             return status, culprit, updates, work
-        heap.priority[item] = residual * damping
+        heap.priority[item] = residual * damping if damping > 0.0 else 0.0  # an infinite residual times 0 is NaN
         _sift(heap, item)
         _spread(layout, space, heap, item)
         updates += 1
         work += entries
-        cost += _cost(layout, space, item, entries)
+        cost += _cost(layout.factor_edge_start, space.table_in_logs, item, entries)
     return OK, -1, updates, work
 
 

@@ -96,7 +96,6 @@ class Workspace:
         self.compiled = compiled
         self.domains = domains
         self.layout = compiled.arrays
-        self.ready = False
         self.tables = Tables(compiled.extent, arithmetic)
         self.arrays = _allocate(self.layout, domains, self.tables)
         _start_hubs(self.arrays, domains)
@@ -111,7 +110,6 @@ class Workspace:
             if not self.domains.states and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)
-        self.ready = True
 
     @property
     def out_of_range(self) -> bool:
