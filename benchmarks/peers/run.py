@@ -100,9 +100,9 @@ def main():
         kept = options.environments or Path(temporary)
         rows = [row for peer in PEERS for row in compare(peer, environment(peer, kept), Path(temporary))]
     header = ["peer", "model", "unary sd", "peer, ms", "bp, ms", "ratio", f">= {BAR:g}", "marginals differ by"]
-    versions = ", ".join(package for calls in PEERS.values() for call in calls for package in call if "==" in package)
+    versions = "; ".join(" ".join(package for call in calls for package in call) for calls in PEERS.values())
     section = f"{TITLE}\n\nWritten by `benchmarks/peers/run.py`. {machine('numpy', 'numba', 'anytimebp')}\n"
-    section += f"Peers, each in an environment of its own: {versions}.\n\n{NOTES}\n\n{table(header, rows)}\n"
+    section += f"Environments: {versions.replace('--no-deps ', '')}.\n\n{NOTES}\n\n{table(header, rows)}\n"
     print(section)
     if options.write:
         old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else "# Benchmarks\n"

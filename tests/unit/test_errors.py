@@ -250,8 +250,8 @@ def test_messages_that_vanish_are_named(method, any_arithmetic):
     ("rule", "message"),
     [
         (lambda a, b: 1 / 0, r"rule of factor 0 \(weather, ground\) raised ZeroDivisionError"),
-        (lambda a, b: np.zeros(7), "must return numbers that broadcast to"),
-        (lambda a, b: "text", "must return numbers"),
+        (lambda a, b: np.zeros(7), "must return real numbers that broadcast to"),
+        (lambda a, b: "text", "must return real numbers"),
         (lambda a, b: None, "it returned None"),
         (lambda a, b: 1.0 if a > 0 else 0.0, "whole arrays"),
         (lambda a, b: a + b * np.nan, r"returned nan at states \(0, 0\)"),
@@ -269,7 +269,7 @@ def test_a_table_too_large_for_memory_is_refused_with_the_bytes():
     graph = abp.FactorGraph()
     graph.add_variables(2, 1_000_000)
     graph.add_factor([0, 1], rule=lambda a, b: a - b)
-    with pytest.raises(abp.MemoryLimitError, match=r"8\.0 TB \(8,0.* bytes\).*factor 0 \(x0, x1\)"):
+    with pytest.raises(abp.MemoryLimitError, match=r"26\.0 TB \(26,0.* bytes\).*factor 0 \(x0, x1\)"):
         abp.infer(graph)
     result = abp.infer(graph, evidence={0: 3, 1: 5})
     assert result.marginals["x1"][5] == 1.0

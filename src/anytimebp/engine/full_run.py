@@ -11,7 +11,6 @@ from anytimebp.engine.readout import take_snapshot
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.messages import LOG, OK, OUT_OF_RANGE, VARIABLE_VANISHED
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import IndexArray
@@ -21,7 +20,7 @@ from anytimebp.schedule.forest import ForestSchedule, forest_order
 from anytimebp.schedule.protocol import Progress, Schedule
 from anytimebp.schedule.residual import ResidualSchedule
 from anytimebp.schedule.sweeps import SweepSchedule, random_orders, sequential_orders
-from anytimebp.workspace.domains import full_domains
+from anytimebp.workspace.domains import domain_sizes, full_domains
 from anytimebp.workspace.memory import check_memory
 from anytimebp.workspace.space import Workspace, first_arithmetic
 
@@ -46,12 +45,11 @@ class FullRun:
     """
 
     def __init__(self, graph: FactorGraph, options: RunOptions) -> None:
-        """Compile the graph, if need be, and check evidence and memory."""
+        """Compile the graph, if need be, and check the memory."""
         self.options = options
         self.compiled = compiled_graph(graph)
-        observed = read_evidence_mapping(options.evidence, self.compiled.variables)
-        self.domains = full_domains(self.compiled, observed)
-        check_memory(self.compiled, self.domains.sizes, options.max_memory)
+        check_memory(self.compiled, domain_sizes(self.compiled, options.observed), options.max_memory)
+        self.domains = full_domains(self.compiled, options.observed)
         self.damper = Damper(options.damping)
         self.workspace = Workspace(self.compiled, self.domains, first_arithmetic(self.compiled, self.domains))
         self.updates_left = 0
@@ -139,7 +137,7 @@ class FullRun:
         else:
             factor = self.compiled.graph_factor(progress.culprit)
             what = f"{describe_factor(self.compiled.blocks, self.compiled.variables, factor)} excludes every state"
-        given = " under this evidence" if self.options.evidence else ""
+        given = " under this evidence" if self.options.observed else ""
         return InconsistentModelError(f"no joint state is possible{given}: messages vanish, as {what}")
 
     def snapshot(self, seconds: float) -> Snapshot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,12 +11,14 @@ from time import perf_counter
 from types import FrameType
 from typing import Self
 
+import numpy as np
+
 from anytimebp.engine.full_run import FullRun, Step
 from anytimebp.engine.interrupt import InterruptFlag
 from anytimebp.engine.options import RandomLike, RunOptions, check_budget
 from anytimebp.engine.warm_up import warm_up
-from anytimebp.errors import NotConvergedWarning, OptionError
-from anytimebp.model.evidence import EvidenceLike
+from anytimebp.errors import AnytimeBPError, NotConvergedWarning, OptionError
+from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
@@ -63,7 +66,7 @@ class Inference:
         self._graph = graph
         self._options = RunOptions(
             method=method,
-            evidence=evidence,
+            observed=read_evidence_mapping(evidence, graph.variables),
             tolerance=tolerance,
             max_memory=max_memory,
             rng=rng,
@@ -74,7 +77,8 @@ class Inference:
         )
         self._run: FullRun | None = None
         self._steps: Iterator[Step] = iter(())
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
+        self._busy = threading.Lock()
         self._moments: list[Moment] = []
         self._seconds = 0.0
 
@@ -95,16 +99,18 @@ class Inference:
             try:
                 while True:
                     run, step = self._step(UNLIMITED)
-                    if step is None:
-                        raise StopIteration
                     if interrupt.is_set:
                         raise KeyboardInterrupt
+                    if step is None:
+                        raise StopIteration
                     if step is Step.RECORD:
                         break
             finally:
                 self._seconds += perf_counter() - started
         snapshot = run.snapshot(self._seconds)
         self._record(run, snapshot.log_z)
+        if run.ending is StopReason.NOT_CONVERGED:
+            _warn(run.ending)
         return snapshot
 
     def run(
@@ -133,7 +139,7 @@ class Inference:
             self._record(run, current.log_z, replace=True)
         result = Result.of(current, current, reason, Trace(self._moments))
         if not result.consistent and reason not in ASKED_FOR:
-            warnings.warn(f"the marginals are not at a fixed point: {reason}", NotConvergedWarning, _caller())
+            _warn(reason)
         return result
 
     def _run_until(
@@ -157,10 +163,10 @@ class Inference:
                     self._seconds += perf_counter() - started
                 if step is Step.RECORD and self._tell(run, callback, watch) and not run.ending:
                     return run, StopReason.CALLBACK
-                if run.ending:
-                    return run, run.ending
                 if interrupt.is_set:
                     return run, StopReason.INTERRUPTED
+                if run.ending:
+                    return run, run.ending
                 if run.updates >= updates_at:
                     return run, StopReason.OUT_OF_UPDATES
                 if self._seconds >= stop_at:
@@ -171,7 +177,7 @@ class Inference:
         graph = FactorGraph()
         graph.add_variables(3, 2)
         graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
-        options = replace(self._options, evidence=None, max_memory=None, rng=0, tolerance=1e-3, damping=0.0)
+        options = replace(self._options, observed={}, max_memory=None, rng=0, tolerance=1e-3, damping=0.0)
         run = FullRun(graph, options)
         run.updates_left = UNLIMITED
         for _ in run.steps():
@@ -180,6 +186,16 @@ class Inference:
 
     def _step(self, updates_at: int) -> tuple[FullRun, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
+        if not self._busy.acquire(blocking=False):
+            msg = "this Inference is running in another thread; make one for each"
+            raise OptionError(msg)
+        try:
+            with np.errstate(under="ignore"):  # what underflows here is meant to, whatever the caller has set
+                return self._locked_step(updates_at)
+        finally:
+            self._busy.release()
+
+    def _locked_step(self, updates_at: int) -> tuple[FullRun, Step | None]:
         if self._run is None:
             self._run = FullRun(self._graph, self._options)
             self._steps = self._run.steps()
@@ -189,8 +205,11 @@ class Inference:
         self._run.updates_left = updates_at - self._run.updates
         try:
             return self._run, next(self._steps, None)
-        except BaseException as failure:
+        except Exception as failure:
             self._failure = failure  # a generator that has raised cannot go on
+            raise
+        except KeyboardInterrupt:
+            self._failure = AnytimeBPError("the run was aborted by a second Ctrl-C; start a new one")
             raise
 
     def _tell(
@@ -224,11 +243,11 @@ class Inference:
         self._moments.append(self._moment(run, log_z))
 
 
-def _caller() -> int:
-    """Return the stack level, seen from the function that calls this one, of the first frame outside the library."""
-    level = 0
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (how the warnings module itself does it)
+def _warn(reason: StopReason) -> None:
+    """Warn at the first place outside the library that the marginals are not at a fixed point."""
+    level = 1
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001  (how the warnings module itself does it)
     while frame and frame.f_globals.get("__name__", "").split(".")[0] == "anytimebp":
         frame = frame.f_back
         level += 1
-    return level + 1
+    warnings.warn(f"the marginals are not at a fixed point: {reason}", NotConvergedWarning, level)

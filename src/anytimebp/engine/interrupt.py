@@ -14,7 +14,6 @@ class InterruptFlag:
     def __init__(self) -> None:
         """Start without an interrupt."""
         self.is_set = False
-        self._previous: object = None
         self._active = False
 
     def __enter__(self) -> Self:
@@ -28,10 +27,10 @@ class InterruptFlag:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give Ctrl-C back."""
-        if self._active:
+        """Give Ctrl-C back, unless a callback has taken it."""
+        if self._active and signal.getsignal(signal.SIGINT) == self._handle:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            self._active = False
+        self._active = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.is_set:

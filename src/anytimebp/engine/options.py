@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from anytimebp.errors import OptionError
-from anytimebp.model.evidence import EvidenceLike
+from anytimebp.model.evidence import Observation
 
 RandomLike: TypeAlias = int | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | None
 
@@ -25,7 +25,7 @@ class RunOptions:
     """What a run is asked to do; `infer` documents each."""
 
     method: str
-    evidence: EvidenceLike | None
+    observed: dict[int, Observation]
     tolerance: float
     max_memory: int | None
     rng: RandomLike
@@ -89,6 +89,6 @@ def _is_number(value: object) -> bool:
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         msg = f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}"
         raise OptionError(msg)

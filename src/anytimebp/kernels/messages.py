@@ -289,7 +289,7 @@ def _compare_linear(new, old, scale):
 
 @kernel()
 def _compare_log(new, old, scale):
-    """Shift `new` in place; return the largest and smallest difference to `old`, the smallest finite, support changes."""
+    """Shift `new` in place; return the largest and smallest change, the smallest finite number, support changes."""
     high, low, smallest, changed = -np.inf, np.inf, 0.0, 0
     for v in range(new.size):
         new[v] -= scale
@@ -415,18 +415,20 @@ def _sum_out(layout, space, factor):
     n_slots = 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
         n_slots += _edge_size(layout.edge_variable, space.domain_size, edge)
+    arithmetic = space.arithmetic
+    detour = arithmetic == LOG and not space.table_in_logs[factor]
+    if detour:
+        arithmetic = np.int64(LINEAR)
+        for v in range(n_slots):
+            space.incoming[v] = exp(space.incoming[v])
+    _contract(layout, space, factor, arithmetic)
     n = _edge_size(layout.edge_variable, space.domain_size, layout.factor_edge_start[factor])
-    if space.arithmetic == LINEAR or space.table_in_logs[factor]:
-        _contract(layout, space, factor, space.arithmetic)
-        space.factor_total[factor] = _factor_total(space.arithmetic, space.incoming[:n], space.outgoing[:n])
-        return
-    for v in range(n_slots):
-        space.incoming[v] = exp(space.incoming[v])
-    linear = np.int64(LINEAR)
-    _contract(layout, space, factor, linear)
-    space.factor_total[factor] = math.log(_factor_total(linear, space.incoming[:n], space.outgoing[:n]))
-    for v in range(n_slots):
-        space.outgoing[v] = math.log(space.outgoing[v])
+    total = _factor_total(arithmetic, space.incoming[:n], space.outgoing[:n])
+    if detour:
+        total = math.log(total)
+        for v in range(n_slots):
+            space.outgoing[v] = math.log(space.outgoing[v])
+    space.factor_total[factor] = total
 
 
 @kernel(inline=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from anytimebp.errors import EvidenceError, InconsistentModelError, UnknownStateError, UnknownVariableError
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import LOG_RULE, FloatArray, IndexArray, out_of_range
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
 
 EvidenceLike: TypeAlias = Mapping[VariableKey, Any]
@@ -88,9 +88,10 @@ def _read_scores(variable: Variable, value: Any, start: str) -> Observation:
             "for allowed states give a set of labels"
         )
         raise EvidenceError(msg)
-    if not (scores < np.inf).all():
-        state = int(np.argmin(scores < np.inf))
-        msg = f"{start}the log score of state {variable.labels[state]!r} is {scores[state]}; it must be finite or -inf"
+    bad = out_of_range(scores)
+    if bad.any():
+        state = int(bad.argmax())
+        msg = f"{start}the log score of state {variable.labels[state]!r} is {scores[state]}; {LOG_RULE}"
         raise EvidenceError(msg)
     states = np.flatnonzero(scores > -np.inf)
     if not states.size:

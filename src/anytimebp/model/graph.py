@@ -66,7 +66,9 @@ class FactorGraph:
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
             msg = f"the count of variables must be a whole number of at least 0, got {count!r}"
             raise ModelError(msg)
-        if names is not None and (isinstance(names, str) or len(names) != count):
+        if names is not None and not (
+            isinstance(names, Sequence) and not isinstance(names, str) and len(names) == count
+        ):
             msg = f"expected {count} names, one per variable, got {names!r:.80}"
             raise ModelError(msg)
         labels = read_states(states, f"x{len(self._variables)}" if names is None else "of the bulk call")
@@ -105,8 +107,8 @@ class FactorGraph:
         Returns:
             The index of the factor.
         """
-        what = self._read_scope_name(scope)
-        indices = self._read_scope(scope, what)
+        indices = self._read_scope(scope, self._read_scope_name(scope))
+        what = f"factor {self._n_factors} ({', '.join([self._variables.name(i) for i in indices])})"
         shape = tuple([len(self._variables[i].labels) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
         self._check_one_given(what, default, log_table=log_table, table=table, rule=rule, entries=entries)
@@ -191,8 +193,8 @@ class FactorGraph:
 
     def locate(self, index: int) -> tuple[FactorBlock, int]:
         """Return the block of a factor and its place in the block."""
-        if not 0 <= index < self._n_factors:
-            msg = f"factor {index} does not exist: there are {self._n_factors}"
+        if not isinstance(index, int | np.integer) or not 0 <= index < self._n_factors:
+            msg = f"expected the index of a factor, 0 to {self._n_factors - 1}, got {index!r}"
             raise IndexError(msg)
         block = self._blocks[bisect_right(self._firsts, index) - 1]
         return block, index - block.first
@@ -218,6 +220,15 @@ class FactorGraph:
         states = f", universes {sizes.min()} to {sizes.max()}" if sizes.size else ""
         return f"<FactorGraph: {len(sizes)} variables{states}, {self._n_factors} factors>"
 
+    def __copy__(self) -> FactorGraph:
+        """Return a graph that shares the tables, but to which factors can be added apart."""
+        twin = FactorGraph()
+        twin._variables = self._variables.copy()
+        twin._blocks = self._blocks.copy()
+        twin._firsts = self._firsts.copy()
+        twin._n_factors = self._n_factors
+        return twin
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave the compiled layout out: it is rebuilt when needed."""
         return self.__dict__ | {"compiled": None}
@@ -238,7 +249,7 @@ class FactorGraph:
         return self._sizes[0]
 
     def _read_scope_name(self, scope: Sequence[VariableKey]) -> str:
-        if isinstance(scope, str) or not isinstance(scope, Sequence | np.ndarray):
+        if isinstance(scope, str) or not isinstance(scope, Sequence | np.ndarray) or getattr(scope, "ndim", 1) == 0:
             msg = f"the scope of factor {self._n_factors} must be a list of variables, got {scope!r}"
             raise ModelError(msg)
         if not 1 <= len(scope) <= MAX_ARITY:
@@ -260,7 +271,11 @@ class FactorGraph:
         return indices
 
     def _read_scopes(self, scopes: npt.ArrayLike) -> IndexArray:
-        rows = np.array(scopes)
+        try:
+            rows = np.array(scopes)
+        except ValueError:
+            msg = "scopes must be variable indices of shape (factors, arity), got rows of different lengths"
+            raise ModelError(msg) from None
         if rows.size == 0:
             return np.empty((0, 1), dtype=np.int64)
         if rows.ndim != 2 or rows.dtype.kind not in "iu" or rows.shape[1] > MAX_ARITY:  # noqa: PLR2004

@@ -21,6 +21,13 @@ Rule: TypeAlias = Callable[..., Any]
 States: TypeAlias = Sequence[IndexArray]
 
 
+NUMBERS = "fiub"  # kinds of dtype that are real numbers
+MAX_SCORE = 1e12  # nats; beyond, sums of scores no longer resolve the digits that marginals need
+LOG_RULE = f"log scores are between -{MAX_SCORE:g} and {MAX_SCORE:g}, or -inf for what is impossible"
+PLAIN_RANGE = (-600.0, 10.0)
+"""Logs of potentials that are summed as they are. Of a larger maximum, products that are just safe would underflow."""
+
+
 class TableSource(Protocol):
     """Scores of one or more factors of the same shape."""
 
@@ -68,11 +75,17 @@ class DenseSource:
         self.n_members = values.shape[0]
         self.range = _scan_log(values, what) if is_log else _scan_potentials(values, what)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether these are potentials that can be summed as they are."""
+        low, high = PLAIN_RANGE
+        return not self.is_log and bool((self.range.log_max < high).all() and (self.range.log_min > low).all())
+
     def log_values(self, member: int, states: States) -> FloatArray:
         """Return the log scores on the product of the given states."""
         return self.as_log(self.values[member][np.ix_(*states)])
 
-    def all_log_values(self, member: int | slice) -> FloatArray:
+    def all_log_values(self, member: int | slice | npt.NDArray[np.bool_]) -> FloatArray:
         """Return all log scores of a member, or of several; the table itself if it holds such."""
         return self.as_log(self.values[member])
 
@@ -147,7 +160,7 @@ class RuleSource:
         del member  # tied
         wanted = tuple(len(axis) for axis in states)
         try:
-            scores = self.rule(*np.ix_(*states))
+            scores = self.rule(*np.ix_(*[_read_only(axis) for axis in states]))
         except Exception as error:
             msg = (
                 f"the rule of {self.scope} raised {type(error).__name__}: {error} (asked for {wanted} states; "
@@ -158,27 +171,33 @@ class RuleSource:
             msg = f"the rule of {self.scope} must return log scores, it returned None"
             raise RuleError(msg)
         try:
-            block = np.array(np.broadcast_to(np.asarray(scores, dtype=np.float64), wanted))
+            given = np.asarray(scores)
+            block = np.array(np.broadcast_to(given, wanted), dtype=np.float64) if given.dtype.kind in NUMBERS else None
         except (TypeError, ValueError):
+            block = None
+        if block is None:
             shape = getattr(scores, "shape", type(scores).__name__)
-            msg = f"the rule of {self.scope} must return numbers that broadcast to {wanted}, it returned {shape}"
-            raise RuleError(msg) from None
-        bad = ~(block < np.inf)
+            msg = f"the rule of {self.scope} must return real numbers that broadcast to {wanted}, it returned {shape}"
+            raise RuleError(msg)
+        bad = out_of_range(block)
         if bad.any():
             where = tuple(int(axis[i]) for axis, i in zip(states, np.argwhere(bad)[0], strict=True))
-            msg = f"the rule of {self.scope} returned {block[bad][0]} at states {where}; log scores are finite or -inf"
+            msg = f"the rule of {self.scope} returned {block[bad][0]} at states {where}; {LOG_RULE}"
             raise RuleError(msg)
         return block
 
 
 def read_table(table: object, what: str) -> FloatArray:
     """Return the user's table as an aligned, C-contiguous float64 array, the same memory where possible."""
+    if isinstance(table, np.ma.MaskedArray):
+        msg = f"the table of {what} is a masked array; fill it first, hard zeros as -inf (or 0 in potentials)"
+        raise ModelError(msg)
     try:
         given = np.asarray(table)
     except ValueError as error:
         msg = f"the table of {what} is not an array of numbers: {error}"
         raise ModelError(msg) from None
-    if given.dtype.kind not in "fiub":
+    if given.dtype.kind not in NUMBERS:
         msg = f"the table of {what} must hold real numbers, got dtype {given.dtype}"
         raise ModelError(msg)
     return np.require(given, dtype=np.float64, requirements=["C", "A"])
@@ -209,13 +228,20 @@ def read_entries(
         msg = f"entry {row} of {what} is at states {tuple(indices[row].tolist())}, outside the universes {shape}"
         raise ModelError(msg)
     indices = np.ascontiguousarray(indices, dtype=np.int64)
-    unique, count = np.unique(indices, axis=0, return_counts=True)
-    if len(unique) < len(indices):
-        msg = f"{what} lists the states {tuple(unique[count > 1][0].tolist())} more than once"
+    order = np.lexsort(indices.T)
+    twice = np.flatnonzero((indices[order[1:]] == indices[order[:-1]]).all(axis=1))
+    if twice.size:
+        msg = f"{what} lists the states {tuple(indices[order[twice[0]]].tolist())} more than once"
         raise ModelError(msg)
-    default = float(default)
-    for number in (*log_scores[~(log_scores < np.inf)][:1].tolist(), *([] if default < np.inf else [default])):
-        msg = f"the entries of {what} contain {number}; log scores are finite or -inf"
+    try:
+        default = float(default)
+    except (TypeError, ValueError):
+        msg = f"the default of {what} must be a log score, got {default!r}"
+        raise ModelError(msg) from None
+    every = np.append(log_scores, default)
+    bad = out_of_range(every)
+    if bad.any():
+        msg = f"the entries of {what} contain {every[bad][0]}; {LOG_RULE}"
         raise ModelError(msg)
     if not (log_scores > -np.inf).any() and (default == -np.inf or len(log_scores) >= np.prod(shape, dtype=float)):
         msg = f"{what} is zero everywhere: every entry and the default are -inf"
@@ -227,12 +253,14 @@ def _scan_log(values: FloatArray, what: Callable[[int], str]) -> TableRange:
     axes = tuple(range(1, values.ndim))
     log_max = np.maximum.reduce(values, axis=axes)
     log_min = np.minimum.reduce(values, axis=axes)
-    if not (log_max < np.inf).all():
-        raise _bad_value(values, ~(values < np.inf), "log scores are finite or -inf", what)
+    if not ((log_max <= MAX_SCORE) & ((log_min >= -MAX_SCORE) | (log_min == -np.inf))).all():
+        raise _bad_value(values, out_of_range(values), LOG_RULE, what)
     has_zero = log_min == -np.inf
     if has_zero.any():
         _refuse_all_zero(log_max > -np.inf, what)
         log_min = np.min(values, axis=axes, where=values > -np.inf, initial=np.inf)
+        if not (log_min >= -MAX_SCORE).all():
+            raise _bad_value(values, out_of_range(values), LOG_RULE, what)
     return TableRange(log_max, log_min, has_zero)
 
 
@@ -259,6 +287,19 @@ def _refuse_all_zero(possible: npt.NDArray[np.bool_], what: Callable[[int], str]
     if not possible.all():
         msg = f"{what(int(np.argmin(possible)))} is zero everywhere: no joint state is possible"
         raise InconsistentModelError(msg)
+
+
+def out_of_range(log_scores: FloatArray) -> npt.NDArray[np.bool_]:
+    """Tell which numbers are no log scores: NaN, +inf, or too large either way."""
+    fine: npt.NDArray[np.bool_] = (np.abs(log_scores) <= MAX_SCORE) | (log_scores == -np.inf)
+    return ~fine
+
+
+def _read_only(states: IndexArray) -> IndexArray:
+    """Return a view that a rule cannot change the run's domains through."""
+    view = states.view()
+    view.flags.writeable = False
+    return view
 
 
 def _position(states: IndexArray, n: int) -> IndexArray:

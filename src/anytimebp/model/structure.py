@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import DenseSource, IndexArray
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray
 
 
 class GraphSummary(NamedTuple):
@@ -63,29 +63,42 @@ def summarise(blocks: Sequence[FactorBlock], sizes: IndexArray) -> GraphSummary:
 
 
 def full_bp_bytes(blocks: Sequence[FactorBlock], domain_sizes: IndexArray) -> int:
-    """Return the bytes a full run allocates beyond the graph: messages, beliefs and exponentiated tables.
+    """Return the bytes a full run allocates beyond the graph: messages, beliefs, tables made for it, and scratch.
 
     Args:
         blocks: The factors.
         domain_sizes: States that take part, per variable; the universes where there is no evidence.
     """
-    total = 24 * int(domain_sizes.sum())
+    total, scratch = 32.0 * float(domain_sizes.sum(dtype=np.float64)), 0.0
     for block in blocks:
         if block.scopes.shape[1] == 1:
             continue
-        sizes = domain_sizes[block.scopes]
-        total += 8 * int(sizes.sum()) + 40 * block.scopes.size
-        if not (isinstance(block.source, DenseSource) and not block.source.is_log):
-            total += 8 * _filled_entries(block, sizes)
-    return total
+        sizes = domain_sizes[block.scopes].astype(np.float64)
+        total += 8.0 * float(sizes.sum()) + 80.0 * block.scopes.size
+        total += _table_bytes(block, sizes)
+        levels = np.cumprod(sizes[:, :-1], axis=1)[:, 1:].sum(axis=1)
+        scratch = max(scratch, 16.0 * float(levels.max()))
+    return int(total + scratch)
 
 
-def _filled_entries(block: FactorBlock, sizes: IndexArray) -> int:
-    """Entries of the tables that must be made for a block: shared ones once, those cut by evidence one each."""
+def _table_bytes(block: FactorBlock, sizes: FloatArray) -> float:
+    """Return the bytes of the tables that must be made for a block; asking a rule or a list takes copies on the way."""
+    if not isinstance(block.source, DenseSource):
+        return 26.0 * _filled_entries(block, sizes)
+    whole_is_made = not block.source.is_plain
+    return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes))
+
+
+def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:
+    """Entries of the tables of a block: whole ones that are shared once, those cut by evidence one each."""
     whole = (sizes == np.array(block.source.shape)).all(axis=1)
-    cut = np.prod(sizes[~whole].astype(np.float64), axis=1).sum()
     members = min(block.source.n_members, int(whole.sum()))
-    return int(cut) + members * _entries(block.source.shape)
+    return _cut_entries(block, sizes) + members * float(_entries(block.source.shape))
+
+
+def _cut_entries(block: FactorBlock, sizes: FloatArray) -> float:
+    cut = (sizes != np.array(block.source.shape)).any(axis=1)
+    return float(np.prod(sizes[cut], axis=1).sum())
 
 
 def stored_bytes(block: FactorBlock) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -21,7 +22,9 @@ from anytimebp.errors import ModelError, UnknownStateError, UnknownVariableError
 Labels: TypeAlias = tuple[Hashable, ...] | range
 VariableKey: TypeAlias = "str | int | np.integer | Variable"
 
-_AUTOMATIC_NAME = re.compile(r"x(0|[1-9][0-9]*)")
+_AUTOMATIC_NAME = re.compile(r"x(0|[1-9][0-9]{0,17})")
+MAX_STATES = 2**40
+MAX_VARIABLES = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +79,14 @@ class VariableBlock(NamedTuple):
 class VariableTable(Sequence[Variable]):
     """The variables of a graph in order. Append-only; a copy never changes."""
 
-    __slots__ = ("_automatic", "_blocks", "_firsts", "_index_of_name", "_n")
+    __slots__ = ("_blocks", "_firsts", "_index_of_name", "_n", "_numbered")
 
     def __init__(self) -> None:
         """Start empty."""
         self._blocks: list[VariableBlock] = []
         self._firsts: list[int] = []
         self._index_of_name: dict[str, int] = {}
-        self._automatic: list[range] = []
+        self._numbered: set[int] = set()  # k of the names given that look like the automatic name xk
         self._n = 0
 
     def copy(self) -> VariableTable:
@@ -92,16 +95,18 @@ class VariableTable(Sequence[Variable]):
         twin._blocks = self._blocks.copy()
         twin._firsts = self._firsts.copy()
         twin._index_of_name = self._index_of_name.copy()
-        twin._automatic = self._automatic.copy()
+        twin._numbered = self._numbered.copy()
         twin._n = self._n
         return twin
 
     def append(self, labels: Labels, names: tuple[str, ...] | None, count: int) -> range:
-        """Add `count` variables with the same labels; names must be checked to be free by then."""
+        """Add `count` variables with the same labels, under these names or automatic ones."""
         first = self._n
+        if first + count > MAX_VARIABLES:
+            msg = f"a graph has at most {MAX_VARIABLES:,} variables, {first + count:,} are asked for"
+            raise ModelError(msg)
         if names is None:
-            self._check_automatic_names(first, count)
-            self._automatic.append(range(first, first + count))
+            self._check_automatic_names(range(first, first + count))
         else:
             self._add_names(first, names)
         self._blocks.append(VariableBlock(first, count, labels, names))
@@ -118,24 +123,25 @@ class VariableTable(Sequence[Variable]):
                 msg = f"there is a variable named {name!r} already"
                 raise ModelError(msg)
         if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = next(name for name, count in Counter(names).items() if count > 1)
             msg = f"the name {twice!r} is given twice"
             raise ModelError(msg)
         self._index_of_name.update(zip(names, range(first, first + len(names)), strict=True))
+        self._numbered.update(int(match[1]) for match in map(_AUTOMATIC_NAME.fullmatch, names) if match)
 
-    def _check_automatic_names(self, first: int, count: int) -> None:
-        for name in self._index_of_name:
-            match = _AUTOMATIC_NAME.fullmatch(name)
-            if match and first <= int(match[1]) < first + count:
-                msg = f"the automatic name {name!r} is taken by a variable named before; pass `names`"
-                raise ModelError(msg)
+    def _check_automatic_names(self, numbers: range) -> None:
+        taken = [k for k in self._numbered if k in numbers]
+        if taken:
+            msg = f"the automatic name 'x{min(taken)}' is taken by a variable named before; pass `names`"
+            raise ModelError(msg)
 
     def find(self, name: str) -> int | None:
         """Return the index of the variable with this name, or None."""
         index = self._index_of_name.get(name)
-        if index is None and self._automatic and (match := _AUTOMATIC_NAME.fullmatch(name)):
+        if index is None and (match := _AUTOMATIC_NAME.fullmatch(name)):
             number = int(match[1])
-            index = number if any(number in block for block in self._automatic) else None
+            if number < self._n and self._block(number).names is None:
+                return number
         return index
 
     def index_of(self, key: VariableKey) -> int:
@@ -162,7 +168,7 @@ class VariableTable(Sequence[Variable]):
 
     def name(self, index: int) -> str:
         """Return the name of a variable."""
-        block = self._blocks[bisect_right(self._firsts, index) - 1]
+        block = self._block(index)
         return f"x{index}" if block.names is None else block.names[index - block.first]
 
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -200,8 +206,10 @@ class VariableTable(Sequence[Variable]):
         if not 0 <= index < self._n:
             msg = f"variable index out of range: there are {self._n}"
             raise IndexError(msg)
-        block = self._blocks[bisect_right(self._firsts, index) - 1]
-        return Variable(index, self.name(index), block.labels)
+        return Variable(index, self.name(index), self._block(index).labels)
+
+    def _block(self, index: int) -> VariableBlock:
+        return self._blocks[bisect_right(self._firsts, index) - 1]
 
 
 def read_states(states: int | Iterable[Hashable], name: str) -> Labels:
@@ -209,6 +217,9 @@ def read_states(states: int | Iterable[Hashable], name: str) -> Labels:
     if isinstance(states, Integral) and not isinstance(states, bool):
         if int(states) < 1:
             msg = f"variable {name!r} needs at least one state, got the count {states}"
+            raise ModelError(msg)
+        if int(states) > MAX_STATES:
+            msg = f"variable {name!r} has {states} states, more than the {MAX_STATES:,} that can be counted"
             raise ModelError(msg)
         return range(int(states))
     if isinstance(states, str | bytes) or not isinstance(states, Iterable):

@@ -41,6 +41,7 @@ class Marginals(Mapping[str, FloatArray]):
         belief = self._belief[self._slot_start[index] : self._slot_start[index + 1]]
         states = self._states.get(index)
         if states is None:
+            belief.flags.writeable = False  # unpickling does not keep the flag of the whole
             return belief
         marginal = np.zeros(self.variables[index].n_states)
         marginal[states] = belief
@@ -84,7 +85,7 @@ class Marginals(Mapping[str, FloatArray]):
 class FactorMarginals(Mapping[int, FloatArray]):
     """A read-only mapping from factor index to the factor's marginal over the joint states of its variables."""
 
-    __slots__ = ("_blocks", "_factor_edge", "_log_weight", "_marginals", "_slot_start", "_states")
+    __slots__ = ("_blocks", "_factor_edge", "_firsts", "_log_weight", "_marginals", "_slot_start", "_states")
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class FactorMarginals(Mapping[int, FloatArray]):
         """
         self._marginals = marginals
         self._blocks = blocks
+        self._firsts = [block.first for block in blocks]
         self._states = states
         self._factor_edge = factor_edge
         self._slot_start = slot_start
@@ -114,10 +116,10 @@ class FactorMarginals(Mapping[int, FloatArray]):
 
     def __getitem__(self, index: int) -> FloatArray:
         """Return the marginal of a factor, its axes in the order of its scope."""
-        if not 0 <= index < len(self):
-            msg = f"factor {index} does not exist: there are {len(self)}"
+        if not isinstance(index, int | np.integer) or not 0 <= index < len(self):
+            msg = f"expected the index of a factor, 0 to {len(self) - 1}, got {index!r}"
             raise KeyError(msg)
-        block = self._blocks[bisect_right([b.first for b in self._blocks], index) - 1]
+        block = self._blocks[bisect_right(self._firsts, index) - 1]
         scope = block.scopes[index - block.first].tolist()
         if len(scope) == 1:
             return self._marginals[scope[0]]

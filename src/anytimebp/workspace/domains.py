@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,14 +33,20 @@ class Domains(NamedTuple):
     log_prior_min: FloatArray
 
 
+def domain_sizes(compiled: CompiledGraph, observed: dict[int, Observation]) -> IndexArray:
+    """Return the number of states that the evidence allows, per variable."""
+    sizes = compiled.universe_sizes
+    restricted = {i: len(seen.states) for i, seen in observed.items() if seen.states is not None}
+    if restricted:
+        sizes = sizes.copy()
+        sizes[list(restricted)] = list(restricted.values())
+    return sizes
+
+
 def full_domains(compiled: CompiledGraph, observed: dict[int, Observation]) -> Domains:
     """Return domains that hold every state that the evidence allows."""
     states = {i: seen.states for i, seen in observed.items() if seen.states is not None}
-    sizes = compiled.universe_sizes
-    if states:
-        sizes = sizes.copy()
-        for index, allowed in states.items():
-            sizes[index] = len(allowed)
+    sizes = domain_sizes(compiled, observed)
     slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=slot_start[1:])
     log_prior = np.zeros(int(slot_start[-1]))
@@ -55,12 +62,16 @@ def _add_unary_factors(
     compiled: CompiledGraph, states: dict[int, IndexArray], slot_start: IndexArray, log_prior: FloatArray
 ) -> None:
     for block in compiled.unary_blocks:
-        source = block.source
-        if isinstance(source, DenseSource) and len(block.scopes) > 1 and not states:
-            slots = slot_start[block.scopes] + np.arange(source.shape[0])
-            np.add.at(log_prior, slots, source.all_log_values(slice(None)))
-            continue
-        for offset, index in enumerate(block.scopes[:, 0].tolist()):
+        source, scope = block.source, block.scopes[:, 0]
+        offsets: Iterable[int] = range(len(scope))
+        if isinstance(source, DenseSource) and len(scope) > 1:  # all at once, but for the variables that evidence cuts
+            whole = ~np.isin(scope, list(states)) if states else np.ones(len(scope), dtype=np.bool_)
+            slots = slot_start[scope[whole], np.newaxis] + np.arange(source.shape[0])
+            scores = source.all_log_values(whole if source.n_members > 1 else slice(None))
+            np.add.at(log_prior, slots, scores)
+            offsets = np.flatnonzero(~whole).tolist()
+        for offset in offsets:
+            index = int(scope[offset])
             member = block.member(offset)
             if isinstance(source, DenseSource) and index not in states:
                 scores = source.all_log_values(member)

@@ -38,7 +38,7 @@ def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
     edge_size = domain_sizes[compiled.arrays.edge_variable].astype(np.float64)
     first_edge = compiled.arrays.factor_edge_start[:-1]
     entries = np.multiply.reduceat(edge_size, first_edge).sum() if first_edge.size else 0.0
-    return float(8 * entries + 8 * edge_size.sum() + 40 * edge_size.size + 24 * domain_sizes.sum())
+    return float(42 * entries + 8 * edge_size.sum() + 80 * edge_size.size + 32 * domain_sizes.sum(dtype=np.float64))
 
 
 def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:

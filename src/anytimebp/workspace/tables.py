@@ -18,15 +18,13 @@ from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.kernels.messages import LINEAR, MAX_LINEAR_RANGE
 from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock, TableExtent
 from anytimebp.model.factor import FactorBlock, describe_factor
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableRange
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray
 from anytimebp.workspace.domains import Domains
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 SLICE_ENTRIES = 2**18  # made between two looks at the clock: half a millisecond, ten where memory is touched first
 SHARED_BYTES = 2**28  # tables made for whole universes stay with the graph up to this size
-PLAIN_MAX, PLAIN_MIN = 10.0, -600.0  # log range in which potentials are used as they are; divided by a larger maximum,
-# products at the limit of what kernels call safe would underflow
 
 
 class Tables:
@@ -169,7 +167,7 @@ def _whole_block(message_block: MessageBlock, tables: Tables, compiled: Compiled
         elif source.is_log:
             tables.log_scale[factors] = 0.0
             tables.place(factors, source)
-        elif not in_logs and _is_plain(source.range):
+        elif not in_logs and source.is_plain:
             tables.log_scale[factors] = 0.0
             tables.log_min[factors] = source.range.log_min
             tables.place(factors, source)
@@ -182,10 +180,6 @@ def _whole_block(message_block: MessageBlock, tables: Tables, compiled: Compiled
     tables.scored += values.size
     tables.place_log_values(factors, values)
     yield
-
-
-def _is_plain(extent: TableRange) -> bool:
-    return bool((extent.log_max < PLAIN_MAX).all() and (extent.log_min > PLAIN_MIN).all())
 
 
 def _convert_potentials(source: DenseSource, *, in_logs: bool) -> DenseSource:
