@@ -56,7 +56,7 @@ def _frozen(values: IndexArray) -> IndexArray:
 
 
 def _beliefs(workspace: Workspace) -> tuple[FloatArray, FloatArray]:
-    belief = np.empty(len(workspace.domains.log_prior))
+    belief = np.empty(len(workspace.arrays.prior))
     log_normaliser = np.empty(len(workspace.domains.sizes))
     status, variable = read_beliefs(workspace.layout, workspace.arrays, belief, log_normaliser)
     if status != OK:

@@ -45,7 +45,7 @@ LOG_COST = 8  # entries that one costs whose table is in logs
 
 
 # ---------------------------------------------------------------- variable to factor
-@kernel(FAST_WITHOUT_NAN, inline=True)
+@kernel(FAST_WITHOUT_NAN)
 def _largest(values):
     peak = -np.inf
     for v in range(values.size):
@@ -53,7 +53,7 @@ def _largest(values):
     return peak
 
 
-@kernel(FAST_WITHOUT_NAN, inline=True)
+@kernel(FAST_WITHOUT_NAN)
 def _scale_to_one(weight):
     """Divide by the maximum; return it."""
     peak = _largest(weight)
@@ -149,15 +149,21 @@ def _gather(layout, space, variable, skipped, weight):
             floor *= space.edge_min[edge]
     if floor < SAFE:
         return _gather_logs(layout, space, variable, skipped, weight)
-    start = space.variable_slot_start[variable]
-    for v in range(weight.size):
-        weight[v] = space.prior[start + v]
+    prior, untouched = space.variable_slot_start[variable], True
     for place in range(first, last):
         edge = layout.variable_edge[place]
         if edge != skipped:
             start = space.edge_slot_start[edge]
-            for v in range(weight.size):
-                weight[v] *= space.message[start + v]
+            if untouched:
+                untouched = False
+                for v in range(weight.size):
+                    weight[v] = space.prior[prior + v] * space.message[start + v]
+            else:
+                for v in range(weight.size):
+                    weight[v] *= space.message[start + v]
+    if untouched:
+        for v in range(weight.size):
+            weight[v] = space.prior[prior + v]
     peak = _scale_to_one(weight)
     if peak == 0.0:
         return -1.0, 0.0, 0.0
@@ -165,7 +171,7 @@ def _gather(layout, space, variable, skipped, weight):
 
 
 # ---------------------------------------------------------------- through the table
-@kernel(FAST, inline=True)
+@kernel(FAST)
 def _matrix_linear(matrix, rows, n, row_weight, column_weight, dots, sums):
     """Read a (rows, n) matrix once: dots = matrix @ column_weight, sums = row_weight @ matrix."""
     for c in range(n):
@@ -272,7 +278,7 @@ def _contract(layout, space, factor, arithmetic):
 
 
 # ---------------------------------------------------------------- factor to variable
-@kernel(FAST_WITHOUT_NAN, inline=True)
+@kernel(FAST_WITHOUT_NAN)
 def _compare_linear(new, old, scale):
     """Scale `new` in place; return the largest and smallest ratio to `old`, the smallest positive, support changes."""
     high, low, smallest, changed = 0.0, np.inf, 1.0, 0
@@ -285,6 +291,20 @@ def _compare_linear(new, old, scale):
         smallest = min(smallest, value if value > 0.0 else 1.0)
         changed += (value > 0.0) != (old[v] > 0.0)
     return high, low, smallest, changed
+
+
+@kernel(FAST_WITHOUT_NAN)
+def _replace_positive(new, old, scale):
+    """Do as `_compare_linear` and replace `old` in the same pass, where no number is zero."""
+    high, low, smallest = 0.0, np.inf, 1.0
+    for v in range(new.size):
+        value = new[v] * scale
+        ratio = value / old[v]
+        old[v] = value
+        high = max(high, ratio)
+        low = min(low, ratio)
+        smallest = min(smallest, value)
+    return high, low, smallest
 
 
 @kernel()
@@ -355,6 +375,12 @@ def _store(layout, space, edge, weight, new, damping):
     start = space.edge_slot_start[edge]
     old = space.message[start : start + new.size]
     peak = _largest(new)
+    factor, hub = layout.edge_factor[edge], space.variable_hub[layout.edge_variable[edge]]
+    if space.arithmetic == LINEAR and damping == 0.0 and hub < 0 and not space.table_has_zero[factor]:
+        high, low, space.edge_min[edge] = _replace_positive(new, old, 1.0 / peak)
+        space.edge_scale[edge] = peak
+        space.edge_residual[edge] = math.log(high / low)
+        return space.edge_residual[edge]
     if space.arithmetic == LOG:
         if peak == -np.inf:
             return VANISHED
@@ -370,11 +396,9 @@ def _store(layout, space, edge, weight, new, damping):
         space.edge_min[edge] = smallest
     space.edge_scale[edge] = peak
     if damping > 0.0:
-        factor = layout.edge_factor[edge]
         in_logs, total = space.table_in_logs[factor], space.factor_total[factor]
         space.edge_min[edge] = _damp(space.arithmetic, new, old, damping)
         space.edge_scale[edge] = _scale_of(space.arithmetic, in_logs, weight, new, total)
-    hub = space.variable_hub[layout.edge_variable[edge]]
     if hub >= 0:
         _move_hub(space, hub, new, old)
     for v in range(new.size):

@@ -20,7 +20,7 @@ class Domains(NamedTuple):
         sizes: (V,) number of states in each domain.
         slot_start: (V + 1,) where a variable's slots start in arrays with a slot per variable and state.
         states: Allowed states of the variables whose domain is smaller than the universe.
-        log_prior: A number per slot, at most 0.
+        log_prior: A number per slot, at most 0; the workspace makes its prior of it in place.
         log_prior_scale: (V,) what was subtracted to make each variable's largest log prior 0.
         log_prior_min: (V,) smallest finite log prior.
     """
@@ -68,7 +68,10 @@ def _add_unary_factors(
             whole = ~np.isin(scope, list(states)) if states else np.ones(len(scope), dtype=np.bool_)
             slots = slot_start[scope[whole], np.newaxis] + np.arange(source.shape[0])
             scores = source.all_log_values(whole if source.n_members > 1 else slice(None))
-            np.add.at(log_prior, slots, scores)
+            if np.bincount(scope).max() == 1:
+                log_prior[slots] += scores
+            else:
+                np.add.at(log_prior, slots, scores)
             offsets = np.flatnonzero(~whole).tolist()
         for offset in offsets:
             index = int(scope[offset])

@@ -13,7 +13,7 @@ from anytimebp.model.factor import describe_factor
 from anytimebp.model.source import IndexArray
 from anytimebp.model.structure import format_bytes, full_bp_bytes
 
-UNCHECKED_BYTES = 2**26
+UNCHECKED_BYTES = 2**28
 """Runs that need less are not checked against the machine: the check would cost more than small runs do."""
 
 

@@ -99,6 +99,8 @@ class Workspace:
         self.tables = Tables(compiled.extent, arithmetic)
         self.arrays = _allocate(self.layout, domains, self.tables)
         _start_hubs(self.arrays, domains)
+        if arithmetic == LINEAR:
+            np.exp(self.arrays.prior, out=self.arrays.prior)
 
     def prepare(self) -> Iterator[None]:
         """Make the tables, pausing now and then; reuse those that an earlier run left with the graph."""
@@ -143,7 +145,7 @@ def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> Workspac
         domain_size=domains.sizes,
         variable_slot_start=domains.slot_start,
         edge_slot_start=edge_slot_end - edge_size,
-        prior=np.exp(domains.log_prior) if linear else domains.log_prior,
+        prior=domains.log_prior,
         prior_min=np.exp(domains.log_prior_min),
         message=np.ones(n_slots) if linear else np.zeros(n_slots),
         edge_min=np.ones(n_edges),
