@@ -54,7 +54,7 @@ def quick_exp(scores):
     return potentials
 
 
-@numba.njit(fastmath={"contract"}, error_model="numpy", cache=True)
+@numba.njit(fastmath={"contract"}, error_model="numpy")  # not cached: the cache would not notice another exp
 def _exp_loop(scores, potentials):
     for k in range(scores.size):
         potentials[k] = exp(scores[k])

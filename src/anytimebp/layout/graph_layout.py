@@ -141,10 +141,15 @@ def _extent(blocks: list[MessageBlock]) -> TableExtent:
         return TableExtent(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
     ranges = [(_range(block.source), len(block.scopes)) for _, block in blocks]
     return TableExtent(
-        np.concatenate([_spread(known.log_max, n) for known, n in ranges]),
-        np.concatenate([_spread(known.log_min, n) for known, n in ranges]),
-        np.concatenate([_spread(known.has_zero, n) for known, n in ranges]),
+        _join([_spread(known.log_max, n) for known, n in ranges]),
+        _join([_spread(known.log_min, n) for known, n in ranges]),
+        _join([_spread(known.has_zero, n) for known, n in ranges]),
     )
+
+
+def _join(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Concatenate; one tied block stays one number seen many times."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _range(source: TableSource) -> TableRange:

@@ -69,14 +69,19 @@ def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
     News then travel far in one sweep, in both directions, however the factors were added: on a peaked 10 x 10 grid, 39
     sweeps instead of 190 with all horizontal factors first.
     """
-    first_edge = layout.factor_edge_start[:-1]
-    lowest = np.minimum.reduceat(layout.edge_variable, first_edge)
-    highest = np.maximum.reduceat(layout.edge_variable, first_edge)
-    there = np.lexsort((lowest, highest))
+    there = _by_variable(layout)
     back = there[::-1].copy()
     while True:
         yield there
         yield back
+
+
+def _by_variable(layout: GraphLayout) -> IndexArray:
+    """Return the factors by their last variable, then by their first."""
+    first_edge = layout.factor_edge_start[:-1]
+    lowest = np.minimum.reduceat(layout.edge_variable, first_edge)
+    highest = np.maximum.reduceat(layout.edge_variable, first_edge)
+    return np.lexsort((lowest, highest))
 
 
 def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArray]:
