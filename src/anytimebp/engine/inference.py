@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
 from types import FrameType
@@ -94,7 +95,7 @@ class Inference:
     def __next__(self) -> Snapshot:
         """Run until the next sweep is through and return what is known then."""
         warm_up(self._options, self._run_small_model)
-        with InterruptFlag() as interrupt:
+        with self._exclusively() as interrupt:
             started = perf_counter()
             try:
                 while True:
@@ -154,7 +155,7 @@ class Inference:
         updates_at = (
             (self._run.updates if self._run else 0) + int(max_updates) if max_updates is not None else UNLIMITED
         )
-        with InterruptFlag() as interrupt:
+        with self._exclusively() as interrupt:
             while True:
                 started = perf_counter()
                 try:
@@ -172,6 +173,18 @@ class Inference:
                 if self._seconds >= stop_at:
                     return run, StopReason.OUT_OF_TIME
 
+    @contextmanager
+    def _exclusively(self) -> Iterator[InterruptFlag]:
+        """Keep other threads out, take over Ctrl-C, and let underflow be, which is meant to happen."""
+        if not self._busy.acquire(blocking=False):
+            msg = "this Inference is running already, in another thread or around this call; make one for each"
+            raise OptionError(msg)
+        try:
+            with InterruptFlag() as interrupt, np.errstate(under="ignore"):
+                yield interrupt
+        finally:
+            self._busy.release()
+
     def _run_small_model(self) -> None:
         """Send every kernel of the method over a triangle."""
         graph = FactorGraph()
@@ -186,16 +199,6 @@ class Inference:
 
     def _step(self, updates_at: int) -> tuple[FullRun, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
-        if not self._busy.acquire(blocking=False):
-            msg = "this Inference is running in another thread; make one for each"
-            raise OptionError(msg)
-        try:
-            with np.errstate(under="ignore"):  # what underflows here is meant to, whatever the caller has set
-                return self._locked_step(updates_at)
-        finally:
-            self._busy.release()
-
-    def _locked_step(self, updates_at: int) -> tuple[FullRun, Step | None]:
         if self._run is None:
             self._run = FullRun(self._graph, self._options)
             self._steps = self._run.steps()
