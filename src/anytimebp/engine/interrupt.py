@@ -18,10 +18,8 @@ class InterruptFlag:
 
     def __enter__(self) -> Self:
         """Take over Ctrl-C, unless somebody else than Python's default handles it already."""
-        if (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        ):
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._handle)
             self._active = True
         return self

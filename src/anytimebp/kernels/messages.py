@@ -84,13 +84,13 @@ def _finish_logs(arithmetic, weight):
 
 
 @kernel(FAST)
-def _add_logs(arithmetic, weight, values, start):
+def _add_logs(arithmetic, weight, values):
     if arithmetic == LOG:
         for v in range(weight.size):
-            weight[v] += values[start + v]
+            weight[v] += values[v]
     else:
         for v in range(weight.size):
-            weight[v] += log(values[start + v])
+            weight[v] += log(values[v])
 
 
 @kernel()
@@ -98,11 +98,13 @@ def _gather_logs(layout, space, variable, skipped, weight):
     """Do as `_gather`, by sums of logs: for log arithmetic, and where a product might underflow."""
     for v in range(weight.size):
         weight[v] = 0.0
-    _add_logs(space.arithmetic, weight, space.prior, space.variable_slot_start[variable])
+    start = space.variable_slot_start[variable]
+    _add_logs(space.arithmetic, weight, space.prior[start : start + weight.size])
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         edge = layout.variable_edge[place]
         if edge != skipped:
-            _add_logs(space.arithmetic, weight, space.message, space.edge_slot_start[edge])
+            start = space.edge_slot_start[edge]
+            _add_logs(space.arithmetic, weight, space.message[start : start + weight.size])
     return _finish_logs(space.arithmetic, weight)
 
 
@@ -149,21 +151,24 @@ def _gather(layout, space, variable, skipped, weight):
             floor *= space.edge_min[edge]
     if floor < SAFE:
         return _gather_logs(layout, space, variable, skipped, weight)
-    prior, untouched = space.variable_slot_start[variable], True
+    start, untouched = space.variable_slot_start[variable], True
+    # Slices, because an index start + v might be negative for all the compiler knows, and would not be vectorised.
+    prior = space.prior[start : start + weight.size]
     for place in range(first, last):
         edge = layout.variable_edge[place]
         if edge != skipped:
             start = space.edge_slot_start[edge]
+            message = space.message[start : start + weight.size]
             if untouched:
                 untouched = False
                 for v in range(weight.size):
-                    weight[v] = space.prior[prior + v] * space.message[start + v]
+                    weight[v] = prior[v] * message[v]
             else:
                 for v in range(weight.size):
-                    weight[v] *= space.message[start + v]
+                    weight[v] *= message[v]
     if untouched:
         for v in range(weight.size):
-            weight[v] = space.prior[prior + v]
+            weight[v] = prior[v]
     peak = _scale_to_one(weight)
     if peak == 0.0:
         return -1.0, 0.0, 0.0
@@ -178,26 +183,26 @@ def _matrix_linear(matrix, rows, n, row_weight, column_weight, dots, sums):
         sums[c] = 0.0
     for r in range(rows):
         weight = row_weight[r]
-        start = r * n
+        row = matrix[r * n : r * n + n]
         dot = 0.0
         for c in range(n):
-            entry = matrix[start + c]
+            entry = row[c]
             dot += entry * column_weight[c]
             sums[c] += weight * entry
         dots[r] = dot
 
 
 @kernel(FAST_WITHOUT_NAN)
-def _log_sum(matrix, start, n, column_weight):
-    """Return log sum exp of a row plus the column weights."""
+def _log_sum(row, weight):
+    """Return log sum exp of a row plus weights."""
     peak = -np.inf
-    for c in range(n):
-        peak = max(peak, matrix[start + c] + column_weight[c])
+    for c in range(row.size):
+        peak = max(peak, row[c] + weight[c])
     if peak == -np.inf:
         return -np.inf
     total = 0.0
-    for c in range(n):
-        total += exp(matrix[start + c] + column_weight[c] - peak)
+    for c in range(row.size):
+        total += exp(row[c] + weight[c] - peak)
     return peak + math.log(total)
 
 
@@ -207,32 +212,33 @@ def _matrix_log(matrix, rows, n, row_weight, column_weight, dots, sums, peak):
     for c in range(n):
         peak[c] = -np.inf
     for r in range(rows):
-        weight, start = row_weight[r], r * n
-        dots[r] = _log_sum(matrix, start, n, column_weight)
+        weight, row = row_weight[r], matrix[r * n : r * n + n]
+        dots[r] = _log_sum(row, column_weight)
         for c in range(n):
-            peak[c] = max(peak[c], weight + matrix[start + c])
+            peak[c] = max(peak[c], weight + row[c])
     for c in range(n):
         sums[c] = 0.0
         peak[c] = peak[c] if peak[c] > -np.inf else 0.0  # -inf less -inf would be NaN
     for r in range(rows):
-        weight, start = row_weight[r], r * n
+        weight, row = row_weight[r], matrix[r * n : r * n + n]
         if weight > -np.inf:
             for c in range(n):
-                sums[c] += exp(weight + matrix[start + c] - peak[c])
+                sums[c] += exp(weight + row[c] - peak[c])
     for c in range(n):
         sums[c] = peak[c] + log(sums[c])
 
 
 @kernel(FAST, inline=True)
 def _outer(arithmetic, rows, columns, product):
+    n = columns.size
     for r in range(rows.size):
-        start = r * columns.size
+        weight, target = rows[r], product[r * n : r * n + n]
         if arithmetic == LOG:
-            for c in range(columns.size):
-                product[start + c] = rows[r] + columns[c]
+            for c in range(n):
+                target[c] = weight + columns[c]
         else:
-            for c in range(columns.size):
-                product[start + c] = rows[r] * columns[c]
+            for c in range(n):
+                target[c] = weight * columns[c]
 
 
 @kernel(inline=True)
@@ -362,7 +368,7 @@ def _move_hub(space, hub, new, old):
 def _scale_of(arithmetic, in_logs, weight, message, total):
     """Return the c_i for which Z_f / c_i is the sum of n_i * m: what log Z needs where m is not o / c_i, but damped."""
     if in_logs:
-        return total - _log_sum(message, 0, message.size, weight)
+        return total - _log_sum(message, weight)
     overlap = 0.0
     for v in range(weight.size):
         overlap += weight[v] * (exp(message[v]) if arithmetic == LOG else message[v])
@@ -411,7 +417,7 @@ def _store(layout, space, edge, weight, new, damping):
 def _factor_total(arithmetic, weight, outgoing):
     """Return Z_f, from one variable's incoming and unscaled outgoing message."""
     if arithmetic == LOG:
-        return _log_sum(outgoing, 0, outgoing.size, weight)
+        return _log_sum(outgoing, weight)
     total = 0.0
     for v in range(weight.size):
         total += weight[v] * outgoing[v]
