@@ -59,7 +59,7 @@ class ResidualSchedule:
         if status != CONVERGED and (status != OK or self._in_sweep < self._n_factors):
             return Progress(status, culprit, updates, work)
         self._in_sweep = 0
-        priority = self._heap.priority
+        priority, top = self._heap.priority, self._heap.item[:1]
         return Progress(
             OK,
             -1,
@@ -67,6 +67,6 @@ class ResidualSchedule:
             work,
             end_of_sweep=True,
             converged=status == CONVERGED,
-            max_residual=float(priority.max(initial=0.0)),
-            mean_residual=float(priority[: self._n_factors].mean()) if self._n_factors else 0.0,
+            max_residual=float(priority[top[0]]) if len(top) else 0.0,
+            mean_residual=float(np.add.reduce(priority[: self._n_factors])) / max(1, self._n_factors),
         )
