@@ -223,6 +223,31 @@ def test_scores_beyond_all_sense_are_refused(bad):
         abp.infer(graph)
 
 
+@pytest.mark.parametrize("evidence", [{}, {0: {0, 2}}, {1: {1, 3}, 2: 0}, {2: {0, 1}}])
+def test_scores_in_any_memory_order(evidence):
+    rng = np.random.default_rng(6)
+    table = rng.normal(size=(3, 4, 5))
+    backwards = np.ascontiguousarray(table.T)
+    ways = [
+        {"log_table": table},
+        {"log_table": np.asfortranarray(table)},
+        {"log_table": table[::-1, :, ::-1][::-1, :, ::-1]},
+        {"rule": lambda a, b, c: backwards.T[a, b, c]},
+        {"rule": lambda a, b, c: backwards[c.ravel()[:, None, None], b.ravel()[:, None], a.ravel()].T},
+        {"table": np.exp(backwards).T},
+    ]
+    results = []
+    for way in ways:
+        graph = abp.FactorGraph()
+        for i, n in enumerate(table.shape):
+            graph.add_variable(f"v{i}", n)
+        graph.add_factor([0, 1, 2], **way)
+        results.append(abp.infer(graph, evidence=evidence))
+    for other in results[1:]:
+        assert worst(other, list(results[0].marginals.values())) < 1e-12
+        assert other.log_z == pytest.approx(results[0].log_z, abs=1e-12)
+
+
 def test_masks_and_complex_numbers_are_refused():
     graph = abp.FactorGraph()
     graph.add_variables(2, 2)

@@ -152,9 +152,8 @@ class Inference:
     ) -> tuple[FullRun, StopReason]:
         """Run within the budget; return the run and why it stopped."""
         stop_at = self._seconds + seconds if seconds is not None else float("inf")
-        updates_at = (
-            (self._run.updates if self._run else 0) + int(max_updates) if max_updates is not None else UNLIMITED
-        )
+        done = self._run.updates if self._run else 0
+        updates_at = UNLIMITED if max_updates is None else done + int(max_updates)
         with self._exclusively() as interrupt:
             while True:
                 started = perf_counter()

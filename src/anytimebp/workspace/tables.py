@@ -68,6 +68,7 @@ class Tables:
             factors: The factors; one table is shared by all of them.
             values: Shape (tables, ...), with a possible joint state in each; overwritten.
         """
+        values = np.ascontiguousarray(values)  # what rules return and what indexing picks may be in any order
         axes = tuple(range(1, values.ndim))
         log_max = values.max(axis=axes)
         finite = values > -np.inf
