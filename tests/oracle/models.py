@@ -91,6 +91,15 @@ def grid(side, states, unary, pairwise, seed):
     return graph
 
 
+def one_factor(shape, **scores):
+    """Return a graph of variables v0, v1, ... with one factor over all of them."""
+    graph = abp.FactorGraph()
+    for i, n in enumerate(shape):
+        graph.add_variable(f"v{i}", n)
+    graph.add_factor(list(range(len(shape))), **scores)
+    return graph
+
+
 def worst(result, marginals):
     """Return the largest difference between a result's marginals and a list of arrays."""
     return max(float(np.abs(result.marginals[i] - m).max()) for i, m in enumerate(marginals))

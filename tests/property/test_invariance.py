@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from oracle.models import random_loopy
+from oracle.models import one_factor, random_loopy
 
 seeds = st.integers(0, 10**9)
 
@@ -79,10 +79,7 @@ def test_the_ways_to_state_a_table_are_equal(seed):
     ]
     results = []
     for way in ways:
-        graph = abp.FactorGraph()
-        for i, n in enumerate(table.shape):
-            graph.add_variable(f"v{i}", n)
-        graph.add_factor([0, 1, 2], **way)
+        graph = one_factor(table.shape, **way)
         graph.add_factor([2, 1], log_table=[[0.0, 1.0, 2.0, 0.5], [0.3, -1.0, 0.0, 0.0]])
         results.append(abp.infer(graph, tolerance=1e-11))
     for other in results[1:]:

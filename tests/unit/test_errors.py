@@ -67,7 +67,7 @@ def test_an_all_zero_factor_is_inconsistent_at_once(graph, scores):
         (["weather", 1, "ground"], "variable 'ground' is in the scope twice"),
         ([0, 7], "index from 0 to 1, got 7"),
         ([0, True], "got True"),
-        ([], "must have 1 to 32 variables, got 0"),
+        ([], "must have 1 to 30 variables, got 0"),
         ("weather", "must be a list of variables"),
         (None, "must be a list of variables"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 import anytimebp as abp
 from oracle.enumeration import exact
-from oracle.models import grid, random_loopy, worst
+from oracle.models import grid, one_factor, random_loopy, worst
 from oracle.slow_bp import SlowBP
 
 EQUAL = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
@@ -236,16 +236,23 @@ def test_scores_in_any_memory_order(evidence):
         {"rule": lambda a, b, c: backwards[c.ravel()[:, None, None], b.ravel()[:, None], a.ravel()].T},
         {"table": np.exp(backwards).T},
     ]
-    results = []
-    for way in ways:
-        graph = abp.FactorGraph()
-        for i, n in enumerate(table.shape):
-            graph.add_variable(f"v{i}", n)
-        graph.add_factor([0, 1, 2], **way)
-        results.append(abp.infer(graph, evidence=evidence))
+    results = [abp.infer(one_factor(table.shape, **way), evidence=evidence) for way in ways]
     for other in results[1:]:
         assert worst(other, list(results[0].marginals.values())) < 1e-12
         assert other.log_z == pytest.approx(results[0].log_z, abs=1e-12)
+
+
+@pytest.mark.parametrize("way", ["table", "rule"])
+def test_the_largest_arity(way):
+    shape = [1] * 28 + [2, 3]
+    table = np.arange(1.0, 7.0).reshape(shape)
+    scores = {"table": table, "rule": lambda *states: np.log(table)[states]}[way]
+    for evidence in ({}, {"v28": 1}):
+        result = abp.infer(one_factor(shape, **{way: scores}), evidence=evidence)
+        expected = np.array([5, 7, 9]) / 21 if not evidence else np.array([4, 5, 6]) / 15
+        assert np.allclose(result.marginals["v29"], expected)
+    with pytest.raises(abp.ModelError, match="must have 1 to 30 variables"):
+        one_factor([1] * 31, table=np.ones([1] * 31))
 
 
 def test_masks_and_complex_numbers_are_refused():

@@ -48,7 +48,6 @@ def read_evidence_mapping(evidence: EvidenceLike | None, variables: VariableTabl
 
 
 def _read_value(variable: Variable, value: Any) -> Observation:
-    label_error = f"evidence: variable {variable.name!r}: "
     if isinstance(value, Hashable):
         try:
             return Observation(np.array([variable.state_index(value)]), None)
@@ -58,7 +57,7 @@ def _read_value(variable: Variable, value: Any) -> Observation:
                 raise EvidenceError(msg) from None
     if isinstance(value, AbstractSet):
         return _read_set(variable, value)
-    return _read_scores(variable, value, label_error)
+    return _read_scores(variable, value)
 
 
 def _read_set(variable: Variable, allowed: AbstractSet[Any]) -> Observation:
@@ -73,7 +72,8 @@ def _read_set(variable: Variable, allowed: AbstractSet[Any]) -> Observation:
     return Observation(np.array(states, dtype=np.int64), None)
 
 
-def _read_scores(variable: Variable, value: Any, start: str) -> Observation:
+def _read_scores(variable: Variable, value: Any) -> Observation:
+    start = f"evidence: variable {variable.name!r}: "
     try:
         given = np.asarray(value)
     except ValueError:

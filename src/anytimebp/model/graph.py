@@ -28,7 +28,7 @@ from anytimebp.model.source import (
 from anytimebp.model.structure import GraphSummary, summarise
 from anytimebp.model.variable import Variable, VariableKey, VariableTable, read_states
 
-MAX_ARITY = 32  # NumPy's limit on dimensions is 64; tables beyond 2**32 entries are out of reach anyway
+MAX_ARITY = 30  # NumPy before 2.0 allows 32 dimensions, and stacked tables take one more than the arity
 
 
 class FactorGraph:
@@ -37,7 +37,7 @@ class FactorGraph:
     def __init__(self) -> None:
         """Start empty."""
         self._variables = VariableTable()
-        self._sizes: list[IndexArray] = []
+        self._sizes: IndexArray = np.empty(0, dtype=np.int64)
         self._blocks: list[FactorBlock] = []
         self._firsts: list[int] = []
         self._n_factors = 0
@@ -244,9 +244,9 @@ class FactorGraph:
         return range(first, self._n_factors)
 
     def _universe_sizes(self) -> IndexArray:
-        if not self._sizes or len(self._sizes[0]) != len(self._variables):
-            self._sizes = [self._variables.sizes()]
-        return self._sizes[0]
+        if len(self._sizes) != len(self._variables):
+            self._sizes = self._variables.sizes()
+        return self._sizes
 
     def _read_scope_name(self, scope: Sequence[VariableKey]) -> str:
         if isinstance(scope, str) or not isinstance(scope, Sequence | np.ndarray) or getattr(scope, "ndim", 1) == 0:
