@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.kernels import arithmetic, messages
+from anytimebp.kernels import arithmetic, residual, through_table
 from anytimebp.kernels.forest import elimination_order
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.schedule.residual import HeapArrays
@@ -40,12 +40,12 @@ def test_matrix_passes(seed, rows, n):
     matrix, row, column = rng.random((rows, n)), rng.random(rows), rng.random(n)
     matrix[rng.random((rows, n)) < 0.3] = 0.0
     row[rng.random(rows) < 0.2] = 0.0
-    dots, sums, peak = np.empty(rows), np.empty(n), np.empty(n)
-    messages._matrix_linear(matrix.ravel(), rows, n, row, column, dots, sums)
+    dots, sums, peak, none = np.empty(rows), np.empty(n), np.empty(n), np.empty(0, dtype=np.int64)
+    through_table._matrix_linear(matrix.ravel(), none, n, n, row, column, dots, sums)
     assert np.allclose(dots, matrix @ column, rtol=1e-13)
     assert np.allclose(sums, row @ matrix, rtol=1e-13)
     with np.errstate(divide="ignore"):
-        messages._matrix_log(np.log(matrix).ravel(), rows, n, np.log(row), np.log(column), dots, sums, peak)
+        through_table._matrix_log(np.log(matrix).ravel(), none, n, n, np.log(row), np.log(column), dots, sums, peak)
         assert np.allclose(dots, np.log(matrix @ column), rtol=1e-13)
         assert np.allclose(sums, np.log(row @ matrix), rtol=1e-13)
 
@@ -80,7 +80,7 @@ def test_the_heap_keeps_the_order_of_a_sort(seed, n):
     for _ in range(60):
         item = int(rng.integers(n))
         heap.priority[item] = rng.choice([0.0, 1.0, 2.0, np.inf, rng.random()])
-        messages._sift(heap, item)
+        residual.sift(heap, item)
         assert (heap.place[heap.item] == np.arange(n)).all()
         assert heap.item[0] == min(range(n), key=lambda k: (-heap.priority[k], k))
 

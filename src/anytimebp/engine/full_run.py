@@ -9,7 +9,7 @@ from anytimebp.engine.damping import Damper
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.readout import take_snapshot
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.messages import LOG, OK, OUT_OF_RANGE, VARIABLE_VANISHED
+from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, VARIABLE_VANISHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.graph import FactorGraph

@@ -6,7 +6,8 @@ import numpy as np
 
 from anytimebp.engine.options import RunOptions
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.messages import LINEAR, OK, read_beliefs, read_weights
+from anytimebp.kernels.codes import LINEAR, OK
+from anytimebp.kernels.readout import read_beliefs, read_weights
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.marginals import FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot

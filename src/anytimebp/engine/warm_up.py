@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anytimebp.engine.options import RunOptions
-from anytimebp.kernels import messages
+from anytimebp.kernels import messages, readout, residual
 
 logger = logging.getLogger("anytimebp")
 
@@ -18,9 +18,9 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
 
     Says so if nothing compiled is on disk yet, so that nobody thinks the run hangs.
     """
-    kernels: list[Any] = [messages.residual_slice if options.method == "residual" else messages.sweep_slice]
+    kernels: list[Any] = [residual.residual_slice if options.method == "residual" else messages.sweep_slice]
     if options.factor_marginals:
-        kernels.append(messages.read_weights)
+        kernels.append(readout.read_weights)
     missing = [kernel for kernel in kernels if not getattr(kernel, "overloads", True)]
     if not missing:  # loaded in this process, or compilation is switched off
         return
@@ -34,4 +34,4 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
 
 def _is_on_disk(kernel: Any) -> bool:
     folder = Path(kernel.stats.cache_path or ".")
-    return any(folder.glob(f"messages.{kernel.__name__}-*.nbi"))
+    return any(folder.glob(f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}-*.nbi"))

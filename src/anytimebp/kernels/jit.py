@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
+from types import CellType, FunctionType
 from typing import Any, TypeVar
 
 import numba
@@ -24,6 +27,27 @@ FAST_WITHOUT_NAN = FAST | {"nnan"}
 """For loops that cannot meet NaN: without `nnan`, minima and maxima are not vectorised."""
 
 
+def _digest_of_kernels() -> str:
+    """Return a fingerprint of all kernels."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+DIGEST = _digest_of_kernels()
+
+
+def _keyed(function: Function) -> Function:
+    """Return the function with the fingerprint of all kernels among its free variables.
+
+    Numba's disk cache goes by a function's own code and free variables, and would not notice that a callee in another
+    file has changed.
+    """
+    code = function.__code__.replace(co_freevars=("digest",))
+    keyed: Any = FunctionType(code, function.__globals__, function.__name__, closure=(CellType(DIGEST),))
+    keyed.__doc__, keyed.__module__, keyed.__qualname__ = function.__doc__, function.__module__, function.__qualname__
+    return keyed  # type: ignore[no-any-return]
+
+
 def kernel(fastmath: frozenset[str] = frozenset(), *, inline: bool = False) -> Callable[[Function], Function]:
     """Compile for any thread, with the result kept on disk where a folder for it can be written.
 
@@ -37,6 +61,7 @@ def kernel(fastmath: frozenset[str] = frozenset(), *, inline: bool = False) -> C
             "fastmath": set(fastmath),
             "forceinline": inline,
         }
+        function = _keyed(function)
         try:
             return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
         except RuntimeError:  # no writable place for the cache: compile in every process

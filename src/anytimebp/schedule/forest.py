@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from anytimebp.kernels.codes import OK
 from anytimebp.kernels.forest import elimination_order
-from anytimebp.kernels.messages import OK, sweep_slice
+from anytimebp.kernels.messages import sweep_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
 from anytimebp.schedule.protocol import Progress

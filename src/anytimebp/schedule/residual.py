@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.kernels.messages import CONVERGED, OK, residual_slice
+from anytimebp.kernels.codes import CONVERGED, OK
+from anytimebp.kernels.residual import residual_slice
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.schedule.protocol import Progress
 from anytimebp.workspace.space import Workspace

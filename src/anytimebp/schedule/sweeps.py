@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.kernels.messages import OK, largest_pending, sweep_slice
+from anytimebp.kernels.codes import OK
+from anytimebp.kernels.messages import largest_pending, sweep_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
 from anytimebp.schedule.protocol import Progress

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.kernels.messages import LINEAR, LOG, MAX_LINEAR_RANGE
+from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.domains import Domains
@@ -30,6 +30,7 @@ class WorkspaceArrays(NamedTuple):
         domain_size: (V,) active states.
         variable_slot_start: (V + 1,) first slot of a variable in `prior`.
         edge_slot_start: (E,) first slot of an edge in `message`.
+        edge_capacity: (E,) length of the table's axis; a domain that grows leaves room behind its states.
         prior: * per variable slot, largest 1.
         prior_min: (V,) smallest positive prior.
         message: * per edge slot, factor to variable, largest 1.
@@ -52,12 +53,14 @@ class WorkspaceArrays(NamedTuple):
         prefix: Scratch: products of incoming messages over the leading axes.
         dots: Scratch: tables with the trailing axes summed out.
         peak: Scratch: a number per state of one variable.
+        row_start: Scratch: where the rows of a table with room to grow start.
     """
 
     arithmetic: int
     domain_size: IndexArray
     variable_slot_start: IndexArray
     edge_slot_start: IndexArray
+    edge_capacity: IndexArray
     prior: FloatArray
     prior_min: FloatArray
     message: FloatArray
@@ -80,6 +83,7 @@ class WorkspaceArrays(NamedTuple):
     prefix: FloatArray
     dots: FloatArray
     peak: FloatArray
+    row_start: IndexArray
 
 
 class Workspace:
@@ -145,6 +149,7 @@ def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> Workspac
         domain_size=domains.sizes,
         variable_slot_start=domains.slot_start,
         edge_slot_start=edge_slot_end - edge_size,
+        edge_capacity=edge_size,
         prior=domains.log_prior,
         prior_min=np.exp(domains.log_prior_min),
         message=np.ones(n_slots) if linear else np.zeros(n_slots),
@@ -167,6 +172,7 @@ def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> Workspac
         prefix=np.empty(factor_prefix),
         dots=np.empty(factor_prefix),
         peak=np.empty(int(domains.sizes.max(initial=1))),
+        row_start=np.empty(0, dtype=np.int64),
     )
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError
+from anytimebp.kernels.codes import LINEAR, MAX_LINEAR_RANGE
 from anytimebp.kernels.exponentiate import exponentiate_slice
-from anytimebp.kernels.messages import LINEAR, MAX_LINEAR_RANGE
 from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock, TableExtent
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray

@@ -1,0 +1,9 @@
+"""Codes and limits that kernels share with those who call them."""
+
+LINEAR, LOG = 0, 1  # arithmetic; max-product would be a third code
+OK, CONVERGED, VARIABLE_VANISHED, FACTOR_VANISHED, OUT_OF_RANGE = 0, 1, 2, 3, 4  # status
+VANISHED, DIVERGED = -1.0, -2.0  # in place of a residual
+
+SAFE = 1e-290  # products at least this large have full precision; the smallest normal double is 2e-308
+MAX_LINEAR_RANGE = 600.0  # nats; exp(-600) = 3e-261 leaves room for sums of small terms above SAFE
+MAX_LOG = 1e12  # nats; log messages beyond are those of a run that diverges, and no longer resolve a nat's digits

@@ -1,0 +1,53 @@
+"""From messages to beliefs."""
+
+import math
+
+import numpy as np
+
+from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.codes import LINEAR, LOG, OK, VARIABLE_VANISHED
+from anytimebp.kernels.jit import borrow, kernel
+from anytimebp.kernels.to_factor import gather
+
+
+@kernel()
+def read_beliefs(layout, space, belief, log_normaliser):
+    """Fill the marginals of all variables over their domains, and the log of what they were divided by.
+
+    Returns:
+        Status, and the variable whose belief vanished or -1.
+    """
+    layout, space = borrow(layout), borrow(space)
+    for variable in range(log_normaliser.size):
+        start = space.variable_slot_start[variable]
+        weight = belief[start : start + space.domain_size[variable]]
+        floor, peak, log_peak = gather(layout, space, variable, np.int64(-1), weight)
+        if floor < 0.0:
+            return VARIABLE_VANISHED, variable
+        if space.arithmetic == LOG:
+            for v in range(weight.size):
+                weight[v] = exp(weight[v])
+        total = 0.0
+        for v in range(weight.size):
+            total += weight[v]
+        for v in range(weight.size):
+            weight[v] /= total
+        log_normaliser[variable] = math.log(total) + math.log(peak) + log_peak
+    return OK, -1
+
+
+@kernel()
+def read_weights(layout, space, log_weight):
+    """Fill the log of the messages from variables to factors, in the slots of their edges."""
+    layout, space = borrow(layout), borrow(space)
+    for edge in range(layout.edge_variable.size):
+        variable = layout.edge_variable[edge]
+        start = space.edge_slot_start[edge]
+        weight = log_weight[start : start + space.domain_size[variable]]
+        floor, _, _ = gather(layout, space, variable, edge, weight)
+        if floor < 0.0:
+            return VARIABLE_VANISHED, variable
+        if space.arithmetic == LINEAR:
+            for v in range(weight.size):
+                weight[v] = log(weight[v])
+    return OK, -1

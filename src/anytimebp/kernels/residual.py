@@ -1,0 +1,113 @@
+"""Residual BP: an indexed heap of factors and hubs, and updates by priority."""
+
+import numpy as np
+
+from anytimebp.kernels.codes import CONVERGED, OK
+from anytimebp.kernels.jit import borrow, kernel
+from anytimebp.kernels.messages import cost_of, update
+
+
+@kernel(inline=True)
+def _before(heap, a, b):
+    """Tell whether item a comes before item b: higher priority, then lower number."""
+    return heap.priority[a] > heap.priority[b] or (heap.priority[a] == heap.priority[b] and a < b)
+
+
+@kernel()
+def sift(heap, item):
+    """Move an item of changed priority to where it belongs in the indexed heap."""
+    place = heap.place[item]
+    while place > 0:
+        parent = (place - 1) >> 1
+        other = heap.item[parent]
+        if not _before(heap, item, other):
+            break
+        heap.item[place], heap.place[other] = other, place
+        place = parent
+    while True:
+        child = 2 * place + 1
+        if child >= heap.item.size:
+            break
+        if child + 1 < heap.item.size and _before(heap, heap.item[child + 1], heap.item[child]):
+            child += 1
+        other = heap.item[child]
+        if not _before(heap, other, item):
+            break
+        heap.item[place], heap.place[other] = other, place
+        place = child
+    heap.item[place], heap.place[item] = item, place
+
+
+@kernel()
+def _raise_priority(heap, item, amount):
+    if amount > 0.0:
+        heap.priority[item] += amount
+        sift(heap, item)
+
+
+@kernel()
+def _spread(layout, space, heap, factor):
+    """Tell the neighbours of a factor by how much its messages have moved.
+
+    A variable of high degree is told instead of its factors; it passes the sum on when it reaches the top of the heap,
+    so that an update costs the arity and not the degree.
+    """
+    n_factors = layout.factor_edge_start.size - 1
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        moved = space.edge_residual[edge]
+        variable = layout.edge_variable[edge]
+        hub = space.variable_hub[variable]
+        if hub >= 0:
+            heap.unspread[edge] += moved
+            _raise_priority(heap, n_factors + hub, moved)
+            continue
+        for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+            other = layout.edge_factor[layout.variable_edge[place]]
+            if other != factor:
+                _raise_priority(heap, other, moved)
+
+
+@kernel()
+def _spread_hub(layout, space, heap, hub):
+    """Pass what a variable of high degree was told on to its factors, less what each told it; return its degree."""
+    item = layout.factor_edge_start.size - 1 + hub
+    variable = space.hub_variable[hub]
+    moved = heap.priority[item]
+    heap.priority[item] = 0.0
+    sift(heap, item)
+    first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
+    for place in range(first, last):
+        edge = layout.variable_edge[place]
+        own = heap.unspread[edge]
+        heap.unspread[edge] = 0.0
+        _raise_priority(heap, layout.edge_factor[edge], np.inf if moved == np.inf else moved - own)
+    return last - first
+
+
+@kernel()
+def residual_slice(layout, space, heap, update_limit, cost_limit, tolerance, damping):
+    """Update the factor of highest priority, again and again, until all are under the tolerance or a limit is met.
+
+    Returns:
+        Status, what vanished, updates made, entries read.
+    """
+    layout, space, heap = borrow(layout), borrow(space), borrow(heap)
+    n_factors = layout.factor_edge_start.size - 1
+    work, cost, updates = 0, 0, 0
+    while updates < update_limit and cost < cost_limit:
+        item = heap.item[0]
+        if heap.priority[item] <= tolerance:
+            return CONVERGED, -1, updates, work
+        if item >= n_factors:
+            cost += _spread_hub(layout, space, heap, item - n_factors)
+            continue
+        status, culprit, residual, entries = update(layout, space, item, damping)
+        if status != OK:
+            return status, culprit, updates, work
+        heap.priority[item] = residual * damping if damping > 0.0 else 0.0  # an infinite residual times 0 is NaN
+        sift(heap, item)
+        _spread(layout, space, heap, item)
+        updates += 1
+        work += entries
+        cost += cost_of(layout.factor_edge_start, space.table_in_logs, item, entries)
+    return OK, -1, updates, work

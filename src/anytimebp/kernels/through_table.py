@@ -1,0 +1,150 @@
+"""Through a factor's table: from the messages it receives to those it sends, not scaled yet."""
+
+import math
+
+import numpy as np
+
+from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.codes import LOG
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel, table_view
+
+PAIR = 2
+
+
+@kernel(FAST)
+def _matrix_linear(matrix, row_start, stride, n, row_weight, column_weight, dots, sums):
+    """Read a matrix of n columns once: dots = matrix @ column_weight, sums = row_weight @ matrix.
+
+    Row r starts at row_start[r], or at r * stride where `row_start` is empty.
+    """
+    for c in range(n):
+        sums[c] = 0.0
+    for r in range(row_weight.size):
+        weight = row_weight[r]
+        start = row_start[r] if row_start.size else r * stride
+        row = matrix[start : start + n]
+        dot = 0.0
+        for c in range(n):
+            entry = row[c]
+            dot += entry * column_weight[c]
+            sums[c] += weight * entry
+        dots[r] = dot
+
+
+@kernel(FAST_WITHOUT_NAN)
+def log_sum(row, weight):
+    """Return log sum exp of a row plus weights."""
+    peak = -np.inf
+    for c in range(row.size):
+        peak = max(peak, row[c] + weight[c])
+    if peak == -np.inf:
+        return -np.inf
+    total = 0.0
+    for c in range(row.size):
+        total += exp(row[c] + weight[c] - peak)
+    return peak + math.log(total)
+
+
+@kernel(FAST_WITHOUT_NAN)
+def _matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, sums, peak):
+    """Do as `_matrix_linear` with logarithms throughout; `peak` is scratch for n numbers."""
+    for c in range(n):
+        peak[c] = -np.inf
+    for r in range(row_weight.size):
+        start = row_start[r] if row_start.size else r * stride
+        weight, row = row_weight[r], matrix[start : start + n]
+        dots[r] = log_sum(row, column_weight)
+        for c in range(n):
+            peak[c] = max(peak[c], weight + row[c])
+    for c in range(n):
+        sums[c] = 0.0
+        peak[c] = peak[c] if peak[c] > -np.inf else 0.0  # -inf less -inf would be NaN
+    for r in range(row_weight.size):
+        start = row_start[r] if row_start.size else r * stride
+        weight, row = row_weight[r], matrix[start : start + n]
+        if weight > -np.inf:
+            for c in range(n):
+                sums[c] += exp(weight + row[c] - peak[c])
+    for c in range(n):
+        sums[c] = peak[c] + log(sums[c])
+
+
+@kernel(FAST, inline=True)
+def _outer(arithmetic, rows, columns, product):
+    n = columns.size
+    for r in range(rows.size):
+        weight, target = rows[r], product[r * n : r * n + n]
+        if arithmetic == LOG:
+            for c in range(n):
+                target[c] = weight + columns[c]
+        else:
+            for c in range(n):
+                target[c] = weight * columns[c]
+
+
+@kernel(inline=True)
+def edge_size(edge_variable, domain_size, edge):
+    return domain_size[edge_variable[edge]]
+
+
+@kernel()
+def _row_starts(edge_variable, domain_size, edge_capacity, row_start, first, last):
+    """Fill where the rows of a table with room to grow start; return how many there are, 0 if a stride will do."""
+    roomy = False
+    for edge in range(first + 1, last):
+        roomy |= edge_capacity[edge] != domain_size[edge_variable[edge]]
+    if last - first == PAIR or not roomy:
+        return 0
+    row_start[0] = 0
+    rows = 1
+    for edge in range(first, last - 1):
+        n, stride = domain_size[edge_variable[edge]], 1
+        for inner in range(edge + 1, last):
+            stride *= edge_capacity[inner]
+        for r in range(rows - 1, -1, -1):
+            start = row_start[r]
+            for v in range(n - 1, -1, -1):
+                row_start[r * n + v] = start + v * stride
+        rows *= n
+    return rows
+
+
+@kernel(inline=True)
+def contract(layout, space, factor, arithmetic):
+    """Fill `space.outgoing` with a factor's unscaled messages, from the weights in `space.incoming`.
+
+    Level k of `prefix` and of `dots` has an entry per joint state of the axes 0 to k; level 0 is the incoming and the
+    outgoing message of axis 0. `level` is where the level of the axes before `edge` starts.
+    """
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    rows = edge_size(layout.edge_variable, space.domain_size, first)
+    offset, level, end = rows, 0, 0
+    for edge in range(first + 1, last - 1):
+        n = edge_size(layout.edge_variable, space.domain_size, edge)
+        before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
+        _outer(arithmetic, before, space.incoming[offset : offset + n], space.prefix[end : end + rows * n])
+        level, end = end, end + rows * n
+        rows *= n
+        offset += n
+    starts = _row_starts(layout.edge_variable, space.domain_size, space.edge_capacity, space.row_start, first, last)
+    row_start, stride = space.row_start[:starts], space.edge_capacity[last - 1]
+    capacity = stride
+    for edge in range(first, last - 1):
+        capacity *= space.edge_capacity[edge]
+    matrix = table_view(space.table_address[factor], capacity)
+    for edge in range(last - 1, first, -1):
+        n = edge_size(layout.edge_variable, space.domain_size, edge)
+        before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
+        dots = space.outgoing[:rows] if edge == first + 1 else space.dots[level : level + rows]
+        column, sums = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
+        if arithmetic == LOG:
+            _matrix_log(matrix, row_start, stride, n, before, column, dots, sums, space.peak)
+        else:
+            _matrix_linear(matrix, row_start, stride, n, before, column, dots, sums)
+        matrix = dots
+        if edge > first + 1:
+            n = edge_size(layout.edge_variable, space.domain_size, edge - 1)
+            rows //= n
+            offset -= n
+            level -= rows
+            row_start, stride = space.row_start[:0], n

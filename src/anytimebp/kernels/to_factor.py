@@ -1,0 +1,139 @@
+"""Messages from variables to factors: the prior times what the other factors say."""
+
+import numpy as np
+
+from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.codes import LINEAR, LOG, SAFE
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel
+
+FLUSH = -700.0  # log weights this far under the largest one are zero in linear arithmetic
+
+
+@kernel(FAST_WITHOUT_NAN)
+def largest(values):
+    peak = -np.inf
+    for v in range(values.size):
+        peak = max(peak, values[v])
+    return peak
+
+
+@kernel(FAST_WITHOUT_NAN)
+def _scale_to_one(weight):
+    """Divide by the maximum; return it."""
+    peak = largest(weight)
+    if peak > 0.0:
+        scale = 1.0 / peak
+        for v in range(weight.size):
+            weight[v] *= scale
+    return peak
+
+
+@kernel()
+def _finish_logs(arithmetic, weight):
+    """Turn summed logs into weights of the run's arithmetic; return what `gather` does."""
+    peak = largest(weight)
+    if peak == -np.inf:
+        return -1.0, 0.0, 0.0
+    if arithmetic == LOG:
+        for v in range(weight.size):
+            weight[v] -= peak
+        return 1.0, 1.0, peak
+    lowest = 0.0
+    for v in range(weight.size):
+        below = weight[v] - peak
+        if below > -np.inf:
+            lowest = min(lowest, below)
+        weight[v] = exp(below) if below > FLUSH else 0.0
+    return (exp(lowest) if lowest > FLUSH else 0.0), 1.0, peak
+
+
+@kernel(FAST)
+def _add_logs(arithmetic, weight, values):
+    if arithmetic == LOG:
+        for v in range(weight.size):
+            weight[v] += values[v]
+    else:
+        for v in range(weight.size):
+            weight[v] += log(values[v])
+
+
+@kernel()
+def _gather_logs(layout, space, variable, skipped, weight):
+    """Do as `gather`, by sums of logs: for log arithmetic, and where a product might underflow."""
+    for v in range(weight.size):
+        weight[v] = 0.0
+    start = space.variable_slot_start[variable]
+    _add_logs(space.arithmetic, weight, space.prior[start : start + weight.size])
+    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        edge = layout.variable_edge[place]
+        if edge != skipped:
+            start = space.edge_slot_start[edge]
+            _add_logs(space.arithmetic, weight, space.message[start : start + weight.size])
+    return _finish_logs(space.arithmetic, weight)
+
+
+@kernel()
+def _gather_hub(space, hub, skipped, weight):
+    """Do as `gather`, from the totals that a variable of high degree keeps."""
+    start = space.hub_start[hub]
+    reference = -np.inf  # totals are large; their differences are what counts, and lose no digits
+    for v in range(weight.size):
+        reference = max(reference, space.hub_high[start + v])
+    for v in range(weight.size):
+        zeros = space.hub_zeros[start + v]
+        own = 0.0
+        if skipped >= 0:
+            own = space.message[space.edge_slot_start[skipped] + v]
+            if space.arithmetic == LINEAR:
+                own = log(own)
+            if own == -np.inf:
+                own = 0.0
+                zeros -= 1
+        weight[v] = (space.hub_high[start + v] - reference) - own + space.hub_low[start + v] if zeros == 0 else -np.inf
+    floor, peak, log_peak = _finish_logs(space.arithmetic, weight)
+    return floor, peak, log_peak + reference
+
+
+@kernel(FAST, inline=True)
+def gather(layout, space, variable, skipped, weight):
+    """Fill `weight` with the prior times all messages to a variable but that of the edge `skipped` (-1: none).
+
+    Returns:
+        A lower bound of the positive weights (-1 where all vanish), and the factor `peak * exp(log_peak)` that was
+        divided out to make the largest weight 1 (0 in log arithmetic).
+    """
+    hub = space.variable_hub[variable]
+    if hub >= 0:
+        return _gather_hub(space, hub, skipped, weight)
+    if space.arithmetic == LOG:
+        return _gather_logs(layout, space, variable, skipped, weight)
+    first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
+    floor = space.prior_min[variable]
+    for place in range(first, last):
+        edge = layout.variable_edge[place]
+        if edge != skipped:
+            floor *= space.edge_min[edge]
+    if floor < SAFE:
+        return _gather_logs(layout, space, variable, skipped, weight)
+    start, untouched = space.variable_slot_start[variable], True
+    # Slices, because an index start + v might be negative for all the compiler knows, and would not be vectorised.
+    prior = space.prior[start : start + weight.size]
+    for place in range(first, last):
+        edge = layout.variable_edge[place]
+        if edge != skipped:
+            start = space.edge_slot_start[edge]
+            message = space.message[start : start + weight.size]
+            if untouched:
+                untouched = False
+                for v in range(weight.size):
+                    weight[v] = prior[v] * message[v]
+            else:
+                for v in range(weight.size):
+                    weight[v] *= message[v]
+    if untouched:
+        for v in range(weight.size):
+            weight[v] = prior[v]
+    peak = _scale_to_one(weight)
+    if peak == 0.0:
+        return -1.0, 0.0, 0.0
+    return floor, peak, 0.0
