@@ -29,15 +29,26 @@ if TYPE_CHECKING:
     from anytimebp.api import infer
     from anytimebp.engine.inference import Inference
     from anytimebp.engine.options import METHODS
+    from anytimebp.engine.recording import Every
+    from anytimebp.growth.dynamic import DynamicGrowth
+    from anytimebp.growth.fixed import FixedGrowth
+    from anytimebp.growth.policy import GrowthPolicy, GrowthView
+    from anytimebp.growth.uniform import RandomGrowth
+    from anytimebp.report.plot import plot_run
 
 __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
     "AnytimeBPError",
+    "DynamicGrowth",
+    "Every",
     "EvidenceError",
     "FactorGraph",
+    "FixedGrowth",
     "GraphSummary",
+    "GrowthPolicy",
+    "GrowthView",
     "InconsistentModelError",
     "Inference",
     "MemoryLimitError",
@@ -45,6 +56,7 @@ __all__ = [
     "Moment",
     "NotConvergedWarning",
     "OptionError",
+    "RandomGrowth",
     "Result",
     "RuleError",
     "Snapshot",
@@ -55,12 +67,20 @@ __all__ = [
     "Variable",
     "__version__",
     "infer",
+    "plot_run",
 ]
 
 _LATER = {
     "infer": "anytimebp.api",
     "Inference": "anytimebp.engine.inference",
     "METHODS": "anytimebp.engine.options",
+    "Every": "anytimebp.engine.recording",
+    "DynamicGrowth": "anytimebp.growth.dynamic",
+    "FixedGrowth": "anytimebp.growth.fixed",
+    "GrowthPolicy": "anytimebp.growth.policy",
+    "GrowthView": "anytimebp.growth.policy",
+    "RandomGrowth": "anytimebp.growth.uniform",
+    "plot_run": "anytimebp.report.plot",
 }
 
 

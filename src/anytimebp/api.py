@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from anytimebp.engine.inference import Inference
-from anytimebp.engine.options import RandomLike
-from anytimebp.errors import OptionError
+from anytimebp.engine.options import DEFAULT_METHOD, RandomLike
+from anytimebp.engine.recording import Every
+from anytimebp.growth.policy import GrowthPolicy
 from anytimebp.model.evidence import EvidenceLike
 from anytimebp.model.graph import FactorGraph
 from anytimebp.report.progress import ProgressLine
@@ -15,21 +17,25 @@ from anytimebp.results.snapshot import Result, Snapshot
 
 def infer(
     graph: FactorGraph,
-    method: str = "bp",
+    method: str = DEFAULT_METHOD,
     *,
     evidence: EvidenceLike | None = None,
     seconds: float | None = None,
     target_error: float | None = None,
     tolerance: float = 1e-8,
     max_updates: int | None = None,
+    max_work: int | None = None,
     max_memory: int | None = None,
     rng: RandomLike = None,
     progress: bool = False,
     callback: Callable[[Snapshot], object] | None = None,
     schedule: str = "sequential",
     damping: float = 0.0,
-    record: str = "sweep",
+    record: Every | str = "round",
     factor_marginals: bool = False,
+    grow: int = 1,
+    fraction: float = 0.25,
+    policy: GrowthPolicy | None = None,
 ) -> Result:
     """Return the marginals of a factor graph.
 
@@ -40,24 +46,28 @@ def infer(
         method: One of `anytimebp.METHODS`.
         evidence: By variable (name, handle or index): a label, a set of allowed labels, or log scores over the states.
         seconds: Time budget; None for none.
-        target_error: Not for `bp` and `residual`, which do not estimate their error: use `tolerance`.
+        target_error: For methods that grow: stop once the estimated mass outside the domains is under this. `bp`,
+            `residual` and `truncated` do not estimate their error: use `tolerance`.
         tolerance: Residual in nats under which a message counts as settled.
         max_updates: Budget of factor updates; None for none.
-        max_memory: Bytes that the run may allocate; refused before it starts if it needs more.
-        rng: Seed or NumPy generator of random schedules (SPEC 7 of Scientific Python).
+        max_work: Budget of table entries to read or score; None for none.
+        max_memory: Bytes that the run may allocate. Methods on all states are refused before they start if they need
+            more; those that grow stop growing.
+        rng: Seed or NumPy generator of random schedules and growth (SPEC 7 of Scientific Python).
         progress: Whether to show a line on standard error while running.
-        callback: Called with a snapshot after each sweep; a true answer stops the run.
+        callback: Called with a snapshot at each recorded moment; a true answer stops the run.
         schedule: Of `bp`: "sequential" or "random".
         damping: Part of the old message kept in each update; raised by the run itself if it does not settle.
-        record: What to record in the trace: a moment per "sweep", or the "end" only.
+        record: When to record a moment of the trace: after each "round" (or "sweep", the same), at the "end" only, or
+            an `Every`, such as `Every(seconds=0.1)`.
         factor_marginals: Whether the result can give the marginals of factors.
+        grow: States that join the domains in a round.
+        fraction: Of `truncated`: the part of each universe that takes part.
+        policy: A GrowthPolicy of yours, instead of the method's.
 
     Returns:
         Marginals, log Z, and how the run ended.
     """
-    if target_error is not None:
-        msg = f"target_error: method {method!r} does not estimate its error; use tolerance"
-        raise OptionError(msg)
     inference = Inference(
         graph,
         method,
@@ -69,8 +79,14 @@ def infer(
         damping=damping,
         record=record,
         factor_marginals=factor_marginals,
+        grow=grow,
+        fraction=fraction,
+        policy=policy,
+    )
+    go = partial(
+        inference.run, seconds, max_updates, max_work=max_work, target_error=target_error, callback=callback
     )
     if not progress:
-        return inference.run(seconds, max_updates, callback=callback)
+        return go()
     with ProgressLine() as line:
-        return inference.run(seconds, max_updates, callback=callback, watch=line.show)
+        return go(watch=line.show)

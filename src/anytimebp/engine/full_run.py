@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from enum import Enum
 
 from anytimebp.engine.damping import Damper
 from anytimebp.engine.options import RunOptions
-from anytimebp.engine.readout import take_snapshot
+from anytimebp.engine.readout import Figures, Readable, take_snapshot
+from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, VARIABLE_VANISHED
 from anytimebp.layout.graph_layout import compiled_graph
@@ -24,22 +24,12 @@ from anytimebp.workspace.domains import domain_sizes, full_domains
 from anytimebp.workspace.memory import check_memory
 from anytimebp.workspace.space import Workspace, first_arithmetic
 
-SLICE_COST = 2**22
-"""Entries read between two looks at the clock: two to four milliseconds."""
-
-
-class Step(Enum):
-    """What a slice of a run ended with."""
-
-    WORKING = "nothing to record yet"
-    RECORD = "a sweep is through"
-
 
 class FullRun:
     """The state of one run of `bp` or `residual`.
 
     Attributes:
-        updates_left: How many more factor updates the caller allows; set before each step.
+        limits: What the caller allows; set before each step.
         ending: Why the run is finished, or None.
         consistent: Whether the messages are at a fixed point.
     """
@@ -51,10 +41,10 @@ class FullRun:
         check_memory(self.compiled, domain_sizes(self.compiled, options.observed), options.max_memory)
         domains = full_domains(self.compiled, options.observed)
         self.damper = Damper(options.damping)
-        self.workspace = Workspace(self.compiled, domains, first_arithmetic(self.compiled, domains))
-        self.updates_left = 0
+        self.workspace = Workspace(self.compiled, domains, first_arithmetic(self.compiled, domains.log_prior_min))
+        self.limits = Limits()
         self.updates = 0
-        self.sweeps = 0
+        self.rounds = 0
         self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
         self.max_residual = float("inf")
         self.mean_residual = float("inf")
@@ -65,7 +55,11 @@ class FullRun:
         """Work in slices of a few milliseconds until the run is finished."""
         schedule = yield from self._prepare()
         while True:
-            progress = schedule.advance(self.updates_left, SLICE_COST, self.damper.damping)
+            progress = schedule.advance(
+                self.limits.updates - self.updates,
+                min(SLICE_COST, self.limits.work_left(self.work_parts)),
+                self.damper.damping,
+            )
             self.updates += progress.updates
             self.work_parts["messages"] += progress.work
             if progress.status == OUT_OF_RANGE and self.workspace.tables.arithmetic == LOG:
@@ -90,7 +84,7 @@ class FullRun:
     def _start_over_in_logs(self) -> None:
         self.workspace = Workspace(self.compiled, full_domains(self.compiled, self.options.observed), LOG)
         self.damper = Damper(self.options.damping)
-        self.sweeps = 0
+        self.rounds = 0
         self.max_residual = self.mean_residual = float("inf")
 
     def _prepare(self) -> Generator[Step, None, Schedule]:
@@ -120,7 +114,7 @@ class FullRun:
         return sequential_orders(layout)
 
     def _end_sweep(self, progress: Progress) -> None:
-        self.sweeps += 1
+        self.rounds += 1
         self.max_residual = progress.max_residual
         self.mean_residual = progress.mean_residual
         if progress.converged:
@@ -142,15 +136,46 @@ class FullRun:
 
     def snapshot(self, seconds: float) -> Snapshot:
         """Return what the run knows now."""
-        return take_snapshot(
-            self.workspace,
-            self.options,
+        workspace, domains = self.workspace, self.workspace.domains
+        source = Readable(
+            self.compiled,
+            workspace.arrays,
+            domains.slot_start,
+            domains.states,
+            workspace.tables.log_scale,
+            domains.log_prior_scale,
+        )
+        figures = Figures(
             seconds=seconds,
             updates=self.updates,
-            swept=self.sweeps > 0,
             work_parts=dict(self.work_parts),
             max_residual=self.max_residual,
             mean_residual=self.mean_residual,
-            damping=self.damper.damping,
+            damping=self.damping,
             consistent=self.consistent,
+            tolerance=self.options.tolerance,
+            method=self.options.method,
         )
+        return take_snapshot(
+            source, figures, swept=self.rounds > 0, factor_marginals=self.options.factor_marginals, outside=0.0
+        )
+
+    def answer(self, seconds: float) -> Snapshot | None:
+        """Return None: the current state is the answer."""
+        del seconds
+        return None  # noqa: RET501, PLR1711
+
+    @property
+    def settled_rounds(self) -> int:
+        """How many sweeps ended in a consistent state: the last one, or none."""
+        return int(self.consistent)
+
+    @property
+    def damping(self) -> float:
+        """In force now."""
+        return self.damper.damping
+
+    @property
+    def states(self) -> int:
+        """Active states of all variables together."""
+        return int(self.workspace.domains.slot_start[-1])

@@ -14,42 +14,58 @@ from typing import Self
 
 import numpy as np
 
-from anytimebp.engine.full_run import FullRun, Step
+from anytimebp.engine.budget import Budget, Target
+from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.interrupt import InterruptFlag
-from anytimebp.engine.options import RandomLike, RunOptions, check_budget
+from anytimebp.engine.options import (
+    DEFAULT_METHOD,
+    FULL_METHODS,
+    GROWING_METHODS,
+    RandomLike,
+    RunOptions,
+    check_budget,
+)
+from anytimebp.engine.recording import UNLIMITED, Every, Recorder, read_record
+from anytimebp.engine.run import Limits, Run, Step
+from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.warm_up import warm_up
 from anytimebp.errors import AnytimeBPError, NotConvergedWarning, OptionError
+from anytimebp.growth.policy import GrowthPolicy
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
 
-UNLIMITED = 2**62
 ASKED_FOR = (StopReason.CALLBACK, StopReason.INTERRUPTED)
 """Stops that somebody just asked for need no warning."""
 
 
 class Inference:
-    """A run on a graph: iterate for a snapshot per sweep, or call `run` for a result; both go on where it stands.
+    """A run on a graph: iterate for a snapshot per round, or call `run` for a result; both go on where it stands.
 
     Args:
         graph: The model; not changed.
         method: One of `anytimebp.METHODS`.
         evidence: By variable: a label, a set of allowed labels, or log scores over the states.
         tolerance: Residual in nats under which a message counts as settled.
-        max_memory: Bytes that the run may allocate; refused before it starts if it needs more.
-        rng: Seed or NumPy generator of random schedules (SPEC 7 of Scientific Python).
+        max_memory: Bytes that the run may allocate. Methods on all states are refused before they start if they need
+            more; those that grow stop growing.
+        rng: Seed or NumPy generator of random schedules and growth (SPEC 7 of Scientific Python).
         schedule: Of `bp`: "sequential" or "random".
         damping: Part of the old message kept in each update; raised by the run itself if it does not settle.
-        record: What to record: a moment per "sweep", or the "end" only.
+        record: When to make a snapshot and a moment of the trace: after each "round" (or "sweep", the same), at the
+            "end" only, or an `Every`.
         factor_marginals: Whether snapshots can give the marginals of factors.
+        grow: States that join the domains in a round.
+        fraction: Of `truncated`: the part of each universe that takes part.
+        policy: A GrowthPolicy of yours, instead of the method's.
     """
 
     def __init__(
         self,
         graph: FactorGraph,
-        method: str = "bp",
+        method: str = DEFAULT_METHOD,
         *,
         evidence: EvidenceLike | None = None,
         tolerance: float = 1e-8,
@@ -57,8 +73,11 @@ class Inference:
         rng: RandomLike = None,
         schedule: str = "sequential",
         damping: float = 0.0,
-        record: str = "sweep",
+        record: Every | str = "round",
         factor_marginals: bool = False,
+        grow: int = 1,
+        fraction: float = 0.25,
+        policy: GrowthPolicy | None = None,
     ) -> None:
         """Check the options; the work starts with the first snapshot or `run`."""
         if not isinstance(graph, FactorGraph):
@@ -75,13 +94,18 @@ class Inference:
             damping=damping,
             record=record,
             factor_marginals=factor_marginals,
+            grow=grow,
+            fraction=fraction,
+            policy=policy,
         )
-        self._run: FullRun | None = None
+        self._recorder = Recorder(read_record(record))
+        self._run: Run | None = None
         self._steps: Iterator[Step] = iter(())
         self._failure: Exception | None = None
         self._busy = threading.Lock()
         self._moments: list[Moment] = []
         self._seconds = 0.0
+        self._settled_seconds = 0.0
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -93,21 +117,17 @@ class Inference:
         return self
 
     def __next__(self) -> Snapshot:
-        """Run until the next sweep is through and return what is known then."""
+        """Run until the next moment that is to be recorded, and return what is known then."""
         warm_up(self._options, self._run_small_model)
         with self._exclusively() as interrupt:
-            started = perf_counter()
-            try:
-                while True:
-                    run, step = self._step(UNLIMITED)
-                    if interrupt.is_set:
-                        raise KeyboardInterrupt
-                    if step is None:
-                        raise StopIteration
-                    if step is Step.RECORD:
-                        break
-            finally:
-                self._seconds += perf_counter() - started
+            while True:
+                run, step = self._step(Budget())
+                if interrupt.is_set:
+                    raise KeyboardInterrupt
+                if step is None:
+                    raise StopIteration
+                if step is Step.RECORD and self._is_due(run):
+                    break
         snapshot = run.snapshot(self._seconds)
         self._record(run, snapshot.log_z)
         if run.ending is StopReason.NOT_CONVERGED:
@@ -119,6 +139,8 @@ class Inference:
         seconds: float | None = None,
         max_updates: int | None = None,
         *,
+        max_work: int | None = None,
+        target_error: float | None = None,
         callback: Callable[[Snapshot], object] | None = None,
         watch: Callable[[Moment], object] | None = None,
     ) -> Result:
@@ -129,48 +151,65 @@ class Inference:
         Args:
             seconds: Time for this call, the caller's own in callbacks not counted.
             max_updates: Factor updates for this call.
-            callback: Called with a snapshot after each sweep; a true answer stops the run.
-            watch: Called with the figures after each sweep.
+            max_work: Table entries to read or score in this call.
+            target_error: Stop once the estimated mass outside the domains is under this, for methods that grow.
+            callback: Called with a snapshot at each recorded moment; a true answer stops the run.
+            watch: Called with the figures at each recorded moment.
         """
-        check_budget(seconds, max_updates, callback)
+        check_budget(seconds, max_updates, max_work, target_error, callback)
+        if target_error is not None and self._options.method not in GROWING_METHODS:
+            msg = f"target_error: method {self._options.method!r} does not estimate its error; use tolerance"
+            raise OptionError(msg)
         warm_up(self._options, self._run_small_model)
-        run, reason = self._run_until(seconds, max_updates, callback, watch)
+        done = self._run.updates if self._run else 0
+        work = sum(self._run.work_parts.values()) if self._run else 0
+        budget = Budget(
+            stop_at=self._seconds + seconds if seconds is not None else float("inf"),
+            updates=UNLIMITED if max_updates is None else done + int(max_updates),
+            work=UNLIMITED if max_work is None else work + int(max_work),
+            target_error=target_error,
+        )
+        run, reason = self._run_until(budget, callback, watch)
         current = run.snapshot(self._seconds)
         if not self._moments or self._moments[-1].updates != run.updates or self._moments[-1].log_z != current.log_z:
             self._record(run, current.log_z, replace=True)
-        result = Result.of(current, current, reason, Trace(self._moments))
+        result = Result.of(run.answer(self._settled_seconds) or current, current, reason, Trace(self._moments))
         if not result.consistent and reason not in ASKED_FOR:
             _warn(reason)
         return result
 
     def _run_until(
         self,
-        seconds: float | None,
-        max_updates: int | None,
+        budget: Budget,
         callback: Callable[[Snapshot], object] | None,
         watch: Callable[[Moment], object] | None,
-    ) -> tuple[FullRun, StopReason]:
+    ) -> tuple[Run, StopReason]:
         """Run within the budget; return the run and why it stopped."""
-        stop_at = self._seconds + seconds if seconds is not None else float("inf")
-        done = self._run.updates if self._run else 0
-        updates_at = UNLIMITED if max_updates is None else done + int(max_updates)
+        target = Target(budget.target_error)
         with self._exclusively() as interrupt:
             while True:
-                started = perf_counter()
-                try:
-                    run, step = self._step(updates_at)
-                finally:
-                    self._seconds += perf_counter() - started
+                run, step = self._step(budget)
                 if step is Step.RECORD and self._tell(run, callback, watch) and not run.ending:
                     return run, StopReason.CALLBACK
                 if interrupt.is_set:
                     return run, StopReason.INTERRUPTED
                 if run.ending:
                     return run, run.ending
-                if run.updates >= updates_at:
+                if target.is_worth_a_look(run) and self._is_close_enough(run, target):
+                    return run, StopReason.TARGET_REACHED
+                if run.updates >= budget.updates:
                     return run, StopReason.OUT_OF_UPDATES
-                if self._seconds >= stop_at:
+                if sum(run.work_parts.values()) >= budget.work:
+                    return run, StopReason.OUT_OF_WORK
+                if self._seconds >= budget.stop_at:
                     return run, StopReason.OUT_OF_TIME
+
+    def _is_close_enough(self, run: Run, target: Target) -> bool:
+        """Look at the mass outside the domains, on the run's own time."""
+        started = perf_counter()
+        reached = target.is_reached(run.snapshot(self._seconds))
+        self._seconds += perf_counter() - started
+        return reached
 
     @contextmanager
     def _exclusively(self) -> Iterator[InterruptFlag]:
@@ -189,60 +228,82 @@ class Inference:
         graph = FactorGraph()
         graph.add_variables(3, 2)
         graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
-        options = replace(self._options, observed={}, max_memory=None, rng=0, tolerance=1e-3, damping=0.0)
-        run = FullRun(graph, options)
-        run.updates_left = UNLIMITED
+        options = replace(
+            self._options, observed={}, max_memory=None, rng=0, tolerance=1e-3, damping=0.0, grow=1, policy=None
+        )
+        run = make_run(graph, options)
         for _ in run.steps():
-            pass
-        run.snapshot(0.0)
+            run.snapshot(0.0)
 
-    def _step(self, updates_at: int) -> tuple[FullRun, Step | None]:
+    def _step(self, budget: Budget) -> tuple[Run, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
+        started = perf_counter()
+        try:
+            return self._step_untimed(budget)
+        finally:
+            self._seconds += perf_counter() - started
+
+    def _step_untimed(self, budget: Budget) -> tuple[Run, Step | None]:
         if self._run is None:
-            self._run = FullRun(self._graph, self._options)
+            self._run = make_run(self._graph, self._options)
             self._steps = self._run.steps()
             return self._run, Step.WORKING
         if self._failure:
             raise self._failure
-        self._run.updates_left = updates_at - self._run.updates
+        run, settled = self._run, self._run.settled_rounds
+        rounds, states = self._recorder.limits(run.rounds, run.states, self._seconds)
+        if budget.target_error is not None:
+            rounds = min(rounds, run.rounds + 1)
+        run.limits = Limits(budget.updates, budget.work, rounds, states)
         try:
-            return self._run, next(self._steps, None)
+            step = next(self._steps, None)
         except Exception as failure:
             self._failure = failure  # a generator that has raised cannot go on
             raise
         except KeyboardInterrupt:
             self._failure = AnytimeBPError("the run was aborted by a second Ctrl-C; start a new one")
             raise
+        if run.settled_rounds != settled:
+            self._settled_seconds = self._seconds
+        return run, step
+
+    def _is_due(self, run: Run) -> bool:
+        return self._recorder.is_due(run.rounds, run.states, self._seconds) or run.ending is not None
 
     def _tell(
         self,
-        run: FullRun,
+        run: Run,
         callback: Callable[[Snapshot], object] | None,
         watch: Callable[[Moment], object] | None,
     ) -> bool:
-        """Record a sweep and tell the caller; return whether the caller wants to stop."""
+        """Record a sweep or round if it is due, and tell the caller; return whether the caller wants to stop."""
+        if not self._is_due(run):
+            return False
         snapshot = run.snapshot(self._seconds) if callback else None
-        if self._options.record == "sweep" or run.ending:
-            self._record(run, snapshot.log_z if snapshot else float("nan"))
+        self._record(run, snapshot.log_z if snapshot else float("nan"))
         if watch:
-            watch(self._moment(run, float("nan")))
+            watch(self._moments[-1])
         return bool(callback and snapshot and callback(snapshot))
 
-    def _moment(self, run: FullRun, log_z: float) -> Moment:
-        return Moment(
+    def _record(self, run: Run, log_z: float, *, replace: bool = False) -> None:
+        if replace and self._moments and self._moments[-1].updates == run.updates:
+            self._moments.pop()
+        moment = Moment(
             self._seconds,
             run.updates,
             sum(run.work_parts.values()),
             run.max_residual,
             run.mean_residual,
-            run.damper.damping,
+            run.damping,
+            run.states,
             log_z,
         )
+        self._moments.append(moment)
 
-    def _record(self, run: FullRun, log_z: float, *, replace: bool = False) -> None:
-        if replace and self._moments and self._moments[-1].updates == run.updates:
-            self._moments.pop()
-        self._moments.append(self._moment(run, log_z))
+
+def make_run(graph: FactorGraph, options: RunOptions) -> Run:
+    """Return the run of a method, about to start."""
+    return FullRun(graph, options) if options.method in FULL_METHODS else SparseRun(graph, options)
 
 
 def _warn(reason: StopReason) -> None:

@@ -8,16 +8,23 @@ from typing import TypeAlias
 
 import numpy as np
 
+from anytimebp.engine.recording import Every, read_record
 from anytimebp.errors import OptionError
+from anytimebp.growth.policy import GrowthPolicy
 from anytimebp.model.evidence import Observation
 
 RandomLike: TypeAlias = int | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | None
 
-METHODS = ("bp", "residual")
+METHODS = ("bp", "residual", "truncated", "random", "fixed", "dynamic")
 """The methods, by the names that `infer` takes."""
 
+DEFAULT_METHOD = "dynamic"
 SCHEDULES = ("sequential", "random")
-RECORDS = ("sweep", "end")
+FULL_METHODS = ("bp", "residual")
+"""Methods that work on all states from the start."""
+
+GROWING_METHODS = ("random", "fixed", "dynamic")
+"""Methods that start from one state a variable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +38,18 @@ class RunOptions:
     rng: RandomLike
     schedule: str
     damping: float
-    record: str
+    record: Every | str
     factor_marginals: bool
+    grow: int
+    fraction: float
+    policy: GrowthPolicy | None
 
     def __post_init__(self) -> None:
         """Raise OptionError for what cannot be."""
         _check_choice("method", self.method, METHODS)
         _check_choice("schedule", self.schedule, SCHEDULES)
-        _check_choice("record", self.record, RECORDS)
+        read_record(self.record)
+        self._check_growth()
         check_number("tolerance", self.tolerance, above=0.0)
         if not (_is_number(self.damping) and 0.0 <= self.damping < 1.0):
             msg = f"damping must be a number from 0 up to, but not including, 1, got {self.damping!r}"
@@ -50,6 +61,26 @@ class RunOptions:
         # kernels are compiled for floats: a whole number would have them compiled again
         object.__setattr__(self, "tolerance", float(self.tolerance))
         object.__setattr__(self, "damping", float(self.damping))
+
+    def _check_growth(self) -> None:
+        """Raise OptionError for growth options that make no sense, alone or with the method."""
+        whole = isinstance(self.grow, int | np.integer) and not isinstance(self.grow, bool)
+        if not whole or self.grow < 1:
+            msg = f"grow must be a whole number of at least 1, got {self.grow!r}"
+            raise OptionError(msg)
+        if not (_is_number(self.fraction) and 0.0 < self.fraction <= 1.0):
+            msg = f"fraction must be a number above 0 and at most 1, got {self.fraction!r}"
+            raise OptionError(msg)
+        if self.policy is None:
+            return
+        if self.method not in GROWING_METHODS:
+            msg = f"policy is for the methods that grow ({', '.join(GROWING_METHODS)}), not for {self.method!r}"
+            raise OptionError(msg)
+        missing = [name for name in ("first_states", "scores", "rescores") if not hasattr(self.policy, name)]
+        if missing or isinstance(self.policy, type):
+            what = "is a class, not an object of it" if isinstance(self.policy, type) else f"has no {missing[0]}"
+            msg = f"policy must have first_states, scores and rescores (see GrowthPolicy); {self.policy!r} {what}"
+            raise OptionError(msg)
 
     def generator(self) -> np.random.Generator:
         """Return the random generator of the run (SPEC 7)."""
@@ -67,16 +98,23 @@ def check_number(name: str, value: object, above: float) -> None:
         raise OptionError(msg)
 
 
-def check_budget(seconds: float | None, max_updates: int | None, callback: object) -> None:
+def check_budget(
+    seconds: float | None,
+    max_updates: int | None,
+    max_work: int | None,
+    target_error: float | None,
+    callback: object,
+) -> None:
     """Raise OptionError for a budget that is not a number of at least zero, or a callback that cannot be called."""
     if seconds is not None and not (_is_number(seconds) and seconds >= 0):
         msg = f"seconds must be a number of at least 0, got {seconds!r}"
         raise OptionError(msg)
-    if max_updates is not None and not (
-        _is_number(max_updates) and max_updates >= 0 and max_updates == int(max_updates)
-    ):
-        msg = f"max_updates must be a whole number of at least 0, got {max_updates!r}"
-        raise OptionError(msg)
+    for name, value in (("max_updates", max_updates), ("max_work", max_work)):
+        if value is not None and not (_is_number(value) and value >= 0 and value == int(value)):
+            msg = f"{name} must be a whole number of at least 0, got {value!r}"
+            raise OptionError(msg)
+    if target_error is not None:
+        check_number("target_error", target_error, above=0.0)
     if callback is not None and not callable(callback):
         msg = f"callback must be a function of a snapshot, got {callback!r}"
         raise OptionError(msg)

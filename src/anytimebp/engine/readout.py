@@ -2,51 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
-from anytimebp.engine.options import RunOptions
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_beliefs, read_weights
+from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.marginals import FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
-from anytimebp.workspace.space import Workspace
+from anytimebp.workspace.space import WorkspaceArrays
+
+
+class Figures(NamedTuple):
+    """The numbers that go with a snapshot; see `Snapshot` for what they mean."""
+
+    seconds: float
+    updates: int
+    work_parts: dict[str, int]
+    max_residual: float
+    mean_residual: float
+    damping: float
+    consistent: bool
+    tolerance: float
+    method: str
+
+
+class Readable(NamedTuple):
+    """What beliefs are read from.
+
+    Attributes:
+        compiled: The graph.
+        arrays: Messages.
+        belief_start: (V + 1,) where each variable's belief starts in a row of all of them.
+        states: The states in a variable's slots, where they are not the universe in order; or all of them in a row.
+        log_scale: (F,) of the tables.
+        log_prior_scale: (V,) of the priors.
+    """
+
+    compiled: CompiledGraph
+    arrays: WorkspaceArrays
+    belief_start: IndexArray
+    states: dict[int, IndexArray] | IndexArray
+    log_scale: FloatArray
+    log_prior_scale: FloatArray
 
 
 def take_snapshot(
-    workspace: Workspace,
-    options: RunOptions,
+    source: Readable,
+    figures: Figures,
     *,
-    seconds: float,
-    updates: int,
     swept: bool,
-    work_parts: dict[str, int],
-    max_residual: float,
-    mean_residual: float,
-    damping: float,
-    consistent: bool,
+    factor_marginals: bool,
+    outside: float | Callable[[FloatArray], Callable[[], float]],
 ) -> Snapshot:
-    """Read the beliefs out of a workspace; log Z is not known (NaN) before every factor has been updated once."""
-    belief, log_normaliser = _beliefs(workspace)
-    domains = workspace.domains
-    marginals = Marginals(workspace.compiled.variables, belief, domains.slot_start, domains.states)
+    """Read the beliefs out of a workspace; log Z is not known (NaN) before every factor has been updated once.
+
+    Args:
+        source: What to read.
+        figures: What goes with it.
+        swept: Whether every factor has been updated.
+        factor_marginals: Whether to keep what the marginals of factors need.
+        outside: The unexplored mass, or how to compute it from the logs of the beliefs' sums.
+    """
+    arrays = source.arrays
+    belief, log_normaliser = np.empty(int(source.belief_start[-1])), np.empty(len(arrays.domain_size))
+    status, variable = read_beliefs(source.compiled.arrays, arrays, source.belief_start, belief, log_normaliser)
+    if status != OK:
+        raise _no_belief(source.compiled, variable)
+    marginals = Marginals(source.compiled.variables, belief, source.belief_start, source.states)
     return Snapshot(
         marginals=marginals,
-        log_z=_bethe(workspace, log_normaliser) if swept else float("nan"),
-        max_residual=max_residual,
-        mean_residual=mean_residual,
-        unexplored_mass=0.0,
-        domain_sizes=_frozen(domains.sizes),
-        seconds=seconds,
-        updates=updates,
-        work_parts=work_parts,
-        consistent=consistent,
-        tolerance=options.tolerance,
-        method=options.method,
-        arithmetic="linear" if workspace.tables.arithmetic == LINEAR else "log",
-        damping=damping,
-        factor_marginals=_factor_marginals(workspace, marginals) if options.factor_marginals else None,
+        log_z=_bethe(source, log_normaliser) if swept else float("nan"),
+        outside=outside(log_normaliser) if callable(outside) else outside,
+        domain_sizes=_frozen(arrays.domain_size),
+        arithmetic="linear" if arrays.arithmetic == LINEAR else "log",
+        factor_marginals=_factor_marginals(source, marginals) if factor_marginals else None,
+        **figures._asdict(),
+    )
+
+
+def unary_snapshot(
+    compiled: CompiledGraph, sizes: IndexArray, log_prior: FloatArray, allowed: IndexArray, figures: Figures
+) -> Snapshot:
+    """Return what is known before any message: unary scores alone.
+
+    Args:
+        compiled: The graph.
+        sizes: (V,) states that the evidence allows.
+        log_prior: Of all states of all variables in a row.
+        allowed: Places in that row of the states that the evidence allows.
+        figures: What goes with it.
+    """
+    start = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=start[1:])
+    belief = np.exp(log_prior[allowed])
+    belief /= np.repeat(np.add.reduceat(belief, start[:-1]), sizes) if len(sizes) else 1.0
+    universe = np.cumsum(compiled.universe_sizes) - compiled.universe_sizes
+    return Snapshot(
+        marginals=Marginals(compiled.variables, belief, start, allowed - np.repeat(universe, sizes)),
+        log_z=float("nan"),
+        outside=1.0,
+        domain_sizes=_frozen(sizes),
+        arithmetic="linear",
+        factor_marginals=None,
+        **figures._asdict(),
     )
 
 
@@ -56,47 +119,36 @@ def _frozen(values: IndexArray) -> IndexArray:
     return view
 
 
-def _beliefs(workspace: Workspace) -> tuple[FloatArray, FloatArray]:
-    belief = np.empty(len(workspace.arrays.prior))
-    log_normaliser = np.empty(len(workspace.domains.sizes))
-    status, variable = read_beliefs(workspace.layout, workspace.arrays, belief, log_normaliser)
-    if status != OK:
-        raise _no_belief(workspace, variable)
-    return belief, log_normaliser
-
-
-def _no_belief(workspace: Workspace, variable: int) -> InconsistentModelError:
-    name = workspace.compiled.variables.name(variable)
+def _no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
+    name = compiled.variables.name(variable)
     return InconsistentModelError(f"no joint state is possible: messages exclude every state of variable {name!r}")
 
 
-def _bethe(workspace: Workspace, log_normaliser: FloatArray) -> float:
+def _bethe(source: Readable, log_normaliser: FloatArray) -> float:
     """Return log Z by the formula that heads the kernels."""
-    arrays, layout = workspace.arrays, workspace.layout
-    linear = workspace.tables.arithmetic == LINEAR
+    arrays, layout = source.arrays, source.compiled.arrays
+    linear = arrays.arithmetic == LINEAR
     total = np.log(arrays.factor_total) if linear else arrays.factor_total
     scale = np.log(arrays.edge_scale) if linear else arrays.edge_scale
     arity = layout.factor_edge_start[1:] - layout.factor_edge_start[:-1]
     parts = (
-        workspace.tables.log_scale.sum(),
+        source.log_scale.sum(),
         ((1 - arity) * total).sum(),
         scale.sum(),
         log_normaliser.sum(),
-        workspace.domains.log_prior_scale.sum(),
+        source.log_prior_scale.sum(),
     )
     return float(sum(parts))
 
 
-def _factor_marginals(workspace: Workspace, marginals: Marginals) -> FactorMarginals:
-    log_weight = np.empty(len(workspace.arrays.message))
-    status, variable = read_weights(workspace.layout, workspace.arrays, log_weight)
+def _factor_marginals(source: Readable, marginals: Marginals) -> FactorMarginals:
+    compiled, arrays = source.compiled, source.arrays
+    log_weight = np.empty(len(arrays.message))
+    status, variable = read_weights(compiled.arrays, arrays, log_weight)
     if status != OK:
-        raise _no_belief(workspace, variable)
-    compiled = workspace.compiled
+        raise _no_belief(compiled, variable)
     factor_edge = np.full(sum(len(block.scopes) for block in compiled.blocks), -1, dtype=np.int64)
     for first, block in compiled.message_blocks:
         n = len(block.scopes)
-        factor_edge[block.first : block.first + n] = workspace.layout.factor_edge_start[first : first + n]
-    return FactorMarginals(
-        marginals, compiled.blocks, workspace.domains.states, factor_edge, workspace.arrays.edge_slot_start, log_weight
-    )
+        factor_edge[block.first : block.first + n] = compiled.arrays.factor_edge_start[first : first + n]
+    return FactorMarginals(marginals, compiled.blocks, factor_edge, arrays.edge_slot_start, log_weight)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from anytimebp.engine.options import RunOptions
-from anytimebp.kernels import messages, readout, residual
+from anytimebp.kernels import growth, messages, readout, residual
+
+FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice}
 
 logger = logging.getLogger("anytimebp")
 
@@ -18,7 +20,7 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
 
     Says so if nothing compiled is on disk yet, so that nobody thinks the run hangs.
     """
-    kernels: list[Any] = [residual.residual_slice if options.method == "residual" else messages.sweep_slice]
+    kernels: list[Any] = [FIRST_KERNEL.get(options.method, growth.growth_slice)]
     if options.factor_marginals:
         kernels.append(readout.read_weights)
     missing = [kernel for kernel in kernels if not getattr(kernel, "overloads", True)]
@@ -26,7 +28,7 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
         return
     if not all(_is_on_disk(kernel) for kernel in missing):
         logger.warning(
-            "compiling kernels for method %r; this happens once per installation and takes 5 to 20 seconds",
+            "compiling kernels for method %r; this happens once per installation and takes 20 to 60 seconds",
             options.method,
         )
     run_small_model()

@@ -1,5 +1,7 @@
 """Codes and limits that kernels share with those who call them."""
 
+import numpy as np
+
 LINEAR, LOG = 0, 1  # arithmetic; max-product would be a third code
 OK, CONVERGED, VARIABLE_VANISHED, FACTOR_VANISHED, OUT_OF_RANGE = 0, 1, 2, 3, 4  # status
 VANISHED, DIVERGED = -1.0, -2.0  # in place of a residual
@@ -7,3 +9,15 @@ VANISHED, DIVERGED = -1.0, -2.0  # in place of a residual
 SAFE = 1e-290  # products at least this large have full precision; the smallest normal double is 2e-308
 MAX_LINEAR_RANGE = 600.0  # nats; exp(-600) = 3e-261 leaves room for sums of small terms above SAFE
 MAX_LOG = 1e12  # nats; log messages beyond are those of a run that diverges, and no longer resolve a nat's digits
+
+# how a slice of a growing run ended
+WORKING, ROUND_DONE, FINISHED, NEEDS_ROOM, NEEDS_ENTRIES, NEEDS_SCORES, NEEDS_RANKING, UNSETTLED = range(10, 18)
+
+# what a growing run does next
+CHOOSE, JOIN, START, CONVERGE, RESCORE, REPORT = range(6)
+
+LOG_TABLE, POTENTIALS, SERVED = 0, 1, 2  # what a factor's source is; SERVED ones are asked from Python
+RANKED, POLLED, DYNAMIC, DYNAMIC_RAW = 0, 1, 2, 3  # where growth priorities come from
+
+LEAST = -1e300  # priority of a state that is impossible as things stand
+EXHAUSTED = -np.inf  # priority of a variable without candidates

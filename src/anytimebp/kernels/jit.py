@@ -13,7 +13,8 @@ import numba
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import intrinsic, lower_getattr_generic, models, register_model
 
 UNCOMPILED: bool = getattr(numba.config, "DISABLE_JIT", 0) == 1
 """Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
@@ -82,25 +83,52 @@ if UNCOMPILED:
 
 else:
 
-    @intrinsic
-    def borrow(_context: Any, arrays: Any) -> Any:
-        """Return a named tuple of arrays without owners, for use while the caller holds it.
+    class Borrowed(types.Type):
+        """A named tuple of arrays that somebody up the stack holds: one pointer, no owners.
 
-        Every access to an array with an owner counts references with atomic operations, which cost several times what a
-        message between variables of ten states costs.
+        Every access to an array with an owner counts references with atomic operations, which cost several times what
+        a message between variables of ten states costs. And a tuple of thirty arrays handed over by value is two
+        hundred arguments, on which the compiler spends most of its time.
         """
 
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            result = arguments[0]
-            for place, kind in enumerate(signature.return_type):
-                if isinstance(kind, types.Array):
-                    array = context.make_array(kind)(context, builder, value=builder.extract_value(result, place))
-                    array.meminfo = cgutils.get_null_value(array.meminfo.type)
-                    array.parent = cgutils.get_null_value(array.parent.type)
-                    result = builder.insert_value(result, array._getvalue(), place)
-            return result
+        def __init__(self, record: Any) -> None:
+            self.record = record
+            super().__init__(name=f"Borrowed({record})")
 
-        return arrays(arrays), build
+    @register_model(Borrowed)
+    class _BorrowedModel(models.PrimitiveModel):
+        def __init__(self, manager: Any, kind: Any) -> None:
+            pointee = manager.lookup(kind.record).get_value_type()
+            super().__init__(manager, kind, pointee.as_pointer())
+
+    @infer_getattr
+    class _BorrowedFields(AttributeTemplate):
+        key = Borrowed
+
+        def generic_resolve(self, kind: Any, name: str) -> Any:
+            fields = kind.record.fields
+            return kind.record[fields.index(name)] if name in fields else None
+
+    @lower_getattr_generic(Borrowed)
+    def _read_field(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+        place = kind.record.fields.index(name)
+        field = builder.load(cgutils.gep_inbounds(builder, value, 0, place))
+        field.set_metadata("invariant.load", builder.module.add_metadata([]))  # the tuple never changes
+        if isinstance(kind.record[place], types.Array):
+            array = context.make_array(kind.record[place])(context, builder, value=field)
+            array.meminfo = cgutils.get_null_value(array.meminfo.type)
+            array.parent = cgutils.get_null_value(array.parent.type)
+            return array._getvalue()
+        return field
+
+    @intrinsic
+    def borrow(_context: Any, arrays: Any) -> Any:
+        """Return a named tuple of arrays without owners, for use while the caller holds it."""
+
+        def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return cgutils.alloca_once_value(builder, arguments[0])
+
+        return Borrowed(arrays)(arrays), build
 
     @intrinsic
     def _as_pointer(_context: Any, _address: Any) -> Any:

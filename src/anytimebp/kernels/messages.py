@@ -64,7 +64,7 @@ def _smallest_product(layout, space, factor):
     return product
 
 
-@kernel(inline=True)
+@kernel()
 def _sum_out(layout, space, factor):
     """Fill `space.outgoing` and Z_f from `space.incoming`, in the arithmetic of the factor's table."""
     n_slots = 0
@@ -86,7 +86,7 @@ def _sum_out(layout, space, factor):
     space.factor_total[factor] = total
 
 
-@kernel(inline=True)
+@kernel()
 def update(layout, space, factor, damping):
     """Send all messages of a factor; return status, what vanished, the residual and the entries read."""
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]

@@ -11,15 +11,22 @@ from anytimebp.kernels.to_factor import gather
 
 
 @kernel()
-def read_beliefs(layout, space, belief, log_normaliser):
+def read_beliefs(layout, space, belief_start, belief, log_normaliser):
     """Fill the marginals of all variables over their domains, and the log of what they were divided by.
+
+    Args:
+        layout: Topology.
+        space: Messages.
+        belief_start: (V,) where each variable's marginal starts in `belief`.
+        belief: Overwritten.
+        log_normaliser: (V,) overwritten.
 
     Returns:
         Status, and the variable whose belief vanished or -1.
     """
     layout, space = borrow(layout), borrow(space)
     for variable in range(log_normaliser.size):
-        start = space.variable_slot_start[variable]
+        start = belief_start[variable]
         weight = belief[start : start + space.domain_size[variable]]
         floor, peak, log_peak = gather(layout, space, variable, np.int64(-1), weight)
         if floor < 0.0:

@@ -4,6 +4,7 @@ import numpy as np
 
 from anytimebp.kernels.codes import CONVERGED, OK
 from anytimebp.kernels.jit import borrow, kernel
+from anytimebp.kernels.journal import note
 from anytimebp.kernels.messages import cost_of, update
 
 
@@ -85,29 +86,47 @@ def _spread_hub(layout, space, heap, hub):
 
 
 @kernel()
-def residual_slice(layout, space, heap, update_limit, cost_limit, tolerance, damping):
+def residual_slice(layout, space, heap, journal, update_limit, cost_limit, tolerance, damping):
+    """Do as `residual_updates`, for callers in Python."""
+    return residual_updates(
+        borrow(layout), borrow(space), borrow(heap), borrow(journal), update_limit, cost_limit, tolerance, damping
+    )
+
+
+@kernel()
+def residual_updates(layout, space, heap, journal, update_limit, cost_limit, tolerance, damping):
     """Update the factor of highest priority, again and again, until all are under the tolerance or a limit is met.
 
     Returns:
-        Status, what vanished, updates made, entries read.
+        Status, what vanished, updates made, entries read, the cost.
     """
-    layout, space, heap = borrow(layout), borrow(space), borrow(heap)
     n_factors = layout.factor_edge_start.size - 1
     work, cost, updates = 0, 0, 0
+    if heap.item.size == 0:
+        return CONVERGED, -1, updates, work, cost
     while updates < update_limit and cost < cost_limit:
         item = heap.item[0]
         if heap.priority[item] <= tolerance:
-            return CONVERGED, -1, updates, work
+            return CONVERGED, -1, updates, work, cost
         if item >= n_factors:
             cost += _spread_hub(layout, space, heap, item - n_factors)
             continue
+        if journal.keep:
+            note(layout, space, journal, item)
         status, culprit, residual, entries = update(layout, space, item, damping)
         if status != OK:
-            return status, culprit, updates, work
+            return status, culprit, updates, work, cost
         heap.priority[item] = residual * damping if damping > 0.0 else 0.0  # an infinite residual times 0 is NaN
         sift(heap, item)
         _spread(layout, space, heap, item)
         updates += 1
         work += entries
         cost += cost_of(layout.factor_edge_start, space.table_in_logs, item, entries)
-    return OK, -1, updates, work
+    return OK, -1, updates, work, cost
+
+
+@kernel()
+def demand_update(heap, factor):
+    """Put a factor at the head of the queue."""
+    heap.priority[factor] = np.inf
+    sift(heap, factor)

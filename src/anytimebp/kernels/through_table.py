@@ -109,7 +109,7 @@ def _row_starts(edge_variable, domain_size, edge_capacity, row_start, first, las
     return rows
 
 
-@kernel(inline=True)
+@kernel()
 def contract(layout, space, factor, arithmetic):
     """Fill `space.outgoing` with a factor's unscaled messages, from the weights in `space.incoming`.
 

@@ -94,7 +94,7 @@ def _gather_hub(space, hub, skipped, weight):
     return floor, peak, log_peak + reference
 
 
-@kernel(FAST, inline=True)
+@kernel(FAST)
 def gather(layout, space, variable, skipped, weight):
     """Fill `weight` with the prior times all messages to a variable but that of the edge `skipped` (-1: none).
 

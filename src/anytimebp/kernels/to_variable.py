@@ -104,7 +104,7 @@ def _scale_of(arithmetic, in_logs, weight, message, total):
     return total - math.log(overlap) if arithmetic == LOG else total / overlap
 
 
-@kernel(inline=True)
+@kernel()
 def store(layout, space, edge, weight, new, damping):
     """Scale an outgoing message and keep it; return its undamped residual, or VANISHED or DIVERGED."""
     start = space.edge_slot_start[edge]

@@ -26,7 +26,8 @@ class ProgressLine:
     def show(self, moment: Moment) -> None:
         """Show the figures of a moment, if the last ones have stood for a while."""
         self._text = (
-            f"{moment.seconds:8.2f} s  {moment.updates:>12,} updates  largest residual {moment.max_residual:.2e}"
+            f"{moment.seconds:8.2f} s  {moment.states:>12,} states  {moment.updates:>12,} updates  "
+            f"largest residual {moment.max_residual:.2e}"
         )
         now = monotonic()
         if now - self._last >= INTERVAL:

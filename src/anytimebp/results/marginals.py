@@ -19,7 +19,11 @@ class Marginals(Mapping[str, FloatArray]):
     __slots__ = ("_belief", "_slot_start", "_states", "variables")
 
     def __init__(
-        self, variables: VariableTable, belief: FloatArray, slot_start: IndexArray, states: dict[int, IndexArray]
+        self,
+        variables: VariableTable,
+        belief: FloatArray,
+        slot_start: IndexArray,
+        states: dict[int, IndexArray] | IndexArray,
     ) -> None:
         """Hold the beliefs over the domains.
 
@@ -27,7 +31,7 @@ class Marginals(Mapping[str, FloatArray]):
             variables: Names and universes.
             belief: A number per slot; owned by this object from now on.
             slot_start: (V + 1,) first slot of each variable.
-            states: The states in the slots of the variables whose domain is not the whole universe in order.
+            states: The state in each slot; or, by variable, for those whose domain is not the universe in order.
         """
         belief.flags.writeable = False
         self.variables = variables
@@ -39,7 +43,7 @@ class Marginals(Mapping[str, FloatArray]):
         """Return the marginal of a variable, given by name (or by handle or index)."""
         index = self.variables.index_of(key)
         belief = self._belief[self._slot_start[index] : self._slot_start[index + 1]]
-        states = self._states.get(index)
+        states = self.domain(index)
         if states is None:
             belief.flags.writeable = False  # unpickling does not keep the flag of the whole
             return belief
@@ -47,6 +51,12 @@ class Marginals(Mapping[str, FloatArray]):
         marginal[states] = belief
         marginal.flags.writeable = False
         return marginal
+
+    def domain(self, index: int) -> IndexArray | None:
+        """Return the states in a variable's slots, or None for the whole universe in order."""
+        if isinstance(self._states, dict):
+            return self._states.get(index)
+        return self._states[self._slot_start[index] : self._slot_start[index + 1]]
 
     def __contains__(self, key: object) -> bool:
         """Tell whether there is such a variable."""
@@ -85,13 +95,12 @@ class Marginals(Mapping[str, FloatArray]):
 class FactorMarginals(Mapping[int, FloatArray]):
     """A read-only mapping from factor index to the factor's marginal over the joint states of its variables."""
 
-    __slots__ = ("_blocks", "_factor_edge", "_firsts", "_log_weight", "_marginals", "_slot_start", "_states")
+    __slots__ = ("_blocks", "_factor_edge", "_firsts", "_log_weight", "_marginals", "_slot_start")
 
     def __init__(
         self,
         marginals: Marginals,
         blocks: tuple[FactorBlock, ...],
-        states: dict[int, IndexArray],
         factor_edge: IndexArray,
         slot_start: IndexArray,
         log_weight: FloatArray,
@@ -101,7 +110,6 @@ class FactorMarginals(Mapping[int, FloatArray]):
         Args:
             marginals: Of the variables, which are also those of unary factors.
             blocks: The factors.
-            states: Allowed states of variables that evidence restricts.
             factor_edge: The first edge of each factor, -1 for unary ones.
             slot_start: The first slot of each edge.
             log_weight: Log messages from variables to factors, per edge slot.
@@ -109,7 +117,6 @@ class FactorMarginals(Mapping[int, FloatArray]):
         self._marginals = marginals
         self._blocks = blocks
         self._firsts = [block.first for block in blocks]
-        self._states = states
         self._factor_edge = factor_edge
         self._slot_start = slot_start
         self._log_weight = log_weight
@@ -123,7 +130,8 @@ class FactorMarginals(Mapping[int, FloatArray]):
         scope = block.scopes[index - block.first].tolist()
         if len(scope) == 1:
             return self._marginals[scope[0]]
-        states = [self._states.get(i, np.arange(n)) for i, n in zip(scope, block.source.shape, strict=True)]
+        domains = [self._marginals.domain(i) for i in scope]
+        states = [np.arange(n) if d is None else d for d, n in zip(domains, block.source.shape, strict=True)]
         log_belief = np.array(block.source.log_values(block.member(index - block.first), states))
         for axis, allowed in enumerate(states):
             start = self._slot_start[self._factor_edge[index] + axis]

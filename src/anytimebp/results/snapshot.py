@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anytimebp.errors import OptionError
 from anytimebp.model.source import IndexArray
 from anytimebp.model.variable import VariableKey
 from anytimebp.results.html import result_html
@@ -31,7 +33,7 @@ class Snapshot:
         log_z: Bethe estimate of the log partition function; exact on forests.
         max_residual: Largest change of a message in the last sweep (largest pending one for `residual`), in nats.
         mean_residual: The same, averaged over factors.
-        unexplored_mass: Largest estimated belief outside a domain; zero for full methods.
+        outside: The unexplored mass, or how to compute it.
         domain_sizes: Active states per variable, in order; below the universe where evidence excludes states.
         seconds: Time of the run so far, without the caller's.
         updates: Factor updates so far.
@@ -48,7 +50,7 @@ class Snapshot:
     log_z: float
     max_residual: float
     mean_residual: float
-    unexplored_mass: float
+    outside: float | Callable[[], float] = field(repr=False)
     domain_sizes: IndexArray
     seconds: float
     updates: int
@@ -60,10 +62,44 @@ class Snapshot:
     damping: float
     factor_marginals: FactorMarginals | None = None
 
+    @cached_property
+    def unexplored_mass(self) -> float:
+        """Largest, over variables, estimated belief outside the domain; zero for full methods.
+
+        Computed when it is first asked for, from one round of messages out of the domains.
+        """
+        return self.outside() if callable(self.outside) else self.outside
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the way to compute things behind when pickled; numbers travel."""
+        return {**vars(self), "outside": self.unexplored_mass}
+
+    def distance(self, other: Snapshot, measure: str = "l2") -> float:
+        """Return how far the marginals are from another snapshot's, as a mean over variables.
+
+        Args:
+            other: Of the same graph.
+            measure: "l2", the Euclidean distance, or "tv", the total variation (half the L1 distance).
+        """
+        if measure not in {"l2", "tv"}:
+            msg = f'measure must be "l2" or "tv", got {measure!r}'
+            raise OptionError(msg)
+        if list(self.marginals) != list(other.marginals):
+            msg = "distance: the two results are not of the same variables"
+            raise OptionError(msg)
+        gaps = [self.marginals[i] - other.marginals[i] for i in range(len(self.marginals))]
+        each = [float(np.sqrt(gap @ gap)) if measure == "l2" else float(np.abs(gap).sum()) / 2 for gap in gaps]
+        return sum(each) / max(1, len(each))
+
     @property
     def work(self) -> int:
         """Table entries read or scored, in all."""
         return sum(self.work_parts.values())
+
+    @property
+    def n_states(self) -> int:
+        """All states of all variables, in the domains or not."""
+        return int(self.marginals.variables.sizes().sum())
 
     def top(self, variable: VariableKey, count: int = 1) -> list[tuple[object, float]]:
         """Return the likeliest states of a variable as (label, probability), best first."""
@@ -82,7 +118,7 @@ class Snapshot:
     def _figures(self) -> str:
         state = "consistent" if self.consistent else "not settled yet"
         return (
-            f"{len(self.marginals)} variables, {state}, log_z={self.log_z:.6g}, "
+            f"{len(self.marginals)} variables, {int(self.domain_sizes.sum()):,} of {self.n_states:,} states, {state}, log_z={self.log_z:.6g}, "
             f"max_residual={self.max_residual:.2g}, {self.seconds:.3g} s"
         )
 
@@ -118,7 +154,8 @@ class Result(Snapshot):
     @classmethod
     def of(cls, answer: Snapshot, current: Snapshot, stop_reason: StopReason, trace: Trace) -> Result:
         """Make a result that answers with a snapshot."""
-        return cls(**vars(answer), stop_reason=stop_reason, trace=trace, current=current)
+        known = {item.name: getattr(answer, item.name) for item in fields(Snapshot)}
+        return cls(**known, stop_reason=stop_reason, trace=trace, current=current)
 
     def __repr__(self) -> str:
         """Return a line with what matters."""
@@ -132,6 +169,7 @@ class Result(Snapshot):
                 "ended": str(self.stop_reason),
                 "log Z": f"{self.log_z:.6g}",
                 "largest residual": f"{self.max_residual:.2g}",
+                "states in domains": f"{int(self.domain_sizes.sum()):,} of {self.n_states:,}",
                 "arithmetic": self.arithmetic,
                 "seconds": f"{self.seconds:.3g}",
             },

@@ -11,10 +11,12 @@ class StopReason(Enum):
     CONVERGED = "converged: no message moves by more than the tolerance"
     OUT_OF_TIME = "the time was used up; allow more `seconds`, or go on with `Inference.run()`"
     OUT_OF_UPDATES = "the updates were used up; allow more `max_updates`, or go on with `Inference.run()`"
+    OUT_OF_WORK = "the work was used up; allow more `max_work`, or go on with `Inference.run()`"
+    OUT_OF_MEMORY = "larger domains need more memory than `max_memory` allows, or than there is"
     TARGET_REACHED = "the estimated error is under `target_error`"
     NOT_CONVERGED = (
         "belief propagation does not settle on this model, damped or not; "
-        'try `method="residual"`, `schedule="random"`, another `damping` or a looser `tolerance`'
+        'try another `method`, `schedule="random"`, another `damping` or a looser `tolerance`'
     )
     INTERRUPTED = "interrupted from the keyboard"
     CALLBACK = "stopped by the callback"

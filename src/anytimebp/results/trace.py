@@ -33,6 +33,7 @@ class Moment(NamedTuple):
         max_residual: Largest residual, in nats.
         mean_residual: Mean residual over the factors, in nats.
         damping: In force at that moment.
+        states: Active states of all variables together.
         log_z: Bethe estimate, where a snapshot was made; NaN elsewhere.
     """
 
@@ -42,6 +43,7 @@ class Moment(NamedTuple):
     max_residual: float
     mean_residual: float
     damping: float
+    states: int
     log_z: float
 
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from anytimebp.kernels.codes import CONVERGED, OK
 from anytimebp.kernels.residual import residual_slice
+from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.schedule.protocol import Progress
+from anytimebp.workspace.growth_arrays import no_journal
 from anytimebp.workspace.space import Workspace
 
 
@@ -34,6 +36,15 @@ class HeapArrays(NamedTuple):
     unspread: FloatArray
 
 
+def full_heap(layout: GraphLayout, n_hubs: int) -> HeapArrays:
+    """Return a queue in which every factor is at infinite priority."""
+    n_factors = len(layout.factor_edge_start) - 1
+    order = np.arange(n_factors + n_hubs)
+    priority = np.zeros(n_factors + n_hubs)
+    priority[:n_factors] = np.inf
+    return HeapArrays(order, order.copy(), priority, np.zeros(len(layout.edge_variable)))
+
+
 class ResidualSchedule:
     """Updates by priority; as many updates as there are factors count as a sweep."""
 
@@ -42,19 +53,22 @@ class ResidualSchedule:
         self._workspace = workspace
         self._tolerance = tolerance
         self._n_factors = len(workspace.layout.factor_edge_start) - 1
-        n_items = self._n_factors + len(workspace.arrays.hub_variable)
-        priority = np.zeros(n_items)
-        priority[: self._n_factors] = np.inf
-        self._heap = HeapArrays(
-            np.arange(n_items), np.arange(n_items), priority, np.zeros(len(workspace.layout.edge_variable))
-        )
+        self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
+        self._journal = no_journal()
         self._in_sweep = 0
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Update what is at the top of the heap."""
         limit = min(update_limit, self._n_factors - self._in_sweep)
-        status, culprit, updates, work = residual_slice(
-            self._workspace.layout, self._workspace.arrays, self._heap, limit, cost_limit, self._tolerance, damping
+        status, culprit, updates, work, _ = residual_slice(
+            self._workspace.layout,
+            self._workspace.arrays,
+            self._heap,
+            self._journal,
+            limit,
+            cost_limit,
+            self._tolerance,
+            damping,
         )
         self._in_sweep += updates
         if status != CONVERGED and (status != OK or self._in_sweep < self._n_factors):

@@ -33,6 +33,16 @@ def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: 
     raise MemoryLimitError(msg)
 
 
+def exceeds_memory(used: int, more: int, max_memory: int | None) -> bool:
+    """Tell whether a run that grows would need more memory than `max_memory` allows, or than there is."""
+    if max_memory is not None:
+        return used + more > max_memory
+    if used + more < UNCHECKED_BYTES:
+        return False
+    available = available_memory()
+    return available is not None and more > available
+
+
 def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
     """Return what a run needs at the most, as if no table were shared: quick, and enough for small models."""
     edge_size = domain_sizes[compiled.arrays.edge_variable].astype(np.float64)

@@ -123,25 +123,22 @@ class Workspace:
         return self.tables.arithmetic == LINEAR and needs_log(self.tables)
 
 
-def first_arithmetic(compiled: CompiledGraph, domains: Domains) -> int:
+def first_arithmetic(compiled: CompiledGraph, log_prior_min: FloatArray) -> int:
     """Return the arithmetic a run starts with: linear unless a table's or a prior's range rules it out."""
     extent = compiled.extent
     wide = (extent.log_max - extent.log_min > MAX_LINEAR_RANGE).any()
-    return LOG if wide or (domains.log_prior_min < -MAX_LINEAR_RANGE).any() else LINEAR
+    return LOG if wide or (log_prior_min < -MAX_LINEAR_RANGE).any() else LINEAR
 
 
 def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> WorkspaceArrays:
-    n_variables, n_edges = len(domains.sizes), len(layout.edge_variable)
+    n_edges = len(layout.edge_variable)
     n_factors = len(layout.factor_edge_start) - 1
     linear = tables.arithmetic == LINEAR
     edge_size = domains.sizes[layout.edge_variable]
     edge_slot_end = np.cumsum(edge_size)
     n_slots = int(edge_slot_end[-1]) if n_edges else 0
     factor_slots, factor_prefix = _scratch_sizes(layout, edge_size)
-    degree = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1]
-    hub_variable = np.flatnonzero(degree > HUB_DEGREE)
-    variable_hub = np.full(n_variables, -1, dtype=np.int64)
-    variable_hub[hub_variable] = np.arange(len(hub_variable))
+    hub_variable, variable_hub = hubs_of(layout)
     hub_sizes = domains.sizes[hub_variable]
     n_hub_slots = int(hub_sizes.sum())
     return WorkspaceArrays(
@@ -174,6 +171,15 @@ def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> Workspac
         peak=np.empty(int(domains.sizes.max(initial=1))),
         row_start=np.empty(0, dtype=np.int64),
     )
+
+
+def hubs_of(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
+    """Return the variables of high degree, and for every variable its number among them or -1."""
+    degree = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1]
+    hub_variable = np.flatnonzero(degree > HUB_DEGREE)
+    variable_hub = np.full(len(degree), -1, dtype=np.int64)
+    variable_hub[hub_variable] = np.arange(len(hub_variable))
+    return hub_variable, variable_hub
 
 
 def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray) -> tuple[int, int]:

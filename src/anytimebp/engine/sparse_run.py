@@ -1,0 +1,442 @@
+"""One run on sparse domains, as a generator of slices: grow, converge, grow again, until the domains are full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from anytimebp.engine.options import RunOptions
+from anytimebp.engine.patience import Patience
+from anytimebp.engine.readout import Figures, Readable, take_snapshot, unary_snapshot
+from anytimebp.engine.recording import UNLIMITED
+from anytimebp.engine.run import SLICE_COST, Limits, Step
+from anytimebp.engine.unexplored import UnexploredMass
+from anytimebp.errors import InconsistentModelError, OptionError
+from anytimebp.growth.dynamic import DynamicGrowth
+from anytimebp.growth.fixed import FixedGrowth
+from anytimebp.growth.policy import GrowthPolicy, GrowthView
+from anytimebp.growth.priorities import FixedPriorities
+from anytimebp.growth.queue import make_ranking
+from anytimebp.growth.uniform import RandomGrowth
+from anytimebp.kernels import growth as place
+from anytimebp.kernels.codes import (
+    CONVERGE,
+    DYNAMIC,
+    DYNAMIC_RAW,
+    FINISHED,
+    LEAST,
+    LOG,
+    NEEDS_ENTRIES,
+    NEEDS_RANKING,
+    NEEDS_ROOM,
+    NEEDS_SCORES,
+    OUT_OF_RANGE,
+    POLLED,
+    RANKED,
+    RESCORE,
+    ROUND_DONE,
+    UNSETTLED,
+    VARIABLE_VANISHED,
+)
+from anytimebp.kernels.growth import growth_slice, take_scores
+from anytimebp.kernels.journal import N_TOUCHED
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.model.factor import describe_factor
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.results.snapshot import Snapshot
+from anytimebp.results.stop import StopReason
+from anytimebp.schedule.residual import full_heap
+from anytimebp.workspace.growth_arrays import RankingArrays, no_ranking
+from anytimebp.workspace.memory import exceeds_memory
+from anytimebp.workspace.served import ServedFactors
+from anytimebp.workspace.space import WorkspaceArrays, first_arithmetic
+from anytimebp.workspace.sparse import SparseWorkspace
+from anytimebp.workspace.universe import Universe
+
+
+class SparseRun:
+    """The state of one run of `truncated`, `random`, `fixed`, `dynamic` or a policy of the user's.
+
+    Attributes:
+        limits: What the caller allows; set before each step.
+        ending: Why the run is finished, or None.
+        consistent: Whether the messages are at a fixed point on the domains.
+    """
+
+    def __init__(self, graph: FactorGraph, options: RunOptions) -> None:
+        """Compile the graph, if need be, and put unary factors and evidence together."""
+        self.options = options
+        self.compiled = compiled_graph(graph)
+        self.universe = Universe(self.compiled, options.observed)
+        self.limits = Limits()
+        self.patience = Patience(options.damping)
+        self.ending: StopReason | None = None
+        self.workspace: SparseWorkspace | None = None
+        self._policy = policy_of(options)
+        self._grow = 0 if options.method == "truncated" else options.grow
+        self._priorities = FixedPriorities(self.universe)
+        self._view = GrowthView(self.universe, self._priorities, options.generator())
+        self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
+        self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
+        self._residual = np.full(1, np.inf)
+        self._filled = 0
+
+    # ------------------------------------------------------------ figures
+    @property
+    def consistent(self) -> bool:
+        """Whether the state as it is now is a fixed point on its domains."""
+        journal = self.workspace.journal if self.workspace else None
+        return bool(journal is not None and journal.counts[0] > 1 and not journal.counts[1] and not journal.counts[4])
+
+    @property
+    def damping(self) -> float:
+        """In force now."""
+        return self.patience.damping
+
+    @property
+    def updates(self) -> int:
+        """Factor updates so far."""
+        return int(self._progress[place.UPDATES])
+
+    @property
+    def rounds(self) -> int:
+        """Growth rounds so far; the first domains count as one."""
+        return int(self._progress[place.ROUNDS])
+
+    @property
+    def states(self) -> int:
+        """Active states of all variables together."""
+        return int(self._progress[place.STATES])
+
+    @property
+    def settled_rounds(self) -> int:
+        """How many rounds ended in a consistent state."""
+        return int(self.workspace.journal.counts[0]) - 1 if self.workspace else 0
+
+    @property
+    def work_parts(self) -> dict[str, int]:
+        """Entries read or scored so far, by purpose."""
+        return self._work_parts(0)
+
+    def _work_parts(self, offset: int) -> dict[str, int]:
+        progress = self._progress[offset:]
+        guess = self._view.guess.work if self._view.guess else 0
+        return {
+            "messages": int(progress[place.MESSAGES]),
+            "scoring": int(progress[place.SCORING]),
+            "growth": int(progress[place.GROWTH]),
+            "priorities": self._priorities.work + guess,
+        }
+
+    @property
+    def max_residual(self) -> float:
+        """Largest residual that is pending."""
+        if not self.workspace or not len(self._heap.item):
+            return float("inf") if not self.workspace else 0.0
+        return float(self._heap.priority[self._heap.item[0]])
+
+    @property
+    def mean_residual(self) -> float:
+        """Mean pending residual over the factors."""
+        n = len(self.compiled.arrays.factor_edge_start) - 1
+        if not self.workspace:
+            return float("inf")
+        return float(np.add.reduce(self._heap.priority[:n])) / n if n else 0.0
+
+    # ------------------------------------------------------------ the loop
+    def steps(self) -> Iterator[Step]:
+        """Work in slices of a few milliseconds until the run is finished."""
+        yield from self._prepare()
+        while self.ending is None:
+            status, variable = self._slice()
+            if status == ROUND_DONE:
+                self.patience.begin_round(settled=bool(self._progress[place.SETTLED]))
+                due = self.rounds >= self.limits.rounds or self.states >= self.limits.states
+                yield Step.RECORD if due and self.consistent else Step.WORKING
+            elif status == FINISHED:
+                yield from self._finish()
+            elif status == NEEDS_ROOM:
+                yield from self._make_room(variable)
+            elif status == NEEDS_ENTRIES:
+                self._serve(variable)
+                yield Step.WORKING
+            elif status == NEEDS_RANKING:
+                yield from self._rank()
+            elif status == NEEDS_SCORES:
+                self._score()
+            elif status == OUT_OF_RANGE:
+                self._out_of_range()
+                yield Step.WORKING
+            elif status == UNSETTLED:
+                if not self.patience.extend(self._n_touched):
+                    self._cut_round()
+                yield Step.WORKING
+            else:
+                yield Step.WORKING
+
+    def _slice(self) -> tuple[int, int]:
+        workspace = self._running
+        rounds = self.rounds + 1 if self.patience.is_strained else UNLIMITED
+        limits = np.array(
+            [
+                self.limits.updates,
+                min(SLICE_COST, self.limits.work_left(self.work_parts)),
+                self.patience.updates,
+                min(rounds, self.limits.rounds),
+                self.limits.states,
+            ],
+            dtype=np.int64,
+        )
+        return growth_slice(  # type: ignore[no-any-return]
+            workspace.layout,
+            workspace.arrays,
+            self._heap,
+            workspace.journal,
+            workspace.domain,
+            self._ranking,
+            workspace.candidates,
+            self._progress,
+            self._residual,
+            limits,
+            self.options.tolerance,
+            self.patience.damping,
+        )
+
+    def _prepare(self) -> Iterator[Step]:
+        """Find the first states, allocate, and fill the first tables."""
+        yield Step.WORKING
+        if isinstance(self._policy, DynamicGrowth) and not self.universe.has_scores.all():
+            self._view.guess = FixedPriorities(self.universe)
+            for _ in self._view.guess.compute(~self.universe.has_scores):
+                yield Step.WORKING
+        if isinstance(self._policy, FixedGrowth):
+            yield from self._compute_priorities()
+        sizes, states = self._first_domains()
+        arithmetic = first_arithmetic(self.compiled, self.universe.log_prior_min)
+        workspace = SparseWorkspace(
+            self.universe, sizes, states, grow=self._grow, mode=self._mode, arithmetic=arithmetic
+        )
+        self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
+        self._served = ServedFactors(workspace)
+        for entries in workspace.fill():
+            self._progress[place.GROWTH] += entries
+            yield Step.WORKING
+        for _ in self._served.fill():
+            yield Step.WORKING
+        self._take_served_work()
+        workspace.make_reach()
+        self._progress[place.STATES] = int(sizes.sum())
+        self._progress[place.PHASE] = CONVERGE
+        if self._mode == RANKED and self._grow:
+            self._ranking = make_ranking(self.universe, self._all_scores())
+        self.workspace = workspace
+        self._view.workspace = workspace
+        if self._mode == POLLED:
+            self._score(range(len(sizes)))
+
+    @property
+    def _running(self) -> SparseWorkspace:
+        assert self.workspace is not None  # noqa: S101  (`_prepare` has made it)
+        return self.workspace
+
+    @property
+    def _mode(self) -> int:
+        if not self._grow:
+            return RANKED
+        if isinstance(self._policy, DynamicGrowth):
+            return DYNAMIC_RAW if self._policy.raw else DYNAMIC
+        return POLLED if self._policy.rescores else RANKED
+
+    @property
+    def _n_touched(self) -> int:
+        return int(self._running.journal.counts[N_TOUCHED])
+
+    def _compute_priorities(self) -> Iterator[Step]:
+        for _ in self._priorities.compute(np.ones(len(self.universe.n_allowed), dtype=np.bool_)):
+            yield Step.WORKING
+        self._view.mark_complete()
+
+    def _first_domains(self) -> tuple[IndexArray, IndexArray]:
+        """Return the sizes of the first domains and their states, variable after variable."""
+        universe = self.universe
+        if not self._grow:
+            sizes = np.maximum(1, np.ceil(self.options.fraction * universe.n_allowed)).astype(np.int64)
+            scores = np.where(universe.allowed, np.maximum(self._view.all_priorities(), LEAST), -np.inf)
+            ranked = universe.ranked(scores)
+            first = np.arange(int(sizes.sum())) + np.repeat(universe.start[:-1] - (np.cumsum(sizes) - sizes), sizes)
+            return sizes, ranked[first]
+        sizes = np.ones(len(universe.n_allowed), dtype=np.int64)
+        states = np.asarray(self._policy.first_states(self._view))
+        if states.shape != sizes.shape or states.dtype.kind not in "iu":
+            msg = f"policy: first_states must return a whole number per variable, got {states.dtype} {states.shape}"
+            raise OptionError(msg)
+        inside = (states >= 0) & (states < self.compiled.universe_sizes)
+        fine = inside & universe.allowed[universe.start[:-1] + np.where(inside, states, 0)] if len(sizes) else inside
+        if not fine.all():
+            index = int(np.argmin(fine))
+            name = self.compiled.variables.name(index)
+            msg = f"policy: first_states gave state {states[index]} for variable {name!r}, which it cannot have"
+            raise OptionError(msg)
+        return sizes, states.astype(np.int64)
+
+    # ------------------------------------------------------------ what the kernels ask for
+    def _make_room(self, variable: int) -> Iterator[Step]:
+        workspace = self._running
+        if exceeds_memory(workspace.nbytes, workspace.room_bytes(variable), self.options.max_memory):
+            self.ending = StopReason.OUT_OF_MEMORY
+            yield Step.RECORD
+            return
+        for k, (factor, edge) in enumerate(workspace.make_room(variable)):
+            self._served.enlarge(factor, edge)
+            if k % 256 == 255:  # noqa: PLR2004
+                yield Step.WORKING
+
+    def _serve(self, variable: int) -> None:
+        self._served.join(variable)
+        self._running.make_reach()
+        self._take_served_work()
+
+    def _take_served_work(self) -> None:
+        self._progress[place.GROWTH] += self._served.grown
+        self._progress[place.SCORING] += self._served.scored
+        self._served.grown = self._served.scored = 0
+
+    def _rank(self) -> Iterator[Step]:
+        """Make the fixed ranking that decides where every candidate is impossible as things stand."""
+        yield from self._compute_priorities()
+        self._ranking = make_ranking(self.universe, self._view.all_priorities())
+
+    def _score(self, variables: range | None = None) -> None:
+        """Let the policy score the variables that have moved."""
+        workspace = self._running
+        candidates = workspace.candidates
+        if variables is not None:
+            candidates.dirty[:] = variables
+            candidates.n_dirty[0] = len(variables)
+        for variable in candidates.dirty[: candidates.n_dirty[0]].tolist():
+            start, end = self.universe.start[variable], self.universe.start[variable + 1]
+            candidates.key[start:end] = self._checked(self._policy.scores(self._view, variable), variable)
+        take_scores(workspace.domain, candidates)
+
+    def _all_scores(self) -> FloatArray:
+        if isinstance(self._policy, FixedGrowth | RandomGrowth):
+            return self._policy.all_scores(self._view)
+        n = len(self.universe.n_allowed)
+        scores = [self._checked(self._policy.scores(self._view, i), i) for i in range(n)]
+        return np.concatenate(scores) if scores else np.empty(0)
+
+    def _checked(self, scores: object, variable: int) -> FloatArray:
+        name, n = self.compiled.variables.name(variable), int(self.compiled.universe_sizes[variable])
+        try:
+            values = np.asarray(scores, dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.empty(0)
+        if values.shape != (n,) or np.isnan(values).any() or (values == np.inf).any():
+            msg = f"policy: scores must return {n} numbers for variable {name!r}, none NaN or infinite (-inf may be)"
+            raise OptionError(msg)
+        return values
+
+    # ------------------------------------------------------------ endings
+    def _out_of_range(self) -> None:
+        """Turn to logs; where that has happened already, messages grow beyond all bounds and the round is cut."""
+        workspace = self._running
+        if workspace.arrays.arithmetic == LOG:
+            self._cut_round()
+        else:
+            workspace.to_logs()
+
+    def _cut_round(self) -> None:
+        """Give a round up that does not settle, and grow on."""
+        self.patience.give_up()
+        self._progress[place.SETTLED] = self._progress[place.STATUS] = 0
+        self._progress[place.PHASE] = RESCORE
+        self._progress[[place.ACCOUNTED, place.SCORED, place.NEXT]] = 0
+        self._running.candidates.n_dirty[0] = 0
+
+    def _finish(self) -> Iterator[Step]:
+        """End the run: there is nothing left to grow."""
+        if self._progress[place.STATUS] != 0:
+            raise self._vanished(int(self._progress[place.STATUS]), int(self._progress[place.CULPRIT]))
+        if self._progress[place.SETTLED]:
+            self.ending = StopReason.CONVERGED
+        elif self.patience.is_last:
+            self.ending = StopReason.NOT_CONVERGED
+        else:
+            self.patience.make_last()
+            self._progress[place.PHASE] = CONVERGE
+            self._progress[place.ROUND_UPDATES] = 0
+            return
+        yield Step.RECORD
+
+    def _vanished(self, status: int, culprit: int) -> InconsistentModelError:
+        if status == VARIABLE_VANISHED:
+            what = f"the neighbours of variable {self.compiled.variables.name(culprit)!r} exclude its every state"
+        else:
+            factor = self.compiled.graph_factor(culprit)
+            what = f"{describe_factor(self.compiled.blocks, self.compiled.variables, factor)} excludes every state"
+        given = " under this evidence" if self.options.observed else ""
+        if not self._grow:
+            given += f" on the {self.options.fraction:g} of each universe that `fraction` allows"
+        return InconsistentModelError(f"no joint state is possible{given}: messages vanish, as {what}")
+
+    # ------------------------------------------------------------ reading
+    def snapshot(self, seconds: float) -> Snapshot:
+        """Return what the run knows now; unary scores where messages do not say anything yet."""
+        figures = self._figures(seconds, consistent=self.consistent, offset=0)
+        if self.workspace is not None:
+            try:
+                return self._read(self.workspace.frozen(settled=False), figures)
+            except InconsistentModelError:  # not yet: domains that admit no joint state
+                pass
+        universe = self.universe
+        allowed = np.flatnonzero(universe.allowed)
+        return unary_snapshot(self.compiled, universe.n_allowed, universe.log_prior, allowed, figures)
+
+    def answer(self, seconds: float) -> Snapshot | None:
+        """Return the last consistent state, if the current one is not and there was one."""
+        if self.workspace is None or self.consistent or not self.settled_rounds:
+            return None
+        figures = self._figures(seconds, consistent=True, offset=place.PLACES)
+        return self._read(self.workspace.frozen(settled=True), figures)
+
+    def _read(self, arrays: WorkspaceArrays, figures: Figures) -> Snapshot:
+        workspace = self._running
+        slots = workspace.slots(arrays.domain_size)
+        states = workspace.domain.slot_state[slots]
+        start = np.zeros(len(arrays.domain_size) + 1, dtype=np.int64)
+        np.cumsum(arrays.domain_size, out=start[1:])
+        log_scale = workspace.log_scale.copy()
+        source = Readable(self.compiled, arrays, start, states, log_scale, self.universe.log_prior_scale)
+        return take_snapshot(
+            source,
+            figures,
+            swept=self.settled_rounds > 0 or self.rounds > 0,
+            factor_marginals=self.options.factor_marginals,
+            outside=lambda log_normaliser: UnexploredMass(workspace, arrays, states, log_normaliser),
+        )
+
+    def _figures(self, seconds: float, *, consistent: bool, offset: int) -> Figures:
+        settled = offset > 0
+        residual = float(self._residual[0]) if settled else self.max_residual
+        return Figures(
+            seconds=seconds,
+            updates=int(self._progress[offset + place.UPDATES]),
+            work_parts=self._work_parts(offset),
+            max_residual=residual,
+            mean_residual=residual if settled else self.mean_residual,
+            damping=self.patience.damping,
+            consistent=consistent,
+            tolerance=self.options.tolerance,
+            method=self.options.method,
+        )
+
+
+def policy_of(options: RunOptions) -> GrowthPolicy:
+    """Return the growth policy of a method, or the user's own."""
+    if options.policy is not None:
+        return options.policy
+    if options.method == "random":
+        return RandomGrowth()
+    return DynamicGrowth() if options.method == "dynamic" else FixedGrowth()

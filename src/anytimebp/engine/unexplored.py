@@ -1,0 +1,69 @@
+"""The unexplored mass of a snapshot, computed when somebody asks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anytimebp.errors import InconsistentModelError
+from anytimebp.growth.estimates import log_ratios
+from anytimebp.kernels.codes import LINEAR, OK
+from anytimebp.kernels.readout import read_weights
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.workspace.space import WorkspaceArrays
+from anytimebp.workspace.sparse import SparseWorkspace
+
+
+class UnexploredMass:
+    """Scores all states outside the domains of one snapshot, once."""
+
+    def __init__(
+        self, workspace: SparseWorkspace, arrays: WorkspaceArrays, states: IndexArray, log_normaliser: FloatArray
+    ) -> None:
+        """Hold what a snapshot was read from.
+
+        Args:
+            workspace: Topology, sources and priors, which do not change.
+            arrays: Frozen messages.
+            states: The states of all domains, variable after variable.
+            log_normaliser: (V,) log sum of each belief.
+        """
+        self._workspace = workspace
+        self._arrays = arrays
+        self._states = states
+        self._start = np.zeros(len(log_normaliser) + 1, dtype=np.int64)
+        np.cumsum(arrays.domain_size, out=self._start[1:])
+        self._log_normaliser = log_normaliser
+        self.work = 0
+
+    def __call__(self) -> float:
+        """Return the largest, over variables, estimated belief outside the domain."""
+        weight = np.empty(len(self._arrays.message))
+        status, _ = read_weights(self._workspace.layout, self._arrays, weight)
+        if status != OK:
+            msg = "no joint state is possible: messages exclude every state"
+            raise InconsistentModelError(msg)
+        unexplored = self._arrays.domain_size < self._workspace.universe.n_allowed
+        return max((self._of(i, weight) for i in np.flatnonzero(unexplored).tolist()), default=0.0)
+
+    def _domain(self, variable: int) -> IndexArray:
+        return self._states[self._start[variable] : self._start[variable + 1]]
+
+    def _of(self, variable: int, weight: FloatArray) -> float:
+        workspace, arrays = self._workspace, self._arrays
+
+        def weights(edge: int) -> FloatArray:
+            start = arrays.edge_slot_start[edge]
+            return weight[start : start + arrays.domain_size[workspace.layout.edge_variable[edge]]]
+
+        def scale(edge: int) -> float:
+            value = float(arrays.edge_scale[edge])
+            return float(np.log(value)) if arrays.arithmetic == LINEAR else value
+
+        ratios = log_ratios(workspace, self._domain, weights, scale, variable) - self._log_normaliser[variable]
+        outside = np.ones(len(ratios), dtype=np.bool_)
+        outside[self._domain(variable)] = False
+        ratios = ratios[outside & workspace.universe.allowed[workspace.universe.start[variable] :][: len(outside)]]
+        self.work += len(ratios)
+        peak = max(0.0, float(ratios.max(initial=-np.inf)))
+        total = float(np.exp(ratios - peak).sum())
+        return total / (total + float(np.exp(-peak)))

@@ -1,0 +1,1 @@
+"""Which state joins next: one policy a file."""

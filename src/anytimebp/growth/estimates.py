@@ -1,0 +1,64 @@
+"""Estimated beliefs of states outside the domains, in plain NumPy: one round of messages out of the domains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.workspace.sparse import SparseWorkspace
+
+CHUNK = 2**20  # scores asked for at a time
+
+
+def log_ratios(
+    workspace: SparseWorkspace,
+    states_of: Callable[[int], IndexArray],
+    log_weights: Callable[[int], FloatArray],
+    log_scale: Callable[[int], float],
+    variable: int,
+) -> FloatArray:
+    """Return log p(v) + sum_f log(o_f(v) / c_f) for all states v of a variable.
+
+    Args:
+        workspace: Topology, sources and priors.
+        states_of: The domain of a variable.
+        log_weights: The log message from an edge's variable to its factor, over the domain.
+        log_scale: log c of an edge.
+        variable: The variable.
+    """
+    universe = workspace.universe
+    total = universe.log_prior[universe.start[variable] : universe.start[variable + 1]].copy()
+    for edge in workspace.edges_of(variable):
+        factor = int(workspace.layout.edge_factor[edge])
+        total += _message(workspace, states_of, log_weights, factor, edge) - log_scale(edge)
+    return total
+
+
+def _message(
+    workspace: SparseWorkspace,
+    states_of: Callable[[int], IndexArray],
+    log_weights: Callable[[int], FloatArray],
+    factor: int,
+    edge: int,
+) -> FloatArray:
+    """Return log o_f over all states of an edge's variable, a part of them at a time."""
+    source, member = workspace.source(factor)
+    edges = workspace.edges(factor)
+    axis = edge - edges.start
+    states = [states_of(int(workspace.layout.edge_variable[e])) for e in edges]
+    n = source.shape[axis]
+    others = tuple(k for k in range(len(edges)) if k != axis)
+    step = max(1, CHUNK // max(1, int(np.prod([len(states[k]) for k in others]))))
+    found = np.empty(n)
+    for begin in range(0, n, step):
+        states[axis] = np.arange(begin, min(n, begin + step))
+        terms = source.log_values(member, states) - workspace.log_scale[factor]
+        for k in others:
+            terms = terms + log_weights(edges[k]).reshape([-1 if j == k else 1 for j in range(len(edges))])
+        peak = terms.max(axis=others, keepdims=True)
+        peak = np.where(peak > -np.inf, peak, 0.0)
+        with np.errstate(divide="ignore"):
+            found[begin : begin + step] = np.log(np.exp(terms - peak).sum(axis=others)) + peak.reshape(-1)
+    return found

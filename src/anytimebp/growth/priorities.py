@@ -1,0 +1,128 @@
+"""Fixed growth priorities: a first guess of the marginals from every factor alone, computed once.
+
+    raw(v)         =  sum over the factors f of the variable of log sum exp phi_f over all joint states with that v
+    normalised(v)  =  raw(v) - log sum exp of raw over the variable's universe
+
+Evidence counts: sums are over the states that it allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.kernels.codes import MAX_LINEAR_RANGE
+from anytimebp.kernels.table_sums import table_sums_slice
+from anytimebp.layout.graph_layout import MessageBlock
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableSource
+from anytimebp.workspace.universe import Universe
+
+SLICE_ENTRIES = 2**19  # read between two looks at the clock
+
+
+class FixedPriorities:
+    """Computes priorities in slices.
+
+    Attributes:
+        raw: (U,) per (variable, state) pair; -inf for what the evidence excludes.
+        work: Entries read.
+    """
+
+    def __init__(self, universe: Universe) -> None:
+        """Start with the priors."""
+        self._universe = universe
+        self.raw: FloatArray = universe.log_prior + np.repeat(universe.log_prior_scale, np.diff(universe.start))
+        self.raw[~universe.allowed] = -np.inf
+        self.work = 0
+
+    def compute(self, wanted: npt.NDArray[np.bool_]) -> Iterator[None]:
+        """Add what the factors of the wanted variables say; pauses now and then."""
+        cut = self._universe.n_allowed < self._universe.compiled.universe_sizes
+        for message_block in self._universe.compiled.message_blocks:
+            scopes, source = message_block.block.scopes, message_block.block.source
+            useful = wanted[scopes].any(axis=1)
+            by_hand = np.ones(len(scopes), dtype=np.bool_)
+            if isinstance(source, DenseSource) and _is_narrow(source):
+                by_hand = cut[scopes].any(axis=1)
+                yield from self._dense(message_block, source, np.flatnonzero(useful & ~by_hand))
+            for offset in np.flatnonzero(useful & by_hand).tolist():
+                states = [self._universe.allowed_states(i) for i in scopes[offset].tolist()]
+                yield from self._by_hand(source, message_block.block.member(offset), scopes[offset], states)
+
+    def normalised(self) -> FloatArray:
+        """Return the priorities less the logsumexp of each variable's."""
+        start = self._universe.start
+        if len(start) == 1:
+            return self.raw
+        sizes = np.diff(start)
+        peak = np.maximum.reduceat(self.raw, start[:-1])
+        peak = np.where(peak > -np.inf, peak, 0.0)
+        total = np.add.reduceat(np.exp(self.raw - np.repeat(peak, sizes)), start[:-1])
+        with np.errstate(divide="ignore"):
+            normaliser = np.where(total > 0.0, peak + np.log(total), 0.0)
+        return self.raw - np.repeat(normaliser, sizes)
+
+    def _dense(self, message_block: MessageBlock, source: DenseSource, offsets: IndexArray) -> Iterator[None]:
+        """Read the tables of whole factors of one shape."""
+        if not len(offsets):
+            return
+        tied = source.n_members == 1
+        members = np.zeros(1, dtype=np.int64) if tied else offsets
+        address = np.array(source.member_addresses(), dtype=np.int64)[members]
+        shift = source.range.log_max[members] if source.is_log else np.zeros(len(members))
+        n = source.shape[-1]
+        rows = int(np.prod(source.shape[:-1]))
+        row_sum, column_sum = np.empty((len(members), rows)), np.zeros((len(members), n))
+        table, row, line = 0, 0, np.empty(n)
+        while table < len(members):
+            table, row = table_sums_slice(
+                address, shift, source.is_log, row_sum, column_sum, line, table, row, SLICE_ENTRIES
+            )
+            yield
+        self.work += rows * n * len(members)
+        lead = row_sum.reshape(len(members), *source.shape[:-1])
+        axes = range(1, len(source.shape))
+        sums = [lead.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes] + [column_sum]
+        with np.errstate(divide="ignore"):
+            logs = [np.log(values) + shift[:, np.newaxis] for values in sums]
+        scopes = message_block.block.scopes[offsets]
+        for axis, values in enumerate(logs):
+            place = self._universe.start[scopes[:, axis], np.newaxis] + np.arange(source.shape[axis])
+            np.add.at(self.raw, place, np.broadcast_to(values, place.shape))
+
+    def _by_hand(self, source: TableSource, member: int, scope: IndexArray, states: list[IndexArray]) -> Iterator[None]:
+        """Ask for the scores of one factor, a part of its first axis at a time."""
+        rest = int(np.prod([len(s) for s in states[1:]]))
+        step = max(1, SLICE_ENTRIES // 4 // max(1, rest))
+        sums = [np.full(len(s), -np.inf) for s in states]
+        for begin in range(0, len(states[0]), step):
+            part = [states[0][begin : begin + step], *states[1:]]
+            values = source.log_values(member, part)
+            self.work += values.size
+            for axis in range(len(states)):
+                found = _log_sum_exp(values, tuple(k for k in range(len(states)) if k != axis))
+                place = slice(begin, begin + len(found)) if axis == 0 else slice(None)
+                sums[axis][place] = np.logaddexp(sums[axis][place], found)
+            yield
+        for variable, allowed, values in zip(scope.tolist(), states, sums, strict=True):
+            self.raw[self._universe.start[variable] + allowed] += values
+
+
+def _is_narrow(source: DenseSource) -> bool:
+    """Tell whether exponentials of all scores can be added without losing any."""
+    known = source.range
+    if source.is_log:
+        return bool((known.log_max - known.log_min < MAX_LINEAR_RANGE).all())
+    return source.is_plain
+
+
+def _log_sum_exp(values: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    peak = values.max(axis=axes, keepdims=True)
+    peak = np.where(peak > -np.inf, peak, 0.0)
+    with np.errstate(divide="ignore"):
+        total: FloatArray = np.log(np.exp(values - peak).sum(axis=axes)) + peak.reshape(
+            [n for k, n in enumerate(peak.shape) if k not in axes]
+        )
+    return total

@@ -1,0 +1,246 @@
+"""Growing domains: choose states, let them join, converge, score anew; a resumable loop over rounds.
+
+`progress` holds where the loop stands, so that it goes on in the next slice, or after Python has served it, as if it
+had never stopped. The places in it are named below.
+"""
+
+from anytimebp.kernels.candidates import (
+    IMPOSSIBLE,
+    UNRESOLVED,
+    account,
+    extend_candidates,
+    resolve,
+    set_base,
+    set_bound,
+)
+from anytimebp.kernels.codes import (
+    CHOOSE,
+    CONVERGE,
+    CONVERGED,
+    EXHAUSTED,
+    FINISHED,
+    JOIN,
+    NEEDS_ENTRIES,
+    NEEDS_RANKING,
+    NEEDS_ROOM,
+    NEEDS_SCORES,
+    OK,
+    OUT_OF_RANGE,
+    POLLED,
+    RANKED,
+    REPORT,
+    RESCORE,
+    ROUND_DONE,
+    START,
+    UNSETTLED,
+    WORKING,
+)
+from anytimebp.kernels.jit import borrow, kernel
+from anytimebp.kernels.joining import join, lift_zeros, start_messages
+from anytimebp.kernels.journal import N_TOUCHED, begin_round, settle
+from anytimebp.kernels.residual import residual_updates, sift
+
+PHASE, CHOSEN, NEXT, ROUND_UPDATES, SETTLED, STATUS, CULPRIT, ACCOUNTED, SCORED = range(9)
+ROUNDS, UPDATES, STATES, MESSAGES, SCORING, GROWTH = range(9, 15)  # the last three: work
+PLACES = 15
+"""Places in `progress`; the next PLACES hold them as they were at the last consistent state."""
+
+ROUND_COST = 500  # entries that could be read in the time of a round's bookkeeping
+
+
+@kernel()
+def best_ranked(domain, ranking):
+    """Return the variable and state that come first in a fixed ranking, or -1."""
+    while ranking.item.size:
+        variable = ranking.item[0]
+        if ranking.priority[variable] == EXHAUSTED:
+            return -1, -1
+        start, end = domain.universe_start[variable], domain.universe_start[variable + 1]
+        place = ranking.next_place[variable]
+        while start + place < end and not domain.is_open[start + ranking.state[start + place]]:
+            place += 1
+        if place == ranking.next_place[variable]:
+            return variable, ranking.state[start + place]
+        ranking.next_place[variable] = place
+        open_left = start + place < end
+        ranking.priority[variable] = ranking.score[start + ranking.state[start + place]] if open_left else EXHAUSTED
+        sift(ranking, variable)
+    return -1, -1
+
+
+@kernel()
+def _choose_round(layout, space, domain, ranking, candidates, progress):
+    """Choose the states of a round; return whether a ranking is needed first."""
+    while progress[CHOSEN] < domain.chosen_variable.size:
+        variable, state = IMPOSSIBLE, -1
+        if candidates.mode != RANKED:
+            variable, state, work = resolve(layout, space, domain, candidates, candidates.mode == POLLED)
+            progress[SCORING] += work
+            if variable == UNRESOLVED:
+                continue
+        if variable == IMPOSSIBLE:
+            if candidates.mode != RANKED and ranking.score.size == 0:
+                return True
+            variable, state = best_ranked(domain, ranking)
+        if variable < 0:
+            break
+        domain.chosen_variable[progress[CHOSEN]] = variable
+        domain.chosen_state[progress[CHOSEN]] = state
+        domain.is_open[domain.universe_start[variable] + state] = False
+        domain.n_open[variable] -= 1
+        progress[CHOSEN] += 1
+    return False
+
+
+@kernel()
+def _rescore(layout, space, journal, domain, candidates, progress, cost_limit):
+    """Take in what a round has moved, a part at a time; return the cost and whether it is done."""
+    cost = 0
+    while progress[ACCOUNTED] < journal.counts[N_TOUCHED]:
+        if cost >= cost_limit:
+            return cost, False
+        factor = journal.touched_factor[progress[ACCOUNTED]]
+        progress[ACCOUNTED] += 1
+        if candidates.mode != POLLED:
+            account(layout, space, candidates, factor)
+        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            _mark(candidates, layout.edge_variable[edge])
+            cost += 8 * space.domain_size[layout.edge_variable[edge]]
+    while progress[NEXT] < progress[CHOSEN]:
+        _mark(candidates, domain.chosen_variable[progress[NEXT]])
+        progress[NEXT] += 1
+    while progress[SCORED] < candidates.n_dirty[0]:
+        if candidates.mode == POLLED:
+            return cost, True
+        if cost >= cost_limit:
+            return cost, False
+        variable = candidates.dirty[progress[SCORED]]
+        progress[SCORED] += 1
+        candidates.is_dirty[variable] = False
+        set_base(layout, space, candidates, candidates.mode, variable)
+        set_bound(domain, candidates, variable)
+        cost += domain.universe_start[variable + 1] - domain.universe_start[variable]
+    return cost, True
+
+
+@kernel()
+def _mark(candidates, variable):
+    if not candidates.is_dirty[variable]:
+        candidates.is_dirty[variable] = True
+        candidates.dirty[candidates.n_dirty[0]] = variable
+        candidates.n_dirty[0] += 1
+
+
+@kernel()
+def take_scores(domain, candidates):
+    """Put the variables that somebody else has scored where they belong in the queue."""
+    domain, candidates = borrow(domain), borrow(candidates)
+    for k in range(candidates.n_dirty[0]):
+        candidates.is_dirty[candidates.dirty[k]] = False
+        set_bound(domain, candidates, candidates.dirty[k])
+    candidates.n_dirty[0] = 0
+
+
+@kernel()
+def growth_slice(
+    layout, space, heap, journal, domain, ranking, candidates, progress, residual, limits, tolerance, damping
+):
+    """Go on with the loop until something needs Python, a round is done that is to be reported, or a limit is met.
+
+    Args:
+        layout: Topology.
+        space: Messages and tables.
+        heap: The queue of factors.
+        journal: What changed since the last consistent state.
+        domain: Domains.
+        ranking: Growth priorities that never change; empty if not needed.
+        candidates: Growth priorities that do.
+        progress: Where the loop stands.
+        residual: (1,) set to the largest residual at the last consistent state.
+        limits: Updates in all, cost of this slice, updates of this round, rounds in all, states in all.
+        tolerance: Residual under which a round is settled.
+        damping: Part of the old message kept.
+
+    Returns:
+        How it ended, and the variable that needs something.
+    """
+    layout, space, heap, journal = borrow(layout), borrow(space), borrow(heap), borrow(journal)
+    domain, ranking, candidates = borrow(domain), borrow(ranking), borrow(candidates)
+    cost, cost_limit = 0, limits[1]
+    while cost < cost_limit:
+        if progress[PHASE] == CHOOSE:
+            if _choose_round(layout, space, domain, ranking, candidates, progress):
+                return NEEDS_RANKING, -1
+            if progress[CHOSEN] == 0:
+                return FINISHED, -1
+            cost += ROUND_COST * progress[CHOSEN]
+            begin_round(journal)
+            progress[ROUND_UPDATES] = progress[NEXT] = 0
+            progress[PHASE] = JOIN
+        elif progress[PHASE] == JOIN:
+            if progress[NEXT] == progress[CHOSEN]:
+                progress[PHASE] = CONVERGE
+                continue
+            variable = domain.chosen_variable[progress[NEXT]]
+            if space.domain_size[variable] == domain.room[variable]:
+                return NEEDS_ROOM, variable
+            work = join(layout, space, journal, domain, variable, domain.chosen_state[progress[NEXT]])
+            progress[GROWTH] += work
+            progress[STATES] += 1
+            cost += work
+            progress[PHASE] = START
+            if domain.is_served[variable]:
+                return NEEDS_ENTRIES, variable
+        elif progress[PHASE] == START:
+            variable = domain.chosen_variable[progress[NEXT]]
+            work = start_messages(layout, space, heap, journal, domain, variable)
+            if domain.reach.size:
+                cost += lift_zeros(layout, space, heap, journal, domain.reach, variable)
+            progress[MESSAGES] += work
+            if candidates.mode > POLLED:
+                scored = extend_candidates(layout, space, domain, candidates, variable)
+                progress[SCORING] += scored
+                work += 4 * scored
+            cost += work
+            progress[NEXT] += 1
+            progress[PHASE] = JOIN
+        elif progress[PHASE] == CONVERGE:
+            allowed = min(limits[0] - progress[UPDATES], limits[2] - progress[ROUND_UPDATES])
+            if allowed <= 0:
+                return WORKING if limits[0] <= progress[UPDATES] else UNSETTLED, -1
+            status, culprit, updates, work, spent = residual_updates(
+                layout, space, heap, journal, allowed, cost_limit - cost, tolerance, damping
+            )
+            progress[UPDATES] += updates
+            progress[ROUND_UPDATES] += updates
+            progress[MESSAGES] += work
+            cost += spent
+            if status == OUT_OF_RANGE:
+                return OUT_OF_RANGE, culprit
+            progress[SETTLED] = status == CONVERGED
+            if status != OK:
+                progress[STATUS] = 0 if status == CONVERGED else status
+                progress[CULPRIT] = culprit
+                progress[PHASE] = RESCORE
+                progress[ACCOUNTED] = progress[SCORED] = progress[NEXT] = candidates.n_dirty[0] = 0
+                if status == CONVERGED:
+                    settle(space, journal)
+                    for place in range(PLACES):
+                        progress[PLACES + place] = progress[place]
+                    residual[0] = heap.priority[heap.item[0]] if heap.item.size else 0.0
+        elif progress[PHASE] == RESCORE:
+            if candidates.mode != RANKED:
+                spent, done = _rescore(layout, space, journal, domain, candidates, progress, cost_limit - cost)
+                cost += spent
+                if not done:
+                    return WORKING, -1
+            progress[ROUNDS] += 1
+            progress[CHOSEN] = 0
+            progress[PHASE] = REPORT
+            if candidates.mode == POLLED:
+                return NEEDS_SCORES, -1
+        else:
+            progress[PHASE] = CHOOSE
+            if progress[ROUNDS] >= limits[3] or progress[STATES] >= limits[4]:
+                return ROUND_DONE, -1
+    return WORKING, -1

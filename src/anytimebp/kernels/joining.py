@@ -1,0 +1,211 @@
+"""A state joins the domain of its variable: its slot, its entries, its first messages, and the zeros it may lift."""
+
+import math
+
+import numpy as np
+
+from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.codes import LOG, SERVED
+from anytimebp.kernels.jit import kernel, table_view
+from anytimebp.kernels.journal import note, note_growth
+from anytimebp.kernels.residual import demand_update
+from anytimebp.kernels.sparse_tables import fill_slice, slot_message
+from anytimebp.kernels.to_variable import move_hub
+
+
+@kernel()
+def join(layout, space, journal, domain, variable, state):
+    """Give a state the next slot of its variable, and fill its entries in the tables of dense factors.
+
+    Returns:
+        Entries filled.
+    """
+    note_growth(journal, variable)
+    start, slot = domain.universe_start[variable], space.domain_size[variable]
+    domain.slot_state[start + slot] = state
+    space.domain_size[variable] = slot + 1
+    log_prior = domain.log_prior[start + state]
+    space.prior[start + slot] = log_prior if space.arithmetic == LOG else exp(log_prior)
+    if log_prior > -np.inf:
+        space.prior_min[variable] = min(space.prior_min[variable], exp(log_prior))
+    work = 0
+    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        edge = layout.variable_edge[place]
+        if domain.source_kind[layout.edge_factor[edge]] != SERVED:
+            work += fill_slice(layout, space, domain, edge, slot, slot + 1)
+    return work
+
+
+@kernel()
+def _scale_down(layout, space, journal, edge, slots, value):
+    """Divide a message by the number that a new slot would hold, which is the largest now."""
+    note(layout, space, journal, layout.edge_factor[edge])
+    start = space.edge_slot_start[edge]
+    message = space.message[start : start + slots]
+    hub = space.variable_hub[layout.edge_variable[edge]]
+    new = space.outgoing[:slots]
+    for v in range(slots):
+        new[v] = message[v] - value if space.arithmetic == LOG else message[v] / value
+    if hub >= 0:
+        move_hub(space, hub, new, message)
+    for v in range(slots):
+        message[v] = new[v]
+    if space.arithmetic == LOG:
+        space.edge_scale[edge] += value
+    else:
+        space.edge_scale[edge] *= value
+        space.edge_min[edge] /= value
+
+
+@kernel()
+def _start_message(layout, space, journal, domain, edge, slot):
+    """Let a new slot hold the message that its factor would send now, or a small one if that is nothing; return work.
+
+    A zero must not stand before the factor is updated: zeros that keep each other alive around a loop would stay.
+    """
+    value, work = slot_message(layout, space, domain.line, edge, slot)
+    position = space.edge_slot_start[edge] + slot
+    if space.arithmetic == LOG:
+        value -= space.edge_scale[edge]
+        if value == -np.inf:
+            value = 0.0
+            for v in range(slot):
+                if space.message[space.edge_slot_start[edge] + v] > -np.inf:
+                    value = min(value, space.message[space.edge_slot_start[edge] + v])
+        space.message[position] = value
+        if value > 0.0:
+            _scale_down(layout, space, journal, edge, slot, value)
+            space.message[position] = 0.0
+        return work
+    value /= space.edge_scale[edge]
+    if value <= 0.0:
+        value = space.edge_min[edge]
+    if value > 1.0:
+        _scale_down(layout, space, journal, edge, slot, value)
+        value = 1.0
+    space.message[position] = value
+    space.edge_min[edge] = min(space.edge_min[edge], value)
+    return work
+
+
+@kernel()
+def start_messages(layout, space, heap, journal, domain, variable):
+    """Send the last slot of a variable its first messages, and ask for updates of its factors; return entries read."""
+    slot, work = space.domain_size[variable] - 1, 0
+    first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
+    for place in range(first, last):
+        edge = layout.variable_edge[place]
+        work += _start_message(layout, space, journal, domain, edge, slot)
+        note(layout, space, journal, layout.edge_factor[edge])
+        demand_update(heap, layout.edge_factor[edge])
+    hub = space.variable_hub[variable]
+    if hub >= 0:
+        _start_hub_slot(layout, space, domain, variable, slot, space.hub_start[hub] + slot)
+    return work
+
+
+@kernel()
+def _start_hub_slot(layout, space, domain, variable, slot, place):
+    log_prior = domain.log_prior[
+        domain.universe_start[variable] + domain.slot_state[space.variable_slot_start[variable] + slot]
+    ]
+    total, zeros = 0.0, 0
+    if log_prior > -np.inf:
+        total = log_prior
+    else:
+        zeros = 1
+    for k in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        value = space.message[space.edge_slot_start[layout.variable_edge[k]] + slot]
+        total += value if space.arithmetic == LOG else math.log(value)
+    space.hub_high[place], space.hub_low[place], space.hub_zeros[place] = total, 0.0, zeros
+
+
+@kernel()
+def _lift(layout, space, heap, journal, edge, slot):
+    """Let a message number that is zero be small instead, until its factor is updated; tell whether it was zero."""
+    position = space.edge_slot_start[edge] + slot
+    zero = -np.inf if space.arithmetic == LOG else 0.0
+    if space.message[position] != zero:
+        return False
+    note(layout, space, journal, layout.edge_factor[edge])
+    value = 0.0 if space.arithmetic == LOG else space.edge_min[edge]
+    hub = space.variable_hub[layout.edge_variable[edge]]
+    space.message[position] = value
+    if hub >= 0:
+        place = space.hub_start[hub] + slot
+        space.hub_zeros[place] -= 1
+        space.hub_high[place] += value if space.arithmetic == LOG else log(value)
+    demand_update(heap, layout.edge_factor[edge])
+    return True
+
+
+@kernel()
+def lift_zeros(layout, space, heap, journal, reach, variable):
+    """Lift every zero message that the last slot of a variable may have made wrong, however far away.
+
+    A zero says that a state has no support. A new state may give support to one state, which may give support to the
+    next; updates alone would not find out where each waits for the other around a loop. So all zeros that are linked to
+    the new state by possible joint states are lifted, and updates put back those that are right.
+
+    Args:
+        layout: Topology.
+        space: Messages, changed.
+        heap: The factors of lifted messages come to its head.
+        journal: What was there before.
+        reach: (3, slots) scratch: variable, slot and factor of the states still to be followed.
+        variable: The variable that has grown.
+
+    Returns:
+        Entries looked at.
+    """
+    reach[0, 0], reach[1, 0], reach[2, 0] = variable, space.domain_size[variable] - 1, -1
+    head, tail, work = 0, np.int64(1), 0
+    while head < tail:
+        here, slot, source = reach[0, head], reach[1, head], reach[2, head]
+        head += 1
+        for place in range(layout.variable_edge_start[here], layout.variable_edge_start[here + 1]):
+            edge = layout.variable_edge[place]
+            factor = layout.edge_factor[edge]
+            if factor == source or not space.table_has_zero[factor]:
+                continue
+            tail, seen = _lift_neighbours(layout, space, heap, journal, reach, tail, edge, slot)
+            work += seen
+    return work
+
+
+@kernel()
+def _lift_neighbours(layout, space, heap, journal, reach, tail, edge, slot):
+    """Lift the zeros that a factor sends to states possible together with one slot; queue those states."""
+    factor = layout.edge_factor[edge]
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    capacity, total = 1, 1
+    for other in range(first, last):
+        capacity *= space.edge_capacity[other]
+        if other != edge:
+            total *= space.domain_size[layout.edge_variable[other]]
+    table = table_view(space.table_address[factor], capacity)
+    zero = -np.inf if space.table_in_logs[factor] else 0.0
+    for index in range(total):
+        rest, position, stride = index, 0, 1
+        for other in range(last - 1, first - 1, -1):
+            size = space.domain_size[layout.edge_variable[other]]
+            if other == edge:
+                position += stride * slot
+            else:
+                position += stride * (rest % size)
+                rest //= size
+            stride *= space.edge_capacity[other]
+        if table[position] == zero:
+            continue
+        rest = index
+        for other in range(last - 1, first - 1, -1):
+            if other == edge:
+                continue
+            variable = layout.edge_variable[other]
+            size = space.domain_size[variable]
+            x = rest % size
+            rest //= size
+            if _lift(layout, space, heap, journal, other, x):
+                reach[0, tail], reach[1, tail], reach[2, tail] = variable, x, factor
+                tail += 1
+    return tail, total

@@ -1,0 +1,157 @@
+"""Factors whose scores come from rules and lists: their slices are asked for in Python and remembered.
+
+A dense factor's scores are read where they lie; these are asked from the source, for the domains when a state joins,
+and, where candidates are scored, for all states of each other variable together with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from anytimebp.kernels.codes import DYNAMIC, LINEAR, MAX_LINEAR_RANGE, SERVED
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.workspace.sparse import SparseWorkspace
+
+
+class ServedFactors:
+    """Fills the tables of rules and lists.
+
+    Attributes:
+        grown: Entries asked for tables so far.
+        scored: Entries asked for candidates so far.
+    """
+
+    def __init__(self, workspace: SparseWorkspace) -> None:
+        """Look up which factors are served."""
+        self._workspace = workspace
+        self._scores_candidates = workspace.candidates.mode >= DYNAMIC
+        self._factors = np.flatnonzero(workspace.domain.source_kind == SERVED).tolist()
+        self._unknown = {f for f in self._factors if np.isnan(workspace.compiled.extent.log_max[f])}
+        self._blocks: dict[int, FloatArray] = {}
+        self.grown = 0
+        self.scored = 0
+
+    def fill(self) -> Iterator[None]:
+        """Fill everything over the first domains."""
+        workspace = self._workspace
+        for factor in self._factors:
+            sizes = workspace.sizes(factor)
+            self._place(factor, tuple(slice(0, n) for n in sizes), [*self._states(factor)])
+            if self._scores_candidates:
+                for edge in workspace.edges(factor):
+                    self._enlarge_block(factor, edge)
+                    self._place_block(factor, edge, None)
+                    yield
+            yield
+
+    def join(self, variable: int) -> None:
+        """Fill the slices of the state that has just joined a variable's domain."""
+        workspace = self._workspace
+        slot = int(workspace.arrays.domain_size[variable]) - 1
+        for edge in workspace.edges_of(variable):
+            factor = int(workspace.layout.edge_factor[edge])
+            if workspace.domain.source_kind[factor] != SERVED:
+                continue
+            axis = edge - workspace.edges(factor).start
+            states = [*self._states(factor)]
+            states[axis] = states[axis][slot:]
+            box = [slice(0, n) for n in workspace.sizes(factor)]
+            box[axis] = slice(slot, slot + 1)
+            self._place(factor, tuple(box), states)
+            if self._scores_candidates:
+                for other in workspace.edges(factor):
+                    if other != edge:
+                        self._place_block(factor, other, (axis, slot))
+
+    def enlarge(self, factor: int, edge: int) -> None:
+        """Keep up with a table that has got more room on the axis of an edge."""
+        if self._scores_candidates and self._workspace.domain.source_kind[factor] == SERVED:
+            for other in self._workspace.edges(factor):
+                if other != edge:
+                    self._enlarge_block(factor, other)
+
+    def _states(self, factor: int) -> Iterator[IndexArray]:
+        workspace = self._workspace
+        return (workspace.states_of(int(workspace.layout.edge_variable[edge])) for edge in workspace.edges(factor))
+
+    def _ask(self, factor: int, states: list[IndexArray]) -> FloatArray:
+        source, member = self._workspace.source(factor)
+        return source.log_values(member, states)
+
+    def _place(self, factor: int, box: tuple[slice, ...], states: list[IndexArray]) -> None:
+        """Ask for scores, scale them, and put them where they belong in a factor's table."""
+        workspace = self._workspace
+        values = np.array(self._ask(factor, states))
+        self.grown += values.size
+        finite = values[values > -np.inf]
+        if finite.size < values.size:
+            workspace.arrays.table_has_zero[factor] = True
+        if finite.size:
+            self._take_range(factor, float(finite.max()), float(finite.min()))
+        values -= workspace.log_scale[factor]
+        if not workspace.arrays.table_in_logs[factor]:
+            np.exp(values, out=values)
+        workspace.table(factor)[box] = values
+
+    def _take_range(self, factor: int, high: float, low: float) -> None:
+        """Widen what is known of a factor's range; scale its table anew if new scores are above the old ones."""
+        workspace = self._workspace
+        scale, log_min = workspace.log_scale, workspace.log_min
+        shift = high - scale[factor] if factor in self._unknown else max(0.0, high - scale[factor])
+        if factor in self._unknown:
+            log_min[factor] = 0.0
+        else:
+            log_min[factor] -= shift
+        self._unknown.discard(factor)
+        log_min[factor] = min(log_min[factor], low - scale[factor] - shift)
+        if workspace.arrays.arithmetic == LINEAR and log_min[factor] < -MAX_LINEAR_RANGE:
+            workspace.to_logs()
+        workspace.sum_by_logs_if_needed(factor)
+        workspace.arrays.table_min[factor] = np.exp(log_min[factor])
+        if shift == 0.0:
+            return
+        scale[factor] += shift
+        table = workspace.table(factor)
+        with np.errstate(invalid="ignore", over="ignore"):
+            if workspace.arrays.table_in_logs[factor]:
+                table -= shift
+            else:
+                table *= np.exp(-shift)
+        if self._scores_candidates:
+            edges = workspace.edges(factor)
+            workspace.candidates.edge_slack[edges.start : edges.stop] = np.inf
+
+    # ------------------------------------------------------------ candidates
+    def _enlarge_block(self, factor: int, edge: int) -> None:
+        """Make room for the scores of all states of an edge's variable with the other variables' domains."""
+        workspace = self._workspace
+        edges, shape = workspace.edges(factor), list(workspace.capacities(factor))
+        axis = edge - edges.start
+        del shape[axis]
+        source, _ = workspace.source(factor)
+        new = np.empty((source.shape[axis], *shape))
+        old = self._blocks.get(edge)
+        if old is not None:
+            box = (slice(None), *(slice(0, min(a, b)) for a, b in zip(old.shape[1:], shape, strict=True)))
+            new[box] = old[box]
+        self._blocks[edge] = new
+        workspace.candidates.served_address[edge] = new.ctypes.data
+        workspace.nbytes += new.nbytes - (old.nbytes if old is not None else 0)
+
+    def _place_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> None:
+        """Ask for the scores of all states of an edge's variable with the domains, or with one state that has joined."""
+        workspace = self._workspace
+        axis = edge - workspace.edges(factor).start
+        source, _ = workspace.source(factor)
+        states = [*self._states(factor)]
+        states[axis] = np.arange(source.shape[axis])
+        box = [slice(0, len(s)) for s in states]
+        if joined is not None:
+            states[joined[0]] = states[joined[0]][joined[1] :]
+            box[joined[0]] = slice(joined[1], joined[1] + 1)
+        values = self._ask(factor, states)
+        self.scored += values.size
+        del box[axis]
+        self._blocks[edge][(slice(None), *box)] = np.moveaxis(values, axis, 0)

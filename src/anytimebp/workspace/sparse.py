@@ -1,0 +1,461 @@
+"""The workspace of a run whose domains grow: room that doubles, compact tables, a journal.
+
+Messages and priors are over slots as ever; what is new is that slots and table axes have room behind the domain. A
+variable's messages move to a larger place when the room is used up, and so do its factors' tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from anytimebp.kernels.codes import LINEAR, LOG, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED
+from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableSource
+from anytimebp.workspace.growth_arrays import BoolArray, DomainArrays, JournalArrays, make_candidates
+from anytimebp.workspace.space import WorkspaceArrays, hubs_of
+from anytimebp.workspace.universe import Universe
+
+FIRST_ROOM = 4  # slots that a domain has room for at first
+SLICE_ENTRIES = 2**18  # filled between two looks at the clock
+
+
+class SparseWorkspace:
+    """Messages, tables and domains of a growing run.
+
+    Attributes:
+        layout: Topology.
+        arrays: Messages and tables.
+        domain: Domains and sources.
+        journal: The way back to the last consistent state.
+        universe: All states.
+        log_scale: (F,) what to add to the log of a table's numbers.
+        log_min: (F,) log of the smallest positive number of a table.
+        candidates: Growth priorities that change.
+        nbytes: Bytes allocated for tables and messages.
+    """
+
+    def __init__(
+        self, universe: Universe, sizes: IndexArray, states: IndexArray, *, grow: int, mode: int, arithmetic: int
+    ) -> None:
+        """Allocate everything for the first domains.
+
+        Args:
+            universe: All states.
+            sizes: (V,) sizes of the first domains.
+            states: Their states, variable after variable.
+            grow: States a round; 0 if the domains never grow.
+            mode: Where growth priorities come from.
+            arithmetic: LINEAR or LOG.
+        """
+        compiled = universe.compiled
+        self.compiled: CompiledGraph = compiled
+        self.layout = compiled.arrays
+        self.universe = universe
+        extent = compiled.extent
+        self.log_scale = np.where(np.isnan(extent.log_max), 0.0, extent.log_max)  # those of rules are found out
+        self.log_min = np.where(np.isnan(extent.log_min), 0.0, extent.log_min - extent.log_max)
+        self._blocks = _block_of_factor(compiled)
+        room = np.minimum(universe.n_allowed, np.maximum(FIRST_ROOM, 2 * sizes)) if grow else sizes.copy()
+        self.domain = self._make_domain(sizes, states, room, grow)
+        self.arrays = self._allocate(sizes, room, arithmetic)
+        self._message_room = room.copy()
+        self._used = len(self.arrays.message)
+        self._table_owner: dict[int, FloatArray] = {}
+        self._address_tables()
+        self._start_priors(sizes)
+        self.journal = self._make_journal(sizes)
+        self.candidates = make_candidates(compiled, mode, len(self.arrays.message))
+        self.nbytes = self._first_tables.nbytes + 3 * self.arrays.message.nbytes + 8 * 5 * len(universe.log_prior)
+
+    # ------------------------------------------------------------ set-up
+    def _make_domain(self, sizes: IndexArray, states: IndexArray, room: IndexArray, grow: int) -> DomainArrays:
+        universe, layout = self.universe, self.layout
+        n_factors, n_variables = len(layout.factor_edge_start) - 1, len(sizes)
+        kind, address = np.full(n_factors, SERVED), np.zeros(n_factors, dtype=np.int64)
+        stride = np.zeros(len(layout.edge_variable), dtype=np.int64)
+        for first, block in self.compiled.message_blocks:
+            source, n = block.source, len(block.scopes)
+            if not isinstance(source, DenseSource):
+                continue
+            factors = slice(first, first + n)
+            kind[factors] = LOG_TABLE if source.is_log else POTENTIALS
+            if source.is_plain:
+                self.log_scale[factors] = 0.0
+                self.log_min[factors] = source.range.log_min
+            address[factors] = np.array(source.member_addresses(), dtype=np.int64)
+            edges = slice(layout.factor_edge_start[first], layout.factor_edge_start[first + n])
+            steps = np.cumprod([1, *source.shape[:0:-1]])[::-1]
+            stride[edges] = np.tile(steps, n)
+        slot_state = np.zeros(len(universe.log_prior), dtype=np.int64)
+        slot_state[_first_slots(universe.start, sizes)] = states
+        is_open = universe.allowed.copy()
+        is_open[np.repeat(universe.start[:-1], sizes) + states] = False
+        served = np.zeros(n_variables, dtype=np.bool_)
+        served[layout.edge_variable[kind[layout.edge_factor] == SERVED]] = True
+        widest = int(self.compiled.universe_sizes.max(initial=1))
+        return DomainArrays(
+            universe_start=universe.start,
+            log_prior=universe.log_prior,
+            is_open=is_open,
+            n_open=universe.n_allowed - sizes,
+            slot_state=slot_state,
+            room=room.copy(),
+            source_address=address,
+            source_kind=kind,
+            table_scale=self.log_scale,
+            edge_stride=stride,
+            is_served=served,
+            chosen_variable=np.zeros(max(1, grow), dtype=np.int64),
+            chosen_state=np.zeros(max(1, grow), dtype=np.int64),
+            line=np.empty(widest),
+            reach=np.empty((3, 0), dtype=np.int64),
+        )
+
+    def _allocate(self, sizes: IndexArray, room: IndexArray, arithmetic: int) -> WorkspaceArrays:
+        layout, universe, linear = self.layout, self.universe, arithmetic == LINEAR
+        n_edges, n_factors = len(layout.edge_variable), len(layout.factor_edge_start) - 1
+        capacity = room[layout.edge_variable]
+        n_slots = int(capacity.sum())
+        whole = self.compiled.universe_sizes[layout.edge_variable]
+        widest = int(self.compiled.universe_sizes.max(initial=1))
+        most = max(widest, int(np.add.reduceat(whole, layout.factor_edge_start[:-1]).max())) if n_factors else widest
+        hub_variable, variable_hub = hubs_of(layout)
+        hub_sizes = self.compiled.universe_sizes[hub_variable]
+        n_hub_slots = int(hub_sizes.sum())
+        has_zero = self.compiled.extent.has_zero.copy()
+        scratch = self._scratch_size(capacity)
+        return WorkspaceArrays(
+            arithmetic=arithmetic,
+            domain_size=sizes.copy(),
+            variable_slot_start=universe.start,
+            edge_slot_start=np.cumsum(capacity) - capacity,
+            edge_capacity=capacity,
+            prior=np.empty(len(universe.log_prior)),
+            prior_min=np.ones(len(sizes)),
+            message=np.ones(n_slots) if linear else np.zeros(n_slots),
+            edge_min=np.ones(n_edges),
+            edge_scale=np.ones(n_edges) if linear else np.zeros(n_edges),
+            edge_residual=np.zeros(n_edges),
+            factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
+            table_address=np.zeros(n_factors, dtype=np.int64),
+            table_in_logs=self._must_be_logs(has_zero, arithmetic),
+            table_min=np.exp(self.log_min),
+            table_has_zero=has_zero,
+            variable_hub=variable_hub,
+            hub_variable=hub_variable,
+            hub_start=np.cumsum(hub_sizes) - hub_sizes,
+            hub_high=np.zeros(n_hub_slots),
+            hub_low=np.zeros(n_hub_slots),
+            hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
+            incoming=np.empty(most),
+            outgoing=np.empty(most),
+            prefix=np.empty(scratch),
+            dots=np.empty(scratch),
+            peak=np.empty(widest),
+            row_start=np.empty(scratch, dtype=np.int64),
+        )
+
+    def _must_be_logs(self, has_zero: BoolArray, arithmetic: int) -> BoolArray:
+        if arithmetic == LINEAR:
+            return np.zeros(len(has_zero), dtype=np.bool_)
+        return has_zero | (self.log_min < -MAX_LINEAR_RANGE)
+
+    def _scratch_size(self, capacity: IndexArray) -> int:
+        """Return the most entries of a factor's levels between the first and last axis, at the present room."""
+        start = self.layout.factor_edge_start
+        arity = start[1:] - start[:-1]
+        most = int(arity.max(initial=0))
+        if most <= 2:  # noqa: PLR2004  (pairs have no levels between)
+            return 0
+        rows, levels = capacity[start[:-1]].astype(np.float64), np.zeros(len(arity))
+        for axis in range(1, most - 1):
+            inner = arity > axis + 1
+            rows[inner] *= capacity[start[:-1][inner] + axis]
+            levels[inner] += rows[inner]
+        return int(levels.max())
+
+    def _address_tables(self) -> None:
+        """Give every factor a table in one buffer."""
+        arrays, start = self.arrays, self.layout.factor_edge_start
+        n_factors = len(start) - 1
+        size = np.multiply.reduceat(arrays.edge_capacity, start[:-1]) if n_factors else np.empty(0, dtype=np.int64)
+        self._first_tables = np.empty(int(size.sum()))
+        self._first_place = np.cumsum(size) - size
+        arrays.table_address[:] = self._first_tables.ctypes.data + 8 * self._first_place
+
+    def _start_priors(self, sizes: IndexArray) -> None:
+        """Fill the priors of the first slots, and the totals of hubs."""
+        arrays, universe = self.arrays, self.universe
+        slots = _first_slots(universe.start, sizes)
+        log_prior = universe.log_prior[np.repeat(universe.start[:-1], sizes) + self.domain.slot_state[slots]]
+        arrays.prior[slots] = np.exp(log_prior) if arrays.arithmetic == LINEAR else log_prior
+        if len(sizes):
+            finite = np.where(log_prior > -np.inf, log_prior, 0.0)
+            arrays.prior_min[:] = np.exp(np.minimum.reduceat(finite, np.cumsum(sizes) - sizes))
+        for hub, variable in enumerate(arrays.hub_variable.tolist()):
+            place = slice(arrays.hub_start[hub], arrays.hub_start[hub] + sizes[variable])
+            begin = universe.start[variable]
+            own = universe.log_prior[begin + self.domain.slot_state[begin : begin + sizes[variable]]]
+            arrays.hub_high[place] = np.where(own == -np.inf, 0.0, own)
+            arrays.hub_zeros[place] = own == -np.inf
+
+    def _make_journal(self, sizes: IndexArray) -> JournalArrays:
+        n_edges, n_factors, n_variables = (
+            len(self.layout.edge_variable),
+            len(self.layout.factor_edge_start) - 1,
+            len(sizes),
+        )
+        counts = np.zeros(5, dtype=np.int64)
+        counts[0] = counts[2] = 1
+        return JournalArrays(
+            keep=1,
+            counts=counts,
+            saved_message=np.empty(len(self.arrays.message)),
+            saved_scale=np.empty(n_edges),
+            saved_min=np.empty(n_edges),
+            saved_total=np.empty(n_factors),
+            factor_epoch=np.zeros(n_factors, dtype=np.int64),
+            saved_factor=np.empty(n_factors, dtype=np.int64),
+            factor_round=np.zeros(n_factors, dtype=np.int64),
+            touched_factor=np.empty(n_factors, dtype=np.int64),
+            settled_size=sizes.copy(),
+            variable_epoch=np.zeros(n_variables, dtype=np.int64),
+            grown_variable=np.empty(n_variables, dtype=np.int64),
+        )
+
+    def fill(self) -> Iterator[int]:
+        """Fill the tables of dense factors over the first domains; yield the entries filled, a slice at a time."""
+        factor, n_factors = 0, len(self.layout.factor_edge_start) - 1
+        while factor < n_factors:
+            factor, work = fill_tables(self.layout, self.arrays, self.domain, factor, SLICE_ENTRIES)
+            yield work
+        self.make_reach()
+
+    def make_reach(self) -> None:
+        """Make sure that there is room to follow zeros, if there are any."""
+        if self.domain.reach.shape[1] <= len(self.arrays.message) and self.arrays.table_has_zero.any():
+            self.domain = self.domain._replace(reach=np.empty((3, len(self.arrays.message) + 1), dtype=np.int64))
+
+    # ------------------------------------------------------------ factors and their tables
+    def source(self, factor: int) -> tuple[TableSource, int]:
+        """Return the source of a message factor, and which member of it."""
+        block, offset = self._blocks.locate(factor)
+        return block.source, block.member(offset)
+
+    def edges(self, factor: int) -> range:
+        """Return the edges of a factor."""
+        return range(self.layout.factor_edge_start[factor], self.layout.factor_edge_start[factor + 1])
+
+    def edges_of(self, variable: int) -> list[int]:
+        """Return the edges of a variable."""
+        start = self.layout.variable_edge_start
+        edges: list[int] = self.layout.variable_edge[start[variable] : start[variable + 1]].tolist()
+        return edges
+
+    def states_of(self, variable: int) -> IndexArray:
+        """Return the domain of a variable, in the order of its slots."""
+        begin = self.universe.start[variable]
+        return self.domain.slot_state[begin : begin + self.arrays.domain_size[variable]]
+
+    def capacities(self, factor: int) -> tuple[int, ...]:
+        """Return the lengths of the axes of a factor's table."""
+        edges = self.edges(factor)
+        return tuple(self.arrays.edge_capacity[edges.start : edges.stop].tolist())
+
+    def sizes(self, factor: int) -> tuple[int, ...]:
+        """Return the domain sizes of a factor's variables."""
+        edges = self.edges(factor)
+        return tuple(self.arrays.domain_size[self.layout.edge_variable[edges.start : edges.stop]].tolist())
+
+    def table(self, factor: int) -> FloatArray:
+        """Return a factor's table, room included; the numbers themselves, not a copy."""
+        shape = self.capacities(factor)
+        owner = self._table_owner.get(factor)
+        if owner is None:
+            start = int(self._first_place[factor])
+            owner = self._first_tables[start : start + int(np.prod(shape))]
+        return owner.reshape(shape)
+
+    # ------------------------------------------------------------ room
+    def room_bytes(self, variable: int) -> int:
+        """Return about how many bytes more a larger room for a variable takes."""
+        more = 16 * int(self._message_room[variable]) * len(self.edges_of(variable))
+        for edge in self.edges_of(variable):
+            more += 8 * int(np.prod(self.capacities(int(self.layout.edge_factor[edge])), dtype=np.float64))
+        return more
+
+    def make_room(self, variable: int) -> Iterator[tuple[int, int]]:
+        """Make room for at least one more state of a variable; yield (factor, edge) of each table that is enlarged."""
+        needed = int(self.arrays.domain_size[variable]) + 1
+        limit = int(self.universe.n_allowed[variable])
+        if self._message_room[variable] < needed:
+            self._move_messages(variable, min(limit, max(needed, 2 * int(self._message_room[variable]))))
+        for edge in self.edges_of(variable):
+            if self.arrays.edge_capacity[edge] < needed:
+                factor = int(self.layout.edge_factor[edge])
+                self._enlarge_table(factor, edge, needed, limit)
+                yield factor, edge
+        self.domain.room[variable] = min(
+            [int(self._message_room[variable]), *(int(self.arrays.edge_capacity[e]) for e in self.edges_of(variable))]
+        )
+
+    def _enlarge_table(self, factor: int, edge: int, needed: int, limit: int) -> None:
+        """Double a table: its axes grow the slower, the more of them there are."""
+        old, sizes = self.table(factor), self.sizes(factor)
+        axis = edge - int(self.layout.factor_edge_start[factor])
+        longer = int(np.ceil(old.shape[axis] * 2 ** (1 / (old.ndim - 1))))
+        self.arrays.edge_capacity[edge] = min(limit, max(needed, longer))
+        new = np.empty(self.capacities(factor))
+        box = tuple(slice(0, n) for n in sizes)
+        new[box] = old[box]
+        self._table_owner[factor] = new.reshape(-1)
+        self.arrays.table_address[factor] = new.ctypes.data
+        self.nbytes += new.nbytes - old.nbytes
+        if old.ndim > 2:  # noqa: PLR2004  (pairs need no scratch)
+            levels = sum(int(np.prod(new.shape[: k + 1])) for k in range(1, new.ndim - 1))
+            if levels > len(self.arrays.prefix):
+                size = 2 * levels
+                self.arrays = self.arrays._replace(
+                    prefix=np.empty(size), dots=np.empty(size), row_start=np.empty(size, dtype=np.int64)
+                )
+
+    def _move_messages(self, variable: int, room: int) -> None:
+        edges = self.edges_of(variable)
+        if self._used + room * len(edges) > len(self.arrays.message):
+            self._enlarge_arena(room * len(edges))
+        size = int(self.arrays.domain_size[variable])
+        for edge in edges:
+            old = int(self.arrays.edge_slot_start[edge])
+            for array in self._per_slot():
+                array[self._used : self._used + size] = array[old : old + size]
+            self.arrays.edge_slot_start[edge] = self._used
+            self._used += room
+        self._message_room[variable] = room
+
+    def _per_slot(self) -> list[FloatArray]:
+        kept = [self.arrays.message, self.journal.saved_message]
+        return [*kept, self.candidates.seen] if len(self.candidates.seen) else kept
+
+    def _enlarge_arena(self, more: int) -> None:
+        """Copy all messages to a larger place, without the gaps that moves have left."""
+        edge_room = self._message_room[self.layout.edge_variable]
+        live = int(edge_room.sum())
+        size = 2 * (live + more)
+        old_start = self.arrays.edge_slot_start
+        new_start = np.cumsum(edge_room) - edge_room
+        edge_size = self.arrays.domain_size[self.layout.edge_variable]
+        moved = []
+        for old in self._per_slot():
+            new = np.empty(size)
+            copy_slots(edge_size, old_start, new_start, old, new)
+            moved.append(new)
+        self._take_per_slot(moved)
+        self.arrays.edge_slot_start[:] = new_start
+        self._used = live
+        self.nbytes += 24 * (size - len(old))
+        self.make_reach()
+
+    def _take_per_slot(self, moved: list[FloatArray]) -> None:
+        self.arrays = self.arrays._replace(message=moved[0])
+        self.journal = self.journal._replace(saved_message=moved[1])
+        if len(self.candidates.seen):
+            self.candidates = self.candidates._replace(seen=moved[2])
+
+    # ------------------------------------------------------------ arithmetic
+    def to_logs(self) -> None:
+        """Go on in log arithmetic, with everything where it is."""
+        arrays, journal = self.arrays, self.journal
+        in_logs = self._must_be_logs(arrays.table_has_zero, LOG)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for values in (
+                arrays.message,
+                arrays.edge_scale,
+                arrays.factor_total,
+                journal.saved_message,
+                journal.saved_scale,
+                journal.saved_total,
+            ):
+                np.log(values, out=values)
+        for factor in np.flatnonzero(in_logs).tolist():
+            self._sum_by_logs(factor)
+        sizes = arrays.domain_size
+        slots = _first_slots(self.universe.start, sizes)
+        arrays.prior[slots] = self.universe.log_prior[
+            np.repeat(self.universe.start[:-1], sizes) + self.domain.slot_state[slots]
+        ]
+        self.arrays = arrays._replace(arithmetic=LOG)
+
+    def sum_by_logs_if_needed(self, factor: int) -> None:
+        """Turn a table to logs if the run is in logs and linear sums could lose something of it."""
+        arrays = self.arrays
+        wide = arrays.table_has_zero[factor] or self.log_min[factor] < -MAX_LINEAR_RANGE
+        if wide and arrays.arithmetic == LOG:
+            self._sum_by_logs(factor)
+
+    def _sum_by_logs(self, factor: int) -> None:
+        if not self.arrays.table_in_logs[factor]:
+            table = self.table(factor)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                np.log(table, out=table)
+            self.arrays.table_in_logs[factor] = True
+
+    # ------------------------------------------------------------ reading
+    def frozen(self, *, settled: bool) -> WorkspaceArrays:
+        """Return a copy of what reading beliefs needs: as it is, or as it was at the last consistent state."""
+        arrays, journal = self.arrays, self.journal
+        message, scale, total = (
+            arrays.message[: self._used].copy(),
+            arrays.edge_scale.copy(),
+            arrays.factor_total.copy(),
+        )
+        smallest, sizes = arrays.edge_min.copy(), arrays.domain_size.copy()
+        hub = arrays.variable_hub
+        if settled and (journal.counts[1] or journal.counts[4]):
+            sizes = journal.settled_size.copy()
+            factors = journal.saved_factor[: journal.counts[1]]
+            total[factors] = journal.saved_total[factors]
+            edges = np.flatnonzero(np.isin(self.layout.edge_factor, factors))
+            scale[edges], smallest[edges] = journal.saved_scale[edges], journal.saved_min[edges]
+            start = arrays.edge_slot_start[edges]
+            copy_slots(sizes[self.layout.edge_variable[edges]], start, start, journal.saved_message, message)
+            hub = np.full(len(hub), -1, dtype=np.int64)  # its totals are not kept
+        return arrays._replace(
+            message=message,
+            edge_scale=scale,
+            factor_total=total,
+            edge_min=smallest,
+            domain_size=sizes,
+            variable_hub=hub,
+            edge_slot_start=arrays.edge_slot_start.copy(),
+        )
+
+    def slots(self, sizes: IndexArray) -> IndexArray:
+        """Return the places of the slots of domains of these sizes, variable after variable."""
+        return _first_slots(self.universe.start, sizes)
+
+
+class _BlockIndex:
+    """Finds the block of a message factor."""
+
+    def __init__(self, firsts: list[int], blocks: list[FactorBlock]) -> None:
+        self._firsts = np.array(firsts, dtype=np.int64)
+        self._blocks = blocks
+
+    def locate(self, factor: int) -> tuple[FactorBlock, int]:
+        k = int(np.searchsorted(self._firsts, factor, side="right")) - 1
+        return self._blocks[k], factor - int(self._firsts[k])
+
+
+def _block_of_factor(compiled: CompiledGraph) -> _BlockIndex:
+    return _BlockIndex([first for first, _ in compiled.message_blocks], [block for _, block in compiled.message_blocks])
+
+
+def _first_slots(start: IndexArray, sizes: IndexArray) -> IndexArray:
+    """Return start[i], start[i] + 1, ..., sizes[i] of them, for all i."""
+    before = np.cumsum(sizes) - sizes
+    slots: IndexArray = np.arange(int(sizes.sum())) + np.repeat(start[:-1] - before, sizes)
+    return slots
