@@ -20,7 +20,7 @@ class Patience:
 
     def __init__(self, damping: float) -> None:
         """Start with the damping that the user asked for."""
-        self.damping = damping
+        self.damping = self._first_damping = damping
         self.updates = FIRST
         self.is_last = False
         self._per_factor = PER_FACTOR
@@ -57,8 +57,9 @@ class Patience:
         return True
 
     def give_up(self) -> None:
-        """Be less patient with the rounds that follow."""
+        """Be less patient with the rounds that follow; what did not help is dropped."""
         self._per_factor = LATER
+        self.damping = self._first_damping
 
     def make_last(self) -> None:
         """Be as patient as can be: nothing is left to grow."""

@@ -128,7 +128,8 @@ def _bethe(source: Readable, log_normaliser: FloatArray) -> float:
     """Return log Z by the formula that heads the kernels."""
     arrays, layout = source.arrays, source.compiled.arrays
     linear = arrays.arithmetic == LINEAR
-    total = np.log(arrays.factor_total) if linear else arrays.factor_total
+    with np.errstate(divide="ignore"):  # a factor that admits no joint state of its domains, as yet
+        total = np.log(arrays.factor_total) if linear else arrays.factor_total
     scale = np.log(arrays.edge_scale) if linear else arrays.edge_scale
     arity = layout.factor_edge_start[1:] - layout.factor_edge_start[:-1]
     parts = (
@@ -138,7 +139,8 @@ def _bethe(source: Readable, log_normaliser: FloatArray) -> float:
         log_normaliser.sum(),
         source.log_prior_scale.sum(),
     )
-    return float(sum(parts))
+    log_z = float(sum(parts))
+    return log_z if np.isfinite(log_z) else float("nan")
 
 
 def _factor_marginals(source: Readable, marginals: Marginals) -> FactorMarginals:

@@ -40,6 +40,7 @@ from anytimebp.kernels.codes import (
     VARIABLE_VANISHED,
 )
 from anytimebp.kernels.growth import growth_slice, take_scores
+from anytimebp.kernels.joining import start_over
 from anytimebp.kernels.journal import N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.factor import describe_factor
@@ -228,6 +229,7 @@ class SparseRun:
         self._take_served_work()
         workspace.make_reach()
         self._progress[place.STATES] = int(sizes.sum())
+        self._progress[place.BARREN] = int(workspace.domain.is_barren.sum())
         self._progress[place.PHASE] = CONVERGE
         if self._mode == RANKED and self._grow:
             self._ranking = make_ranking(self.universe, self._all_scores())
@@ -354,6 +356,12 @@ class SparseRun:
         self._progress[place.PHASE] = RESCORE
         self._progress[[place.ACCOUNTED, place.SCORED, place.NEXT]] = 0
         self._running.candidates.n_dirty[0] = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Set the messages back: those of a round that did not settle may have run off to where none come back from."""
+        workspace = self._running
+        start_over(workspace.layout, workspace.arrays, self._heap, workspace.journal)
 
     def _finish(self) -> Iterator[Step]:
         """End the run: there is nothing left to grow."""
@@ -367,6 +375,7 @@ class SparseRun:
             self.patience.make_last()
             self._progress[place.PHASE] = CONVERGE
             self._progress[place.ROUND_UPDATES] = 0
+            self._start_over()
             return
         yield Step.RECORD
 

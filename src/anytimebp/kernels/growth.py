@@ -33,6 +33,7 @@ from anytimebp.kernels.codes import (
     ROUND_DONE,
     START,
     UNSETTLED,
+    VARIABLE_VANISHED,
     WORKING,
 )
 from anytimebp.kernels.jit import borrow, kernel
@@ -40,9 +41,9 @@ from anytimebp.kernels.joining import join, lift_zeros, start_messages
 from anytimebp.kernels.journal import N_TOUCHED, begin_round, settle
 from anytimebp.kernels.residual import residual_updates, sift
 
-PHASE, CHOSEN, NEXT, ROUND_UPDATES, SETTLED, STATUS, CULPRIT, ACCOUNTED, SCORED = range(9)
-ROUNDS, UPDATES, STATES, MESSAGES, SCORING, GROWTH = range(9, 15)  # the last three: work
-PLACES = 15
+PHASE, CHOSEN, NEXT, ROUND_UPDATES, SETTLED, STATUS, CULPRIT, ACCOUNTED, SCORED, BARREN = range(10)
+ROUNDS, UPDATES, STATES, MESSAGES, SCORING, GROWTH = range(10, 16)  # the last three: work
+PLACES = 16
 """Places in `progress`; the next PLACES hold them as they were at the last consistent state."""
 
 ROUND_COST = 500  # entries that could be read in the time of a round's bookkeeping
@@ -184,7 +185,9 @@ def growth_slice(
             variable = domain.chosen_variable[progress[NEXT]]
             if space.domain_size[variable] == domain.room[variable]:
                 return NEEDS_ROOM, variable
+            barren = domain.is_barren[variable]
             work = join(layout, space, journal, domain, variable, domain.chosen_state[progress[NEXT]])
+            progress[BARREN] -= barren and not domain.is_barren[variable]
             progress[GROWTH] += work
             progress[STATES] += 1
             cost += work
@@ -217,6 +220,8 @@ def growth_slice(
             cost += spent
             if status == OUT_OF_RANGE:
                 return OUT_OF_RANGE, culprit
+            if status == CONVERGED and progress[BARREN]:
+                status = VARIABLE_VANISHED
             progress[SETTLED] = status == CONVERGED
             if status != OK:
                 progress[STATUS] = 0 if status == CONVERGED else status

@@ -6,7 +6,7 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG, SERVED
-from anytimebp.kernels.jit import kernel, table_view
+from anytimebp.kernels.jit import borrow, kernel, table_view
 from anytimebp.kernels.journal import note, note_growth
 from anytimebp.kernels.residual import demand_update
 from anytimebp.kernels.sparse_tables import fill_slice, slot_message
@@ -28,12 +28,36 @@ def join(layout, space, journal, domain, variable, state):
     space.prior[start + slot] = log_prior if space.arithmetic == LOG else exp(log_prior)
     if log_prior > -np.inf:
         space.prior_min[variable] = min(space.prior_min[variable], exp(log_prior))
+        domain.is_barren[variable] = False
     work = 0
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         edge = layout.variable_edge[place]
         if domain.source_kind[layout.edge_factor[edge]] != SERVED:
             work += fill_slice(layout, space, domain, edge, slot, slot + 1)
     return work
+
+
+@kernel()
+def start_over(layout, space, heap, journal):
+    """Set all messages back to where runs start, and ask for updates of all factors; the journal knows what was."""
+    layout, space, heap, journal = borrow(layout), borrow(space), borrow(heap), borrow(journal)
+    one = 0.0 if space.arithmetic == LOG else 1.0
+    for factor in range(layout.factor_edge_start.size - 1):
+        note(layout, space, journal, factor)
+        space.factor_total[factor] = one
+        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            variable = layout.edge_variable[edge]
+            start, hub = space.edge_slot_start[edge], space.variable_hub[variable]
+            message = space.message[start : start + space.domain_size[variable]]
+            new = space.outgoing[: message.size]
+            for v in range(message.size):
+                new[v] = one
+            if hub >= 0:
+                move_hub(space, hub, new, message)
+            for v in range(message.size):
+                message[v] = one
+            space.edge_scale[edge], space.edge_min[edge] = one, 1.0
+        demand_update(heap, factor)
 
 
 @kernel()

@@ -31,6 +31,7 @@ class DomainArrays(NamedTuple):
         table_scale: (F,) what is subtracted from log scores.
         edge_stride: (E,) of the edge's axis in the source.
         is_served: (V,) whether a factor of the variable is SERVED.
+        is_barren: (V,) whether all states in the domain are excluded by the variable's own scores.
         chosen_variable: (grow,) of the states chosen in this round.
         chosen_state: (grow,) the states.
         line: Scratch: a number per state of one variable.
@@ -48,6 +49,7 @@ class DomainArrays(NamedTuple):
     table_scale: FloatArray
     edge_stride: IndexArray
     is_served: BoolArray
+    is_barren: BoolArray
     chosen_variable: IndexArray
     chosen_state: IndexArray
     line: FloatArray

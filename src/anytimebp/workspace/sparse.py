@@ -109,6 +109,7 @@ class SparseWorkspace:
             table_scale=self.log_scale,
             edge_stride=stride,
             is_served=served,
+            is_barren=np.zeros(n_variables, dtype=np.bool_),
             chosen_variable=np.zeros(max(1, grow), dtype=np.int64),
             chosen_state=np.zeros(max(1, grow), dtype=np.int64),
             line=np.empty(widest),
@@ -195,7 +196,9 @@ class SparseWorkspace:
         arrays.prior[slots] = np.exp(log_prior) if arrays.arithmetic == LINEAR else log_prior
         if len(sizes):
             finite = np.where(log_prior > -np.inf, log_prior, 0.0)
-            arrays.prior_min[:] = np.exp(np.minimum.reduceat(finite, np.cumsum(sizes) - sizes))
+            first = np.cumsum(sizes) - sizes
+            arrays.prior_min[:] = np.exp(np.minimum.reduceat(finite, first))
+            self.domain.is_barren[:] = np.maximum.reduceat(log_prior, first) == -np.inf
         for hub, variable in enumerate(arrays.hub_variable.tolist()):
             place = slice(arrays.hub_start[hub], arrays.hub_start[hub] + sizes[variable])
             begin = universe.start[variable]
