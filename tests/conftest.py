@@ -38,8 +38,9 @@ def models_folder():
 def any_arithmetic(request, monkeypatch):
     """Run a test in the arithmetic that the library would choose, and in log arithmetic by force."""
     if request.param == "log":
-        from anytimebp.engine import full_run  # noqa: PLC0415
+        from anytimebp.engine import full_run, sparse_run  # noqa: PLC0415
         from anytimebp.kernels.codes import LOG  # noqa: PLC0415
 
         monkeypatch.setattr(full_run, "first_arithmetic", lambda *_: LOG)
+        monkeypatch.setattr(sparse_run, "first_arithmetic", lambda *_: LOG)
     return request.param

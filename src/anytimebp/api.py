@@ -83,9 +83,7 @@ def infer(
         fraction=fraction,
         policy=policy,
     )
-    go = partial(
-        inference.run, seconds, max_updates, max_work=max_work, target_error=target_error, callback=callback
-    )
+    go = partial(inference.run, seconds, max_updates, max_work=max_work, target_error=target_error, callback=callback)
     if not progress:
         return go()
     with ProgressLine() as line:

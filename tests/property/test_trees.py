@@ -46,7 +46,7 @@ def test_log_arithmetic_is_exact(any_arithmetic):
 @given(seed=seeds)
 def test_two_passes_and_done(seed):
     graph = random_tree(seed)
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     n_message_factors = sum(len(graph.factor_scope(f)) > 1 for f in range(graph.n_factors))
     assert result.updates == 2 * n_message_factors
     assert result.max_residual == 0.0

@@ -6,6 +6,7 @@ import pytest
 import anytimebp as abp
 from oracle.models import worst
 from oracle.slow_bp import SlowBP, load_messages
+from oracle.slow_growth import domains_of, restricted, take_messages
 from oracle.uai import read_evidence, read_marginals, read_model
 
 pytestmark = pytest.mark.compiled
@@ -32,14 +33,33 @@ def load(folder, case):
     return graph, read_evidence(folder / f"{case}.evid")
 
 
-@pytest.mark.parametrize("method", ["bp", "residual"])
+@pytest.mark.parametrize("method", ["bp", "residual", "random", "fixed", "dynamic"])
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_reference(models_folder, case, method):
     graph, evidence = load(models_folder, case)
-    result = abp.infer(graph, method, evidence=evidence)
+    result = abp.infer(graph, method, evidence=evidence, rng=0)
     reference = read_marginals(models_folder / f"{case}.LBP")
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert worst(result, reference) < 1e-4
+
+
+@pytest.mark.parametrize("method", ["random", "fixed", "dynamic"])
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith(("Object", "pdb"))])
+def test_grown_to_the_end_equals_bp(models_folder, case, method):
+    graph, evidence = load(models_folder, case)
+    reference = abp.infer(graph, "bp", evidence=evidence, tolerance=1e-12)
+    result = abp.infer(graph, method, evidence=evidence, rng=1)
+    assert worst(result, [reference.marginals[i] for i in range(len(reference.marginals))]) < 1e-6
+
+
+@pytest.mark.parametrize("method", ["random", "fixed", "dynamic"])
+def test_grown_to_the_end_is_a_fixed_point_of_the_full_model(models_folder, method):
+    graph = observed(*load(models_folder, "Segmentation_11.uai"))
+    inference = abp.Inference(graph, method, rng=0)
+    assert inference.run().stop_reason is abp.StopReason.CONVERGED
+    slow = restricted(graph, domains_of(inference._run))
+    take_messages(slow, inference._run)
+    assert slow.residual() <= 1e-8
 
 
 def observed(graph, evidence):
@@ -66,7 +86,7 @@ def test_models_with_several_fixed_points_end_at_one(models_folder, case, method
 def test_where_flooding_does_not_settle_a_short_run_says_so(models_folder):
     graph, evidence = load(models_folder, "Promedus_11.uai")
     with pytest.warns(abp.NotConvergedWarning, match="max_updates"):
-        result = abp.infer(graph, evidence=evidence, max_updates=2000)
+        result = abp.infer(graph, "bp", evidence=evidence, max_updates=2000)
     assert not result.consistent
     assert all(np.isfinite(m).all() for m in result.marginals.values())
 

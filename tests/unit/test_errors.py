@@ -189,7 +189,16 @@ def test_bad_evidence(graph, evidence, message):
         {"max_updates": "many"},
         {"max_updates": 2.5},
         {"callback": 3},
-        {"target_error": 0.1},
+        {"target_error": 0.0},
+        {"target_error": 0.1, "method": "bp"},
+        {"grow": 0},
+        {"grow": 1.5},
+        {"fraction": 0.0},
+        {"fraction": 1.1},
+        {"policy": abp.FixedGrowth},
+        {"policy": object()},
+        {"policy": abp.FixedGrowth(), "method": "bp"},
+        {"max_work": -1},
     ],
 )
 def test_bad_option_is_named(graph, options):
@@ -220,9 +229,9 @@ def test_a_graph_is_expected():
 def test_evidence_that_excludes_everything_is_named(graph):
     graph.add_factor(["weather", "ground"], log_table=[[0, -np.inf, 0], [0, -np.inf, 0]])
     with pytest.raises(abp.InconsistentModelError, match=r"factor 0 \(weather, ground\) is zero on all"):
-        abp.infer(graph, evidence={"ground": 1})
+        abp.infer(graph, "bp", evidence={"ground": 1})
     with pytest.raises(abp.InconsistentModelError, match="every state has the log score -inf"):
-        abp.infer(graph, evidence={"ground": [-np.inf] * 3})
+        abp.infer(graph, "bp", evidence={"ground": [-np.inf] * 3})
 
 
 def test_unary_factors_that_exclude_everything_are_named(graph):
@@ -270,16 +279,16 @@ def test_a_table_too_large_for_memory_is_refused_with_the_bytes():
     graph.add_variables(2, 1_000_000)
     graph.add_factor([0, 1], rule=lambda a, b: a - b)
     with pytest.raises(abp.MemoryLimitError, match=r"26\.0 TB \(26,0.* bytes\).*factor 0 \(x0, x1\)"):
-        abp.infer(graph)
-    result = abp.infer(graph, evidence={0: 3, 1: 5})
+        abp.infer(graph, "bp")
+    result = abp.infer(graph, "bp", evidence={0: 3, 1: 5})
     assert result.marginals["x1"][5] == 1.0
 
 
 def test_max_memory_is_honoured_before_the_run(graph):
     graph.add_factor(["weather", "ground"], log_table=np.zeros((2, 3)))
     with pytest.raises(abp.MemoryLimitError, match="`max_memory` allows"):
-        abp.infer(graph, max_memory=100)
-    assert abp.infer(graph, max_memory=10_000).consistent
+        abp.infer(graph, "bp", max_memory=100)
+    assert abp.infer(graph, "bp", max_memory=10_000).consistent
 
 
 def test_unknown_names_in_results(graph):

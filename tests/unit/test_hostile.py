@@ -83,8 +83,8 @@ def test_a_restart_in_logs_forgets_the_figures_of_the_first_try_and_keeps_the_bu
     ring = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
     graph.add_factors(ring, log_table=np.where(np.eye(3) > 0, 5.0, -np.inf))
     for budget in (20, 40, 60, 77):
-        assert abp.infer(graph, max_updates=budget).updates == budget
-    inference = abp.Inference(graph)
+        assert abp.infer(graph, "bp", max_updates=budget).updates == budget
+    inference = abp.Inference(graph, "bp")
     arithmetic = "linear"
     while arithmetic == "linear":
         result = inference.run(max_updates=1)

@@ -142,7 +142,7 @@ def plain_ctrl_c():
 def test_ctrl_c_gives_what_there_is_and_leaves_no_handler():
     graph = grid(4, 5, 1.0, 0.7, seed=2)
     before = signal.getsignal(signal.SIGINT)
-    result = abp.infer(graph, callback=lambda _: signal.raise_signal(signal.SIGINT))
+    result = abp.infer(graph, "bp", callback=lambda _: signal.raise_signal(signal.SIGINT))
     assert result.stop_reason is abp.StopReason.INTERRUPTED
     assert not result.consistent
     assert result.updates > 0
@@ -251,15 +251,15 @@ def test_opposed_certainties_do_not_cancel_to_nothing():
 
 def test_work_counts_entries():
     graph = grid(4, 5, 1.0, 0.7, seed=2)
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     assert result.work == result.work_parts["messages"] == 25 * result.updates
-    observed = abp.infer(graph, evidence={f"x{k}": 0 for k in range(16)})
+    observed = abp.infer(graph, "bp", evidence={f"x{k}": 0 for k in range(16)})
     assert observed.work == observed.updates
     assert observed.domain_sizes.tolist() == [1] * 16
     ruled = abp.FactorGraph()
     ruled.add_variables(2, 5)
     ruled.add_factor([0, 1], rule=lambda a, b: -1.0 * (a - b) ** 2)
-    assert abp.infer(ruled).work_parts == {"messages": 50, "scoring": 0, "growth": 25, "priorities": 0}
+    assert abp.infer(ruled, "bp").work_parts == {"messages": 50, "scoring": 0, "growth": 25, "priorities": 0}
 
 
 def test_the_end_alone_can_be_recorded():

@@ -54,7 +54,7 @@ def test_matrix_passes(seed, rows, n):
 def test_a_sweep_equals_the_slow_twins(seed, zeros, arity):
     graph = random_loopy(seed, scale=2.0, zeros=zeros, max_arity=arity)
     slow = SlowBP(graph)
-    inference = abp.Inference(graph)
+    inference = abp.Inference(graph, "bp")
     next(inference)
     for f, scope in enumerate(slow.scopes):
         if len(scope) == 1:

@@ -10,9 +10,14 @@ import anytimebp as abp
 
 NAMES = {
     "AnytimeBPError",
+    "DynamicGrowth",
+    "Every",
     "EvidenceError",
     "FactorGraph",
+    "FixedGrowth",
     "GraphSummary",
+    "GrowthPolicy",
+    "GrowthView",
     "InconsistentModelError",
     "Inference",
     "METHODS",
@@ -21,6 +26,7 @@ NAMES = {
     "Moment",
     "NotConvergedWarning",
     "OptionError",
+    "RandomGrowth",
     "Result",
     "RuleError",
     "Snapshot",
@@ -31,6 +37,7 @@ NAMES = {
     "Variable",
     "__version__",
     "infer",
+    "plot_run",
 }
 
 
@@ -42,7 +49,7 @@ def test_exported_names():
 
 
 def test_methods():
-    assert abp.METHODS == ("bp", "residual")
+    assert abp.METHODS == ("bp", "residual", "truncated", "random", "fixed", "dynamic")
 
 
 def python(code, **environment):
@@ -76,5 +83,5 @@ def test_compiling_is_said_once(tmp_path):
     first = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
     second = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
     assert first[0] == second[0] == "CONVERGED\n"
-    assert first[1].count("compiling kernels for method 'bp'") == 1
+    assert first[1].count("compiling kernels for method 'dynamic'") == 1
     assert second[1] == ""

@@ -163,7 +163,7 @@ class FullRun:
     def answer(self, seconds: float) -> Snapshot | None:
         """Return None: the current state is the answer."""
         del seconds
-        return None  # noqa: RET501, PLR1711
+        return None
 
     @property
     def settled_rounds(self) -> int:

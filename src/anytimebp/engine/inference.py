@@ -174,7 +174,7 @@ class Inference:
         if not self._moments or self._moments[-1].updates != run.updates or self._moments[-1].log_z != current.log_z:
             self._record(run, current.log_z, replace=True)
         result = Result.of(run.answer(self._settled_seconds) or current, current, reason, Trace(self._moments))
-        if not result.consistent and reason not in ASKED_FOR:
+        if reason is StopReason.NOT_CONVERGED or (not result.consistent and reason not in ASKED_FOR):
             _warn(reason)
         return result
 

@@ -44,29 +44,45 @@ class Limits:
 
 
 class Run(Protocol):
-    """One run, as a generator of slices.
+    """One run, as a generator of slices."""
 
-    Attributes:
-        limits: Set before each step.
-        updates: Factor updates so far.
-        rounds: Sweeps or growth rounds so far.
-        settled_rounds: How many of them ended in a consistent state.
-        work_parts: Entries read or scored so far, by purpose.
-        max_residual: Largest residual, as of the last sweep or round.
-        mean_residual: Mean residual, as of the same.
-        ending: Why the run is finished, or None.
-        consistent: Whether the state as it is now is a fixed point.
-    """
+    limits: Limits  # set before each step
+    ending: StopReason | None  # why the run is finished
 
-    limits: Limits
-    updates: int
-    rounds: int
-    settled_rounds: int
-    work_parts: dict[str, int]
-    max_residual: float
-    mean_residual: float
-    ending: StopReason | None
-    consistent: bool
+    @property
+    def updates(self) -> int:
+        """Factor updates so far."""
+        ...
+
+    @property
+    def rounds(self) -> int:
+        """Sweeps or growth rounds so far."""
+        ...
+
+    @property
+    def settled_rounds(self) -> int:
+        """How many of them ended in a consistent state."""
+        ...
+
+    @property
+    def work_parts(self) -> dict[str, int]:
+        """Entries read or scored so far, by purpose."""
+        ...
+
+    @property
+    def max_residual(self) -> float:
+        """Largest residual."""
+        ...
+
+    @property
+    def mean_residual(self) -> float:
+        """Mean residual over the factors."""
+        ...
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the state as it is now is a fixed point."""
+        ...
 
     @property
     def damping(self) -> float:

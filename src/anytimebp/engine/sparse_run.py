@@ -50,7 +50,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.residual import full_heap
 from anytimebp.workspace.growth_arrays import RankingArrays, no_ranking
-from anytimebp.workspace.memory import exceeds_memory
+from anytimebp.workspace.memory import check_universe, exceeds_memory
 from anytimebp.workspace.served import ServedFactors
 from anytimebp.workspace.space import WorkspaceArrays, first_arithmetic
 from anytimebp.workspace.sparse import SparseWorkspace
@@ -70,6 +70,7 @@ class SparseRun:
         """Compile the graph, if need be, and put unary factors and evidence together."""
         self.options = options
         self.compiled = compiled_graph(graph)
+        check_universe(self.compiled, options.max_memory)
         self.universe = Universe(self.compiled, options.observed)
         self.limits = Limits()
         self.patience = Patience(options.damping)
@@ -158,24 +159,24 @@ class SparseRun:
                 yield Step.RECORD if due and self.consistent else Step.WORKING
             elif status == FINISHED:
                 yield from self._finish()
-            elif status == NEEDS_ROOM:
-                yield from self._make_room(variable)
-            elif status == NEEDS_ENTRIES:
-                self._serve(variable)
-                yield Step.WORKING
-            elif status == NEEDS_RANKING:
-                yield from self._rank()
-            elif status == NEEDS_SCORES:
-                self._score()
-            elif status == OUT_OF_RANGE:
-                self._out_of_range()
-                yield Step.WORKING
-            elif status == UNSETTLED:
-                if not self.patience.extend(self._n_touched):
-                    self._cut_round()
-                yield Step.WORKING
             else:
-                yield Step.WORKING
+                yield from self._serve(status, variable)
+
+    def _serve(self, status: int, variable: int) -> Iterator[Step]:
+        """Do what the kernels ask for."""
+        if status == NEEDS_ROOM:
+            yield from self._make_room(variable)
+        elif status == NEEDS_RANKING:
+            yield from self._rank()
+        elif status == NEEDS_ENTRIES:
+            self._fill_entries(variable)
+        elif status == NEEDS_SCORES:
+            self._score()
+        elif status == OUT_OF_RANGE:
+            self._out_of_range()
+        elif status == UNSETTLED and not self.patience.extend(self._n_touched):
+            self._cut_round()
+        yield Step.WORKING
 
     def _slice(self) -> tuple[int, int]:
         workspace = self._running
@@ -209,8 +210,7 @@ class SparseRun:
         """Find the first states, allocate, and fill the first tables."""
         yield Step.WORKING
         if isinstance(self._policy, DynamicGrowth) and not self.universe.has_scores.all():
-            self._view.guess = FixedPriorities(self.universe)
-            for _ in self._view.guess.compute(~self.universe.has_scores):
+            for _ in self._view.make_guess():
                 yield Step.WORKING
         if isinstance(self._policy, FixedGrowth):
             yield from self._compute_priorities()
@@ -295,7 +295,7 @@ class SparseRun:
             if k % 256 == 255:  # noqa: PLR2004
                 yield Step.WORKING
 
-    def _serve(self, variable: int) -> None:
+    def _fill_entries(self, variable: int) -> None:
         self._served.join(variable)
         self._running.make_reach()
         self._take_served_work()
@@ -381,6 +381,8 @@ class SparseRun:
 
     def _vanished(self, status: int, culprit: int) -> InconsistentModelError:
         if status == VARIABLE_VANISHED:
+            barren = self._running.domain.is_barren
+            culprit = int(barren.argmax()) if barren.any() else culprit
             what = f"the neighbours of variable {self.compiled.variables.name(culprit)!r} exclude its every state"
         else:
             factor = self.compiled.graph_factor(culprit)
@@ -421,7 +423,7 @@ class SparseRun:
         return take_snapshot(
             source,
             figures,
-            swept=self.settled_rounds > 0 or self.rounds > 0,
+            swept=self.settled_rounds > 0,
             factor_marginals=self.options.factor_marginals,
             outside=lambda log_normaliser: UnexploredMass(workspace, arrays, states, log_normaliser),
         )

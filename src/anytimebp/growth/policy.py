@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +16,9 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
 from anytimebp.workspace.sparse import SparseWorkspace
 from anytimebp.workspace.universe import Universe
+
+MOST_GUESSED = 1e7
+"""Scores that a first guess may ask from one rule or list; larger factors tell nothing about the first states."""
 
 
 class GrowthView:
@@ -45,7 +48,7 @@ class GrowthView:
         return self._of(self._universe.log_prior, variable).copy()
 
     def priorities(self, variable: int, *, raw: bool = False) -> FloatArray:
-        """Return the fixed priorities of a variable's states; every table is read once, when they are first asked for."""
+        """Return the fixed priorities of a variable's states; the first call reads every table once."""
         return self._of(self.all_priorities(raw=raw), variable).copy()
 
     def all_priorities(self, *, raw: bool = False) -> FloatArray:
@@ -64,15 +67,20 @@ class GrowthView:
         """Take note that the priorities have been computed for all variables."""
         self._complete = True
 
+    def make_guess(self) -> Iterator[None]:
+        """Compute the priorities of variables without unary scores; pauses now and then."""
+        self.guess = FixedPriorities(self._universe)
+        yield from self.guess.compute(~self._universe.has_scores, MOST_GUESSED)
+
     def first_guess(self) -> FloatArray:
         """Return the unary scores of all states of all variables, fixed priorities for variables without any."""
         unscored = ~self._universe.has_scores
         if not unscored.any():
             return self._universe.log_prior
         if self.guess is None:
-            self.guess = FixedPriorities(self._universe)
-            for _ in self.guess.compute(unscored):
+            for _ in self.make_guess():
                 pass
+        assert self.guess is not None  # noqa: S101  (just made)
         whole = np.repeat(unscored, np.diff(self._universe.start))
         return np.where(whole, self.guess.normalised(), self._universe.log_prior)
 
@@ -91,7 +99,8 @@ class GrowthView:
         gather(workspace.layout, workspace.arrays, variable, np.int64(-1), weight)
         if workspace.arrays.arithmetic != LINEAR:
             weight = np.exp(weight)
-        return weight / weight.sum()
+        belief: FloatArray = weight / weight.sum()
+        return belief
 
     def estimates(self, variable: int) -> FloatArray:
         """Return the estimated log belief of all states, relative to that of the domain, as `dynamic` scores them."""

@@ -37,18 +37,25 @@ class FixedPriorities:
         self.raw[~universe.allowed] = -np.inf
         self.work = 0
 
-    def compute(self, wanted: npt.NDArray[np.bool_]) -> Iterator[None]:
-        """Add what the factors of the wanted variables say; pauses now and then."""
+    def compute(self, wanted: npt.NDArray[np.bool_], most: float = np.inf) -> Iterator[None]:
+        """Add what the factors of the wanted variables say; pauses now and then.
+
+        Args:
+            wanted: (V,) whose priorities are needed.
+            most: Factors that must be asked for more scores than this are left out.
+        """
         cut = self._universe.n_allowed < self._universe.compiled.universe_sizes
         for message_block in self._universe.compiled.message_blocks:
             scopes, source = message_block.block.scopes, message_block.block.source
             useful = wanted[scopes].any(axis=1)
-            by_hand = np.ones(len(scopes), dtype=np.bool_)
+            by_hand: npt.NDArray[np.bool_] = np.ones(len(scopes), dtype=np.bool_)
             if isinstance(source, DenseSource) and _is_narrow(source):
-                by_hand = cut[scopes].any(axis=1)
+                by_hand = np.asarray(cut[scopes].any(axis=1))
                 yield from self._dense(message_block, source, np.flatnonzero(useful & ~by_hand))
             for offset in np.flatnonzero(useful & by_hand).tolist():
                 states = [self._universe.allowed_states(i) for i in scopes[offset].tolist()]
+                if np.prod([float(len(s)) for s in states]) > most:
+                    continue
                 yield from self._by_hand(source, message_block.block.member(offset), scopes[offset], states)
 
     def normalised(self) -> FloatArray:
@@ -62,7 +69,8 @@ class FixedPriorities:
         total = np.add.reduceat(np.exp(self.raw - np.repeat(peak, sizes)), start[:-1])
         with np.errstate(divide="ignore"):
             normaliser = np.where(total > 0.0, peak + np.log(total), 0.0)
-        return self.raw - np.repeat(normaliser, sizes)
+        scores: FloatArray = self.raw - np.repeat(normaliser, sizes)
+        return scores
 
     def _dense(self, message_block: MessageBlock, source: DenseSource, offsets: IndexArray) -> Iterator[None]:
         """Read the tables of whole factors of one shape."""

@@ -4,6 +4,8 @@
 had never stopped. The places in it are named below.
 """
 
+import numpy as np
+
 from anytimebp.kernels.candidates import (
     IMPOSSIBLE,
     UNRESOLVED,
@@ -40,6 +42,7 @@ from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.joining import join, lift_zeros, start_messages
 from anytimebp.kernels.journal import N_TOUCHED, begin_round, settle
 from anytimebp.kernels.residual import residual_updates, sift
+from anytimebp.kernels.to_factor import gather
 
 PHASE, CHOSEN, NEXT, ROUND_UPDATES, SETTLED, STATUS, CULPRIT, ACCOUNTED, SCORED, BARREN = range(10)
 ROUNDS, UPDATES, STATES, MESSAGES, SCORING, GROWTH = range(10, 16)  # the last three: work
@@ -122,6 +125,20 @@ def _rescore(layout, space, journal, domain, candidates, progress, cost_limit):
         set_bound(domain, candidates, variable)
         cost += domain.universe_start[variable + 1] - domain.universe_start[variable]
     return cost, True
+
+
+@kernel()
+def _find_barren(layout, space, journal, domain):
+    """Look for variables whose belief vanishes, among those that a round has touched; return how many more."""
+    more = 0
+    for k in range(journal.counts[N_TOUCHED]):
+        factor = journal.touched_factor[k]
+        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            variable = layout.edge_variable[edge]
+            floor, _, _ = gather(layout, space, variable, np.int64(-1), space.incoming[: space.domain_size[variable]])
+            more += int(floor < 0.0) - int(domain.is_barren[variable])
+            domain.is_barren[variable] = floor < 0.0
+    return more
 
 
 @kernel()
@@ -220,6 +237,8 @@ def growth_slice(
             cost += spent
             if status == OUT_OF_RANGE:
                 return OUT_OF_RANGE, culprit
+            if status != OK and domain.reach.size:
+                progress[BARREN] += _find_barren(layout, space, journal, domain)
             if status == CONVERGED and progress[BARREN]:
                 status = VARIABLE_VANISHED
             progress[SETTLED] = status == CONVERGED

@@ -58,6 +58,7 @@ def kernel(fastmath: frozenset[str] = frozenset(), *, inline: bool = False) -> C
     def compile_it(function: Function) -> Function:
         options: dict[str, Any] = {
             "nogil": True,
+            "no_cfunc_wrapper": True,
             "error_model": "numpy",
             "fastmath": set(fastmath),
             "forceinline": inline,
@@ -92,6 +93,7 @@ else:
         """
 
         def __init__(self, record: Any) -> None:
+            """Stand for a named tuple of this type."""
             self.record = record
             super().__init__(name=f"Borrowed({record})")
 
@@ -105,7 +107,7 @@ else:
     class _BorrowedFields(AttributeTemplate):
         key = Borrowed
 
-        def generic_resolve(self, kind: Any, name: str) -> Any:
+        def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
             fields = kind.record.fields
             return kind.record[fields.index(name)] if name in fields else None
 

@@ -77,7 +77,7 @@ def fill_slice(layout, space, domain, edge, low, high):
 
 @kernel()
 def fill_tables(layout, space, domain, factor, limit):
-    """Fill the tables of dense factors from `factor` on, about `limit` entries; return the factor reached and the work."""
+    """Fill the tables of dense factors from `factor` on, about `limit` entries; return where it stopped and work."""
     layout, space, domain = borrow(layout), borrow(space), borrow(domain)
     n_factors, work = layout.factor_edge_start.size - 1, 0
     while factor < n_factors and work < limit:

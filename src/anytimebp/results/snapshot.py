@@ -118,7 +118,8 @@ class Snapshot:
     def _figures(self) -> str:
         state = "consistent" if self.consistent else "not settled yet"
         return (
-            f"{len(self.marginals)} variables, {int(self.domain_sizes.sum()):,} of {self.n_states:,} states, {state}, log_z={self.log_z:.6g}, "
+            f"{len(self.marginals)} variables, {int(self.domain_sizes.sum()):,} of {self.n_states:,} states, "
+            f"{state}, log_z={self.log_z:.6g}, "
             f"max_residual={self.max_residual:.2g}, {self.seconds:.3g} s"
         )
 

@@ -31,7 +31,7 @@ class DomainArrays(NamedTuple):
         table_scale: (F,) what is subtracted from log scores.
         edge_stride: (E,) of the edge's axis in the source.
         is_served: (V,) whether a factor of the variable is SERVED.
-        is_barren: (V,) whether all states in the domain are excluded by the variable's own scores.
+        is_barren: (V,) whether all states in the domain are excluded, by the variable's own scores or by messages.
         chosen_variable: (grow,) of the states chosen in this round.
         chosen_state: (grow,) the states.
         line: Scratch: a number per state of one variable.

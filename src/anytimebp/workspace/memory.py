@@ -16,6 +16,9 @@ from anytimebp.model.structure import format_bytes, full_bp_bytes
 UNCHECKED_BYTES = 2**28
 """Runs that need less are not checked against the machine: the check would cost more than small runs do."""
 
+BYTES_PER_STATE = 80
+"""What a run on sparse domains keeps of every state: prior, slot, priorities."""
+
 
 def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: int | None) -> None:
     """Raise MemoryLimitError if a run over these domains needs more than there is, naming the largest factor."""
@@ -31,6 +34,23 @@ def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: 
         f"{format_bytes(limit)} that {source}{_largest(compiled, domain_sizes)}"
     )
     raise MemoryLimitError(msg)
+
+
+def check_universe(compiled: CompiledGraph, max_memory: int | None) -> None:
+    """Raise MemoryLimitError if there is no room for a few numbers per state, naming the largest variable."""
+    sizes = compiled.universe_sizes
+    needed = BYTES_PER_STATE * float(sizes.sum(dtype=np.float64))
+    if max_memory is None and needed < UNCHECKED_BYTES:
+        return
+    limit = available_memory() if max_memory is None else max_memory
+    if limit is not None and needed > limit:
+        largest = int(sizes.argmax())
+        msg = (
+            f"a run on sparse domains needs {format_bytes(needed)}, {BYTES_PER_STATE} bytes per state, more than the "
+            f"{format_bytes(limit)} that there are; variable {compiled.variables.name(largest)!r} alone has "
+            f"{int(sizes[largest]):,} states"
+        )
+        raise MemoryLimitError(msg)
 
 
 def exceeds_memory(used: int, more: int, max_memory: int | None) -> bool:

@@ -141,7 +141,7 @@ class ServedFactors:
         workspace.nbytes += new.nbytes - (old.nbytes if old is not None else 0)
 
     def _place_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> None:
-        """Ask for the scores of all states of an edge's variable with the domains, or with one state that has joined."""
+        """Ask for the scores of all states of an edge's variable with the domains, or with a state that joined."""
         workspace = self._workspace
         axis = edge - workspace.edges(factor).start
         source, _ = workspace.source(factor)

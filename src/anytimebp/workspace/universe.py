@@ -1,4 +1,4 @@
-"""All states of all variables in one row: priors, what evidence leaves, and which variables have scores of their own."""
+"""All states of all variables in one row: priors, what evidence leaves, who has scores of their own."""
 
 from __future__ import annotations
 

@@ -1,0 +1,85 @@
+"""A picture of a run: domains growing, residuals and errors, against time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anytimebp.errors import OptionError
+from anytimebp.results.snapshot import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREY = "#1f5fa8", "#d1661f", "#8a8a8a"
+
+
+def plot_run(
+    result: Result, errors: Sequence[tuple[float, float]] | None = None, *, error_label: str = "L2 error"
+) -> Figure:
+    """Draw how a run went: active states, residuals and, if given, errors against time. Needs matplotlib.
+
+    Args:
+        result: Of a run that recorded more than its end.
+        errors: Pairs of seconds and error, as a callback may collect them with `Snapshot.distance`.
+        error_label: What the errors are.
+
+    Returns:
+        A matplotlib figure; save it with `savefig`.
+    """
+    if not isinstance(result, Result):
+        msg = f"plot_run takes a Result, as infer returns it, got {type(result).__name__}"
+        raise OptionError(msg)
+    figure_class = _load_figure()
+    trace = result.trace
+    figure = figure_class(figsize=(7.0, 6.4 if errors else 4.6), layout="constrained")
+    panels = figure.subplots(3 if errors else 2, 1, sharex=True)
+    seconds = trace.column("seconds")
+    _draw_states(panels[0], seconds, trace.column("states"), result.n_states)
+    _draw_residuals(panels[1], seconds, trace.column("max_residual"), trace.column("mean_residual"), result.tolerance)
+    if errors:
+        when, value = np.array(errors, dtype=np.float64).reshape(-1, 2).T
+        _draw_errors(panels[2], when, value, error_label)
+    panels[-1].set_xlabel("seconds")
+    panels[0].set_title(f"{result.method}: {result.stop_reason.name.lower().replace('_', ' ')}", loc="left")
+    return figure  # type: ignore[no-any-return]
+
+
+def _load_figure() -> Any:
+    try:
+        return import_module("matplotlib.figure").Figure  # no pyplot: nothing global, no window
+    except ImportError:
+        msg = 'plot_run needs matplotlib, an extra: pip install "anytimebp[plot]"'
+        raise ImportError(msg) from None
+
+
+def _draw_states(panel: Any, seconds: Any, states: Any, n_states: int) -> None:
+    panel.plot(seconds, states, color=BLUE, drawstyle="steps-post")
+    panel.axhline(n_states, color=GREY, linewidth=0.8, linestyle=":")
+    panel.set_ylim(0, 1.08 * max(n_states, 1))
+    panel.set_ylabel("active states")
+    panel.annotate(f"all {n_states:,}", (0.0, n_states), (4, 3), textcoords="offset points", color=GREY, fontsize=8)
+    panel.margins(x=0.01)
+
+
+def _draw_residuals(panel: Any, seconds: Any, largest: Any, mean: Any, tolerance: float) -> None:
+    panel.plot(seconds, _positive(largest), color=BLUE, label="largest")
+    panel.plot(seconds, _positive(mean), color=ORANGE, label="mean")
+    panel.axhline(tolerance, color=GREY, linewidth=0.8, linestyle=":", label="tolerance")
+    panel.set_yscale("log")
+    panel.set_ylabel("residual (nats)")
+    panel.legend(frameon=False, fontsize=8, loc="upper right")
+
+
+def _draw_errors(panel: Any, seconds: Any, errors: Any, label: str) -> None:
+    panel.plot(seconds, _positive(errors), color=BLUE)
+    panel.set_yscale("log")
+    panel.set_ylabel(label)
+
+
+def _positive(values: Any) -> Any:
+    """Return the numbers that a logarithmic axis can show; the rest leaves gaps."""
+    return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
