@@ -1,4 +1,4 @@
-"""Draws docs/picture.png, the picture at the head of the README. Needs the `docs` extra."""
+"""Draws docs/picture.png, the picture at the head of the README. Needs the `plot` extra."""
 
 import sys
 from pathlib import Path

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from time import perf_counter
 from types import FrameType
 from typing import Self
 
@@ -28,6 +27,7 @@ from anytimebp.engine.options import (
 from anytimebp.engine.recording import UNLIMITED, Every, Recorder, read_record
 from anytimebp.engine.run import Limits, Run, Step
 from anytimebp.engine.sparse_run import SparseRun
+from anytimebp.engine.stopwatch import Stopwatch
 from anytimebp.engine.warm_up import warm_up
 from anytimebp.errors import AnytimeBPError, NotConvergedWarning, OptionError
 from anytimebp.growth.policy import GrowthPolicy
@@ -104,7 +104,7 @@ class Inference:
         self._failure: Exception | None = None
         self._busy = threading.Lock()
         self._moments: list[Moment] = []
-        self._seconds = 0.0
+        self._watch = Stopwatch()
         self._settled_seconds = 0.0
 
     @property
@@ -128,7 +128,7 @@ class Inference:
                     raise StopIteration
                 if step is Step.RECORD and self._is_due(run):
                     break
-        snapshot = run.snapshot(self._seconds)
+        snapshot = run.snapshot(self._watch.seconds)
         self._record(run, snapshot.log_z)
         if run.ending is StopReason.NOT_CONVERGED:
             _warn(run.ending)
@@ -164,13 +164,13 @@ class Inference:
         done = self._run.updates if self._run else 0
         work = sum(self._run.work_parts.values()) if self._run else 0
         budget = Budget(
-            stop_at=self._seconds + seconds if seconds is not None else float("inf"),
+            stop_at=self._watch.seconds + seconds if seconds is not None else float("inf"),
             updates=UNLIMITED if max_updates is None else done + int(max_updates),
             work=UNLIMITED if max_work is None else work + int(max_work),
             target_error=target_error,
         )
         run, reason = self._run_until(budget, callback, watch)
-        current = run.snapshot(self._seconds)
+        current = run.snapshot(self._watch.seconds)
         if not self._moments or self._moments[-1].updates != run.updates or self._moments[-1].log_z != current.log_z:
             self._record(run, current.log_z, replace=True)
         result = Result.of(run.answer(self._settled_seconds) or current, current, reason, Trace(self._moments))
@@ -201,15 +201,12 @@ class Inference:
                     return run, StopReason.OUT_OF_UPDATES
                 if sum(run.work_parts.values()) >= budget.work:
                     return run, StopReason.OUT_OF_WORK
-                if self._seconds >= budget.stop_at:
+                if self._watch.seconds >= budget.stop_at:
                     return run, StopReason.OUT_OF_TIME
 
     def _is_close_enough(self, run: Run, target: Target) -> bool:
         """Look at the mass outside the domains, on the run's own time."""
-        started = perf_counter()
-        reached = target.is_reached(run.snapshot(self._seconds))
-        self._seconds += perf_counter() - started
-        return reached
+        return target.is_reached(run.snapshot(self._watch.seconds))
 
     @contextmanager
     def _exclusively(self) -> Iterator[InterruptFlag]:
@@ -218,7 +215,7 @@ class Inference:
             msg = "this Inference is running already, in another thread or around this call; make one for each"
             raise OptionError(msg)
         try:
-            with InterruptFlag() as interrupt, np.errstate(under="ignore"):
+            with InterruptFlag() as interrupt, np.errstate(under="ignore"), self._watch.running():
                 yield interrupt
         finally:
             self._busy.release()
@@ -237,13 +234,6 @@ class Inference:
 
     def _step(self, budget: Budget) -> tuple[Run, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
-        started = perf_counter()
-        try:
-            return self._step_untimed(budget)
-        finally:
-            self._seconds += perf_counter() - started
-
-    def _step_untimed(self, budget: Budget) -> tuple[Run, Step | None]:
         if self._run is None:
             self._run = make_run(self._graph, self._options)
             self._steps = self._run.steps()
@@ -251,7 +241,7 @@ class Inference:
         if self._failure:
             raise self._failure
         run, settled = self._run, self._run.settled_rounds
-        rounds, states = self._recorder.limits(run.rounds, run.states, self._seconds)
+        rounds, states = self._recorder.limits(run.rounds, run.states, self._watch.seconds)
         if budget.target_error is not None:
             rounds = min(rounds, run.rounds + 1)
         run.limits = Limits(budget.updates, budget.work, rounds, states)
@@ -264,11 +254,11 @@ class Inference:
             self._failure = AnytimeBPError("the run was aborted by a second Ctrl-C; start a new one")
             raise
         if run.settled_rounds != settled:
-            self._settled_seconds = self._seconds
+            self._settled_seconds = self._watch.seconds
         return run, step
 
     def _is_due(self, run: Run) -> bool:
-        return self._recorder.is_due(run.rounds, run.states, self._seconds) or run.ending is not None
+        return self._recorder.is_due(run.rounds, run.states, self._watch.seconds) or run.ending is not None
 
     def _tell(
         self,
@@ -279,17 +269,20 @@ class Inference:
         """Record a sweep or round if it is due, and tell the caller; return whether the caller wants to stop."""
         if not self._is_due(run):
             return False
-        snapshot = run.snapshot(self._seconds) if callback else None
+        snapshot = run.snapshot(self._watch.seconds) if callback else None
         self._record(run, snapshot.log_z if snapshot else float("nan"))
-        if watch:
-            watch(self._moments[-1])
-        return bool(callback and snapshot and callback(snapshot))
+        if not (watch or callback):
+            return False
+        with self._watch.paused():
+            if watch:
+                watch(self._moments[-1])
+            return bool(callback and snapshot and callback(snapshot))
 
     def _record(self, run: Run, log_z: float, *, replace: bool = False) -> None:
         if replace and self._moments and self._moments[-1].updates == run.updates:
             self._moments.pop()
         moment = Moment(
-            self._seconds,
+            self._watch.seconds,
             run.updates,
             sum(run.work_parts.values()),
             run.max_residual,

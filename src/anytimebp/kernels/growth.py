@@ -49,7 +49,8 @@ ROUNDS, UPDATES, STATES, MESSAGES, SCORING, GROWTH = range(10, 16)  # the last t
 PLACES = 16
 """Places in `progress`; the next PLACES hold them as they were at the last consistent state."""
 
-ROUND_COST = 500  # entries that could be read in the time of a round's bookkeeping
+ROUND_COST = 5_000  # entries that could be read in the time of a round's bookkeeping
+SCORE_COST = 4  # the same for a candidate's entry
 
 
 @kernel()
@@ -187,11 +188,12 @@ def growth_slice(
     cost, cost_limit = 0, limits[1]
     while cost < cost_limit:
         if progress[PHASE] == CHOOSE:
+            scored = progress[SCORING]
             if _choose_round(layout, space, domain, ranking, candidates, progress):
                 return NEEDS_RANKING, -1
             if progress[CHOSEN] == 0:
                 return FINISHED, -1
-            cost += ROUND_COST * progress[CHOSEN]
+            cost += ROUND_COST * progress[CHOSEN] + SCORE_COST * (progress[SCORING] - scored)
             begin_round(journal)
             progress[ROUND_UPDATES] = progress[NEXT] = 0
             progress[PHASE] = JOIN
@@ -220,7 +222,7 @@ def growth_slice(
             if candidates.mode > POLLED:
                 scored = extend_candidates(layout, space, domain, candidates, variable)
                 progress[SCORING] += scored
-                work += 4 * scored
+                work += SCORE_COST * scored
             cost += work
             progress[NEXT] += 1
             progress[PHASE] = JOIN

@@ -34,7 +34,7 @@ from anytimebp.kernels.through_table import contract, edge_size, log_sum
 from anytimebp.kernels.to_factor import gather
 from anytimebp.kernels.to_variable import store
 
-EDGE_COST = 64  # entries that the bookkeeping of one edge costs, for cutting runs into slices
+EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
 LOG_COST = 8  # entries that one costs whose table is in logs
 
 

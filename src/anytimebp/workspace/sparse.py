@@ -20,7 +20,7 @@ from anytimebp.workspace.space import WorkspaceArrays, hubs_of
 from anytimebp.workspace.universe import Universe
 
 FIRST_ROOM = 4  # slots that a domain has room for at first
-SLICE_ENTRIES = 2**18  # filled between two looks at the clock
+SLICE_ENTRIES = 2**16  # filled between two looks at the clock; gathered one by one, from memory that is touched first
 
 
 class SparseWorkspace:
