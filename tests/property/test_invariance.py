@@ -45,7 +45,7 @@ def test_a_constant_added_to_a_table_shifts_log_z_only(seed, scale):
     graph = random_loopy(seed, scale=0.3)
     shift = rng.normal(0, scale, graph.n_factors)
     twin = rebuild(graph, range(len(graph.variables)), range(graph.n_factors), shift=shift)
-    assert_same(abp.infer(graph, tolerance=1e-11), abp.infer(twin, tolerance=1e-11), shift=shift.sum())
+    assert_same(abp.infer(graph, "bp", tolerance=1e-11), abp.infer(twin, "bp", tolerance=1e-11), shift=shift.sum())
 
 
 @given(seed=seeds)
@@ -62,7 +62,7 @@ def test_splitting_a_unary_factor_changes_nothing(seed):
             twin.add_factor(scope, log_table=part)
             table = table - part
         twin.add_factor(scope, log_table=table)
-    assert_same(abp.infer(graph, tolerance=1e-11), abp.infer(twin, tolerance=1e-11))
+    assert_same(abp.infer(graph, "bp", tolerance=1e-11), abp.infer(twin, "bp", tolerance=1e-11))
 
 
 @given(seed=seeds)
@@ -81,6 +81,6 @@ def test_the_ways_to_state_a_table_are_equal(seed):
     for way in ways:
         graph = one_factor(table.shape, **way)
         graph.add_factor([2, 1], log_table=[[0.0, 1.0, 2.0, 0.5], [0.3, -1.0, 0.0, 0.0]])
-        results.append(abp.infer(graph, tolerance=1e-11))
+        results.append(abp.infer(graph, "bp", tolerance=1e-11))
     for other in results[1:]:
         assert_same(results[0], other)

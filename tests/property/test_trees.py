@@ -28,7 +28,7 @@ def test_marginals_and_log_z_equal_enumeration(method, seed, zeros):
 def test_wide_ranges_are_exact_too(seed, zeros, scale):
     graph = random_tree(seed, scale=scale, zeros=zeros)
     marginals, log_z = exact(graph)
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     assert worst(result, marginals) < 1e-9
     assert result.log_z == pytest.approx(log_z, abs=1e-8, rel=1e-12)
 
@@ -37,7 +37,7 @@ def test_log_arithmetic_is_exact(any_arithmetic):
     for seed in range(10):
         graph = random_tree(seed, zeros=0.3)
         marginals, log_z = exact(graph)
-        result = abp.infer(graph)
+        result = abp.infer(graph, "bp")
         assert result.arithmetic == any_arithmetic
         assert worst(result, marginals) < 1e-9
         assert result.log_z == pytest.approx(log_z, abs=1e-9)
@@ -78,10 +78,10 @@ def test_evidence_equals_enumeration(seed, kind):
     joint_is_possible = np.isfinite(exact_log_z(graph, index, scores))
     if not joint_is_possible:
         with pytest.raises(abp.InconsistentModelError):
-            abp.infer(graph, evidence={f"v{index}": value})
+            abp.infer(graph, "bp", evidence={f"v{index}": value})
         return
     marginals, log_z = exact(graph, {index: scores})
-    result = abp.infer(graph, evidence={f"v{index}": value})
+    result = abp.infer(graph, "bp", evidence={f"v{index}": value})
     assert worst(result, marginals) < 1e-9
     assert result.log_z == pytest.approx(log_z, abs=1e-9)
 
@@ -94,7 +94,7 @@ def exact_log_z(graph, index, scores):
 @given(seed=seeds)
 def test_factor_marginals_are_exact_on_trees(seed):
     graph = random_tree(seed, zeros=0.2, n_factors=5)
-    result = abp.infer(graph, factor_marginals=True)
+    result = abp.infer(graph, "bp", factor_marginals=True)
     for f in range(graph.n_factors):
         belief = result.factor_marginals[f]
         assert belief.sum() == pytest.approx(1.0)

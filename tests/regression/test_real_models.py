@@ -94,8 +94,8 @@ def test_where_flooding_does_not_settle_a_short_run_says_so(models_folder):
 @pytest.mark.parametrize("case", ["alarm.uai.ev1", "pathfinder.uai.ev1", "mildew.uai.ev1"])
 def test_evidence_given_as_unary_factors_is_the_same(models_folder, case):
     graph, evidence = load(models_folder, case)
-    restricted = abp.infer(graph, evidence=evidence)
-    scored = abp.infer(observed(graph, evidence))
+    restricted = abp.infer(graph, "bp", evidence=evidence)
+    scored = abp.infer(observed(graph, evidence), "bp")
     assert restricted.consistent
     assert worst(scored, list(restricted.marginals.values())) < 1e-7
     assert scored.log_z == pytest.approx(restricted.log_z, abs=1e-6)

@@ -15,7 +15,7 @@ def test_labels_of_any_hashable_kind():
     graph.add_variable("mixed", labels)
     graph.add_factor(["mixed"], log_table=np.arange(6.0))
     for k, label in enumerate(labels):
-        result = abp.infer(graph, evidence={"mixed": label})
+        result = abp.infer(graph, "bp", evidence={"mixed": label})
         assert result.marginals["mixed"].tolist() == [float(k == j) for j in range(6)]
         assert result.top("mixed") == [(label, 1.0)]
 
@@ -24,7 +24,7 @@ def test_numpy_scalars_are_labels():
     graph = abp.FactorGraph()
     graph.add_variable("a", np.array(["u", "v"]))
     graph.add_variable("b", np.int64(3))
-    result = abp.infer(graph, evidence={"a": np.str_("v"), "b": np.int32(2)})
+    result = abp.infer(graph, "bp", evidence={"a": np.str_("v"), "b": np.int32(2)})
     assert result.marginals["a"].tolist() == [0.0, 1.0]
     assert result.marginals["b"].tolist() == [0.0, 0.0, 1.0]
 
@@ -57,7 +57,7 @@ def test_tables_are_not_copied_and_not_written():
     graph.add_factor([2, 0], log_table=table.astype(np.float32)[:, ::-1])
     assert np.shares_memory(graph.blocks[0].source.values, table)
     table.flags.writeable = False
-    abp.infer(graph)
+    abp.infer(graph, "bp")
     assert (table == before).all()
 
 
@@ -76,7 +76,7 @@ def test_stacked_and_single_factors_are_the_same():
     single.add_variables(9, 4)
     for f in range(stacked.n_factors):
         single.add_factor(stacked.factor_scope(f), log_table=stacked.factor_log_table(f))
-    a, b = abp.infer(stacked), abp.infer(single)
+    a, b = abp.infer(stacked, "bp"), abp.infer(single, "bp")
     assert all((a.marginals[n] == b.marginals[n]).all() for n in a.marginals)
     assert a.log_z == b.log_z
 
@@ -97,7 +97,7 @@ def test_bulk_factors_in_every_way(way):
     bulk.add_factors(scopes, **{way: scores[way]})
     for scope in scopes:
         single.add_factor(scope, log_table=table)
-    a, b = abp.infer(bulk, tolerance=1e-11), abp.infer(single, tolerance=1e-11)
+    a, b = abp.infer(bulk, "bp", tolerance=1e-11), abp.infer(single, "bp", tolerance=1e-11)
     assert all(np.allclose(a.marginals[n], b.marginals[n], atol=1e-10) for n in a.marginals)
 
 
@@ -142,10 +142,10 @@ def test_a_double_edge_is_a_loop():
 def test_inference_does_not_change_the_graph_and_the_layout_is_reused():
     graph = grid(3, 4, 1.0, 0.5, seed=1)
     before = pickle.dumps(graph)
-    a = abp.infer(graph)
+    a = abp.infer(graph, "bp")
     layout = graph.compiled
-    b = abp.infer(graph, evidence={"x3": 2})
-    c = abp.infer(graph)
+    b = abp.infer(graph, "bp", evidence={"x3": 2})
+    c = abp.infer(graph, "bp")
     assert graph.compiled is layout
     assert pickle.dumps(graph) == before
     assert all((a.marginals[n] == c.marginals[n]).all() for n in a.marginals)
@@ -163,7 +163,7 @@ def test_graphs_pickle():
     graph = grid(3, 4, 1.0, 0.5, seed=1)
     graph.add_factor(["x0", "x8"], rule=np.minimum)
     twin = pickle.loads(pickle.dumps(graph))
-    a, b = abp.infer(graph), abp.infer(twin)
+    a, b = abp.infer(graph, "bp"), abp.infer(twin, "bp")
     assert all((a.marginals[n] == b.marginals[n]).all() for n in a.marginals)
 
 

@@ -485,3 +485,154 @@ def test_factor_marginals_on_sparse_domains():
     for axis in range(3):
         others = tuple(k for k in range(3) if k != axis)
         assert np.allclose(joint.sum(axis=others), result.marginals[axis])
+
+
+# ---------------------------------------------------------------- once wrong
+def test_damping_on_domains_that_admit_no_joint_state():
+    no = -np.inf
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 3)
+    graph.add_factor([0, 1], log_table=np.array([[no, no, 0], [no, no, no], [0, 0, no]]))
+    graph.add_factor([0, 1], log_table=np.array([[0, no, no], [no, no, 0], [0, no, no]]))
+    for seed in range(6):
+        result = abp.infer(graph, "random", damping=0.5, rng=seed)
+        assert np.allclose(result.marginals[0], [0.0, 0.0, 1.0])
+
+
+def dirty_heap():
+    """Leave numbers behind in freed memory, for arrays that are read before they are written."""
+    rubbish = [np.full(k, -7.5) for k in range(1, 3000)]
+    del rubbish
+
+
+@pytest.mark.parametrize("ruled", [False, True])
+def test_the_current_state_of_a_run_stopped_while_a_state_joins(ruled):
+    tables = np.random.default_rng(0).normal(size=(4, 9, 9))
+    graph = abp.FactorGraph()
+    graph.add_variables(4, 9)
+    for k in range(4):
+        scores = {"rule": lambda a, b, k=k: tables[k][a, b]} if ruled else {"log_table": tables[k]}
+        graph.add_factor([k, (k + 1) % 4], **scores)
+    dirty_heap()
+    inference = abp.Inference(graph, "fixed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", abp.NotConvergedWarning)
+        while inference.stop_reason is None:
+            current = inference.run(max_work=1).current
+            for i in range(4):
+                assert current.marginals[i].sum() == pytest.approx(1.0)
+                assert (current.marginals[i] >= 0.0).all()
+
+
+def test_answers_and_late_questions_where_the_scale_of_a_rule_changes():
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 4)
+    graph.add_factor([0, 1], rule=lambda a, b: 3.0 * a + 3.0 * b)
+    for variable in (0, 1):
+        graph.add_factor([variable], log_table=[0.0, -9.0, -18.0, -27.0])
+    known = {s.updates: (s.log_z, s.unexplored_mass) for s in abp.Inference(graph, "dynamic")}
+    for snapshot in list(abp.Inference(graph, "dynamic")):
+        assert snapshot.unexplored_mass == pytest.approx(known[snapshot.updates][1], rel=1e-9)
+    inference = abp.Inference(graph, "dynamic")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", abp.NotConvergedWarning)
+        while inference.stop_reason is None:
+            result = inference.run(max_work=1)
+            if result.consistent:
+                assert (result.log_z, result.unexplored_mass) == pytest.approx(known[result.updates], rel=1e-9)
+
+
+def late_and_at_once(graph, method):
+    at_once = [s.unexplored_mass for s in abp.Inference(graph, method)]
+    return at_once, [s.unexplored_mass for s in list(abp.Inference(graph, method))]
+
+
+def test_unexplored_mass_asked_for_later_is_the_same():
+    rng = np.random.default_rng(0)
+    hub = abp.FactorGraph()
+    hub.add_variables(18, 3)
+    hub.add_factors([[i] for i in range(18)], log_table=rng.normal(0, 2, (18, 3)))
+    hub.add_factors([[0, i] for i in range(1, 18)], log_table=rng.normal(size=(17, 3, 3)))
+    wide = abp.FactorGraph()
+    wide.add_variables(3, 8)
+    wide.add_factor([0], log_table=-1.0 * np.arange(8))
+    for pair in ([0, 1], [1, 2]):
+        wide.add_factor(pair, rule=lambda a, b: np.where((a == 7) & (b == 7), -900.0, -0.1 * abs(a - b)))
+    for graph in (hub, wide):
+        at_once, late = late_and_at_once(graph, "fixed")
+        assert late == pytest.approx(at_once, rel=1e-9)
+
+
+def test_an_exception_that_is_none_ends_a_run_for_good():
+    calls = []
+
+    def rule(a, b):
+        calls.append(1)
+        if len(calls) == 12:
+            raise SystemExit
+        return -1.0 * abs(a - b)
+
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 9)
+    graph.add_factor([0, 1], rule=rule)
+    inference = abp.Inference(graph, "dynamic")
+    with pytest.raises(SystemExit):
+        inference.run()
+    with pytest.raises(abp.AnytimeBPError, match="aborted by SystemExit"):
+        inference.run()
+
+
+def test_rules_are_not_asked_about_states_that_evidence_excludes():
+    graph = abp.FactorGraph()
+    graph.add_variable("a", 6)
+    graph.add_variable("b", 6)
+    graph.add_factor(["a", "b"], rule=lambda a, b: np.where(a == 0, np.nan, -1.0 * abs(a - b)))
+    for method in abp.METHODS:
+        result = abp.infer(graph, method, evidence={"a": {1, 2, 3, 4, 5}}, rng=0)
+        assert result.unexplored_mass >= 0.0
+        assert result.marginals["a"][0] == 0.0
+
+
+def test_a_policy_that_builds_on_ours_is_asked():
+    class Refusing(abp.DynamicGrowth):
+        def scores(self, *_):
+            raise RuntimeError
+
+    class AlsoRefusing(abp.FixedGrowth):
+        def scores(self, *_):
+            raise RuntimeError
+
+    for policy in (Refusing(), AlsoRefusing()):
+        with pytest.raises(RuntimeError):
+            abp.infer(grid(2, 3, 1.0, 1.0, seed=0), policy=policy)
+
+
+def test_priorities_are_computed_once():
+    class Hopeless:
+        rescores = True
+
+        def first_states(self, view):
+            view.priorities(0)
+            return np.zeros(4, dtype=np.uint64)
+
+        def scores(self, view, variable):
+            return np.full(view.variables[variable].n_states, -np.inf)
+
+    result = abp.infer(grid(2, 3, 1.0, 1.0, seed=0), policy=Hopeless())
+    assert result.work_parts["priorities"] == 4 * 9
+
+
+def test_extreme_options():
+    graph = grid(2, 3, 1.0, 1.0, seed=0)
+    assert abp.infer(graph, grow=10**12, max_updates=10**30, max_work=float("inf")).consistent
+    assert abp.infer(graph, record=abp.Every(rounds=np.int64(3))).consistent
+    with pytest.raises(abp.OptionError, match="seconds"):
+        abp.infer(graph, seconds=10**400)
+    with pytest.raises(abp.OptionError, match="watch"):
+        abp.Inference(graph).run(watch=3)
+    hundred = abp.FactorGraph()
+    hundred.add_variables(2, 100)
+    hundred.add_factor([0, 1], log_table=np.zeros((100, 100)))
+    assert abp.infer(hundred, "truncated", fraction=0.07).domain_sizes.tolist() == [7, 7]
+    with pytest.raises(abp.MemoryLimitError, match="the first domains need"):
+        abp.infer(hundred, "truncated", fraction=0.9, max_memory=50_000)

@@ -70,7 +70,7 @@ def test_a_rule_cannot_change_the_domains():
     graph.add_variables(2, 4)
     graph.add_factor([0, 1], rule=rule)
     with pytest.raises(abp.RuleError, match=r"factor 0 \(x0, x1\) raised ValueError.*read-only"):
-        abp.infer(graph, evidence={0: {0, 2}})
+        abp.infer(graph, "bp", evidence={0: {0, 2}})
 
 
 @pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
@@ -96,7 +96,7 @@ def test_a_restart_in_logs_forgets_the_figures_of_the_first_try_and_keeps_the_bu
 @pytest.mark.parametrize("method", METHODS)
 def test_log_z_is_as_good_with_damping(method, any_arithmetic):
     graph = grid(4, 4, 1.0, 0.6, seed=4)
-    reference = abp.infer(graph, tolerance=1e-12).log_z
+    reference = abp.infer(graph, "bp", tolerance=1e-12).log_z
     for damping in (0.5, 0.9):
         result = abp.infer(graph, method, damping=damping, tolerance=1e-4)
         assert result.arithmetic == any_arithmetic
@@ -127,7 +127,7 @@ def test_a_prior_times_a_message_that_underflows():
     graph.add_factor([1], log_table=[-550.0, 0])
     graph.add_factor([1, 3], log_table=[[-550.0, -550.0], [0.1, 0.1]])
     graph.add_factor([0, 1], log_table=EQUAL)
-    assert abp.infer(graph).marginals[0][1] == pytest.approx(1 / (1 + np.exp(-0.1)), abs=1e-9)
+    assert abp.infer(graph, "bp").marginals[0][1] == pytest.approx(1 / (1 + np.exp(-0.1)), abs=1e-9)
 
 
 def test_a_four_way_equality_of_opposed_priors():
@@ -136,7 +136,7 @@ def test_a_four_way_equality_of_opposed_priors():
     for i, prior in enumerate([[0, -500.0], [0, -500.0], [-500.0, 0], [-500.0, 0.1]]):
         graph.add_factor([i], log_table=prior)
     graph.add_factor([0, 1, 2, 3], entries=([[0] * 4, [1] * 4], [0.0, 0.0]))
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     assert result.marginals[0][1] == pytest.approx(1 / (1 + np.exp(-0.1)), abs=1e-9)
 
 
@@ -147,7 +147,7 @@ def test_a_rule_that_turns_out_wide():
     graph.add_factors([[0, 1], [1, 2]], rule=lambda a, b: table[a, b])
     graph.add_factor([0], log_table=[0, -500.0])
     graph.add_factor([2], log_table=[-500.0, 0.1])
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     assert result.arithmetic == "log"
     assert result.marginals[1][1] == pytest.approx(1 / (1 + np.exp(-0.1)), abs=1e-9)
 
@@ -162,7 +162,7 @@ def test_a_hub_that_gets_zero_messages(state, any_arithmetic):
         graph.add_factor(["hub", f"leaf{k}"], log_table=rng.normal(0, 0.5, (2, 2)))
     graph.add_factor(["hub", "leaf20"], log_table=EQUAL)
     graph.add_factor(["leaf20"], log_table=[0.0, -np.inf] if state == 0 else [-np.inf, 0.0])
-    inference = abp.Inference(graph, factor_marginals=True)
+    inference = abp.Inference(graph, "bp", factor_marginals=True)
     result = inference.run()
     assert any_arithmetic
     assert result.marginals["hub"][state] == 1.0
@@ -189,7 +189,7 @@ def test_a_hub_far_from_zero_keeps_its_digits():
     for k in range(100):
         graph.add_factor(["hub", f"leaf{k}"], log_table=tables[k])
     expected = 1 / (1 + np.exp(-0.1))
-    assert abp.infer(graph).marginals["hub"][1] == pytest.approx(expected, abs=1e-9)
+    assert abp.infer(graph, "bp").marginals["hub"][1] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e4, 1e250])
@@ -202,7 +202,7 @@ def test_potentials_of_any_scale(scale):
     graph.add_factor([0, 1], table=tables[0])
     graph.add_factor([1, 2], table=tables[1])
     marginals, log_z = exact(graph)
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     assert worst(result, marginals) < 1e-12
     assert result.log_z == pytest.approx(log_z, rel=1e-12)
 
@@ -217,10 +217,10 @@ def test_scores_beyond_all_sense_are_refused(bad):
     with pytest.raises(abp.ModelError, match="-inf for what is impossible"):
         graph.add_factor([0, 1], entries=([[0, 0]], [bad]))
     with pytest.raises(abp.EvidenceError, match="-inf for what is impossible"):
-        abp.infer(graph, evidence={0: [bad, 0.0]})
+        abp.infer(graph, "bp", evidence={0: [bad, 0.0]})
     graph.add_factor([0, 1], rule=lambda a, b: bad + 0.0 * (a + b))
     with pytest.raises(abp.RuleError, match="-inf for what is impossible"):
-        abp.infer(graph)
+        abp.infer(graph, "bp")
 
 
 @pytest.mark.parametrize("evidence", [{}, {0: {0, 2}}, {1: {1, 3}, 2: 0}, {2: {0, 1}}])
@@ -236,7 +236,7 @@ def test_scores_in_any_memory_order(evidence):
         {"rule": lambda a, b, c: backwards[c.ravel()[:, None, None], b.ravel()[:, None], a.ravel()].T},
         {"table": np.exp(backwards).T},
     ]
-    results = [abp.infer(one_factor(table.shape, **way), evidence=evidence) for way in ways]
+    results = [abp.infer(one_factor(table.shape, **way), "bp", evidence=evidence) for way in ways]
     for other in results[1:]:
         assert worst(other, list(results[0].marginals.values())) < 1e-12
         assert other.log_z == pytest.approx(results[0].log_z, abs=1e-12)
@@ -248,7 +248,7 @@ def test_the_largest_arity(way):
     table = np.arange(1.0, 7.0).reshape(shape)
     scores = {"table": table, "rule": lambda *states: np.log(table)[states]}[way]
     for evidence in ({}, {"v28": 1}):
-        result = abp.infer(one_factor(shape, **{way: scores}), evidence=evidence)
+        result = abp.infer(one_factor(shape, **{way: scores}), "bp", evidence=evidence)
         expected = np.array([5, 7, 9]) / 21 if not evidence else np.array([4, 5, 6]) / 15
         assert np.allclose(result.marginals["v29"], expected)
     with pytest.raises(abp.ModelError, match="must have 1 to 30 variables"):
@@ -262,7 +262,7 @@ def test_masks_and_complex_numbers_are_refused():
         graph.add_factor([0, 1], table=np.ma.masked_less(np.ones((2, 2)), 0.5))
     graph.add_factor([0, 1], rule=lambda a, b: (a + b) * 1j)
     with pytest.raises(abp.RuleError, match="real numbers"):
-        abp.infer(graph)
+        abp.infer(graph, "bp")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_masks_and_complex_numbers_are_refused():
         lambda g: g.add_variables(2**62, 2),
         lambda g: g.add_factor(["x" + "9" * 5000], log_table=[0.0, 0.0]),
         lambda g: abp.infer(g, np.array(["bp", "bp"])),
-        lambda g: abp.Inference(g, evidence={0: "nonsense"}),
+        lambda g: abp.Inference(g, "bp", evidence={0: "nonsense"}),
     ],
 )
 def test_odd_calls_get_named_errors(call):
@@ -290,25 +290,25 @@ def test_universes_too_large_to_list_are_refused_before_anything_is_allocated():
     graph = abp.FactorGraph()
     graph.add_variable("a", 10**11)
     with pytest.raises(abp.MemoryLimitError):
-        abp.infer(graph)
+        abp.infer(graph, "bp")
     with pytest.raises(abp.MemoryLimitError):
-        abp.infer(graph, max_memory=10**6)
+        abp.infer(graph, "bp", max_memory=10**6)
 
 
 def test_copies_of_a_graph_grow_apart():
     graph = grid(3, 3, 1.0, 0.3, seed=0)
-    before = abp.infer(graph)
+    before = abp.infer(graph, "bp")
     for twin in (copy.copy(graph), copy.deepcopy(graph)):
         twin.add_variable("more", 2)
         twin.add_factor(["more", "x0"], log_table=np.zeros((2, 3)))
         assert len(graph.variables) == 9
         assert graph.n_factors == 21
-        assert abp.infer(twin).consistent
-    assert worst(abp.infer(graph), list(before.marginals.values())) == 0.0
+        assert abp.infer(twin, "bp").consistent
+    assert worst(abp.infer(graph, "bp"), list(before.marginals.values())) == 0.0
 
 
 def test_marginals_stay_read_only_when_unpickled():
-    result = pickle.loads(pickle.dumps(abp.infer(grid(3, 3, 1.0, 0.3, seed=0))))
+    result = pickle.loads(pickle.dumps(abp.infer(grid(3, 3, 1.0, 0.3, seed=0), "bp")))
     with pytest.raises(ValueError, match="read-only"):
         result.marginals["x0"][0] = 1.0
 
@@ -319,7 +319,7 @@ def test_a_callers_error_state_does_not_matter():
     graph.add_factor([0], log_table=[0.0, -2000.0])
     graph.add_factor([0, 1], log_table=[[0.0, -900.0], [-900.0, 0.0]])
     with np.errstate(all="raise"):
-        assert abp.infer(graph).marginals[1].tolist() == [1.0, 0.0]
+        assert abp.infer(graph, "bp").marginals[1].tolist() == [1.0, 0.0]
 
 
 def test_one_inference_in_two_threads_is_a_named_error_and_does_no_harm():
@@ -333,7 +333,7 @@ def test_one_inference_in_two_threads_is_a_named_error_and_does_no_harm():
     graph = abp.FactorGraph()
     graph.add_variables(2, 2)
     graph.add_factor([0, 1], rule=rule)
-    inference = abp.Inference(graph)
+    inference = abp.Inference(graph, "bp")
     results = []
     thread = threading.Thread(target=lambda: results.append(inference.run()))
     thread.start()
@@ -351,7 +351,7 @@ def test_ctrl_c_in_the_last_moment_is_told():
         graph = abp.FactorGraph()
         graph.add_variables(2, 2)
         graph.add_factor([0, 1], log_table=[[0.0, 1.0], [0.0, 0.0]])
-        result = abp.infer(graph, callback=lambda _: signal.raise_signal(signal.SIGINT))
+        result = abp.infer(graph, "bp", callback=lambda _: signal.raise_signal(signal.SIGINT))
     finally:
         signal.signal(signal.SIGINT, before)
     assert result.stop_reason is abp.StopReason.INTERRUPTED
@@ -370,7 +370,7 @@ def test_an_aborted_run_says_so_when_it_is_asked_again():
             return a + b
 
         graph.add_factor([0, 1], rule=rule)
-        inference = abp.Inference(graph)
+        inference = abp.Inference(graph, "bp")
         with pytest.raises(KeyboardInterrupt):
             inference.run()
         with pytest.raises(abp.AnytimeBPError, match="aborted"):
@@ -381,6 +381,6 @@ def test_an_aborted_run_says_so_when_it_is_asked_again():
 
 def test_iterating_to_the_end_of_what_does_not_settle_warns():
     with pytest.warns(abp.NotConvergedWarning) as caught:
-        for _ in abp.Inference(equality_clique(4)):
+        for _ in abp.Inference(equality_clique(4), "bp"):
             pass
     assert len(caught) == 1

@@ -26,7 +26,7 @@ def test_a_star_of_degree_10_000_is_exact(scale):
     log_weight = np.logaddexp(tables[:, :, 0], tables[:, :, 1]).sum(axis=0)
     peak = log_weight.max()
     expected = np.exp(log_weight - peak)
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     assert np.abs(result.marginals["hub"] - expected / expected.sum()).max() < 1e-9
     assert result.log_z == pytest.approx(peak + np.log(expected.sum()), rel=1e-12)
     posterior = np.exp(tables[77] - np.logaddexp(tables[77][:, :1], tables[77][:, 1:]))
@@ -93,7 +93,7 @@ def test_arity_ten_on_two_states():
     graph.add_factor(list(range(10)), log_table=table)
     graph.add_factor([3], log_table=[0.0, 2.0])
     weight = np.exp(table) * np.exp([0.0, 2.0]).reshape([2 if k == 3 else 1 for k in range(10)])
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     for i in range(10):
         expected = weight.sum(axis=tuple(k for k in range(10) if k != i)) / weight.sum()
         assert np.abs(result.marginals[i] - expected).max() < 1e-12
@@ -106,7 +106,7 @@ def test_isolated_and_single_state_variables():
     graph.add_variable("sure", ["only"])
     graph.add_factor(["scored"], table=[1.0, 3.0])
     graph.add_factor(["scored", "sure"], table=[[1.0], [2.0]])
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     assert result.marginals["alone"].tolist() == [0.25] * 4
     assert np.allclose(result.marginals["scored"], [1 / 7, 6 / 7])
     assert result.marginals["sure"].tolist() == [1.0]
@@ -114,7 +114,7 @@ def test_isolated_and_single_state_variables():
 
 
 def test_an_empty_graph_has_an_answer():
-    result = abp.infer(abp.FactorGraph())
+    result = abp.infer(abp.FactorGraph(), "bp")
     assert len(result.marginals) == 0
     assert result.log_z == 0.0
     assert result.stop_reason is abp.StopReason.CONVERGED

@@ -75,7 +75,7 @@ def test_max_updates_is_exact():
 
 
 def test_snapshots_never_change():
-    inference = abp.Inference(grid(4, 5, 1.0, 0.7, seed=4), factor_marginals=True)
+    inference = abp.Inference(grid(4, 5, 1.0, 0.7, seed=4), "bp", factor_marginals=True)
     first = next(inference)
     before, factor_before = bits(first), first.factor_marginals[20].copy()
     for _ in inference:
@@ -102,14 +102,14 @@ def test_no_time_gives_the_unary_scores_and_says_so(method):
 @pytest.mark.compiled
 def test_a_time_budget_is_met_between_slices():
     graph = grid(30, 60, 1.0, 2.0, seed=2)
-    abp.infer(graph, max_updates=1)
-    result = abp.infer(graph, seconds=0.03, tolerance=1e-14)
+    abp.infer(graph, "bp", max_updates=1)
+    result = abp.infer(graph, "bp", seconds=0.03, tolerance=1e-14)
     assert result.stop_reason is abp.StopReason.OUT_OF_TIME
     assert 0.03 <= result.seconds < 0.5  # far looser than the promise: the machine may be busy
 
 
 def test_the_clock_stands_still_while_the_caller_thinks():
-    inference = abp.Inference(grid(4, 5, 1.0, 0.7, seed=2))
+    inference = abp.Inference(grid(4, 5, 1.0, 0.7, seed=2), "bp")
     first = next(inference)
     threading.Event().wait(0.2)
     second = next(inference)
@@ -123,7 +123,7 @@ def test_a_callback_sees_snapshots_and_can_stop():
         seen.append(snapshot)
         return len(seen) == 3
 
-    result = abp.infer(grid(4, 5, 1.0, 0.7, seed=2), callback=callback)
+    result = abp.infer(grid(4, 5, 1.0, 0.7, seed=2), "bp", callback=callback)
     assert result.stop_reason is abp.StopReason.CALLBACK
     assert len(seen) == len(result.trace) == 3
     assert np.isfinite(result.trace.column("log_z")).all()
@@ -156,7 +156,7 @@ def test_a_second_ctrl_c_aborts():
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        abp.infer(grid(4, 5, 1.0, 0.7, seed=2), callback=callback)
+        abp.infer(grid(4, 5, 1.0, 0.7, seed=2), "bp", callback=callback)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -171,22 +171,22 @@ def test_same_seed_same_bits(method):
 
 def test_runs_in_threads_do_not_disturb_each_other():
     graphs = [random_loopy(seed, n_variables=8, n_factors=14) for seed in range(12)]
-    expected = [bits(abp.infer(g)) for g in graphs]
+    expected = [bits(abp.infer(g, "bp")) for g in graphs]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(5):
-            assert list(pool.map(lambda g: bits(abp.infer(g)), graphs)) == expected
-            assert set(pool.map(lambda _: bits(abp.infer(graphs[0])), range(8))) == {expected[0]}
+            assert list(pool.map(lambda g: bits(abp.infer(g, "bp")), graphs)) == expected
+            assert set(pool.map(lambda _: bits(abp.infer(graphs[0], "bp")), range(8))) == {expected[0]}
 
 
 def test_results_pickle():
     graph = grid(4, 5, 1.0, 0.7, seed=2)
-    result = abp.infer(graph, factor_marginals=True, evidence={"x3": {1, 2}})
+    result = abp.infer(graph, "bp", factor_marginals=True, evidence={"x3": {1, 2}})
     twin = pickle.loads(pickle.dumps(result))
     assert bits(twin) == bits(result)
     assert twin.stop_reason is result.stop_reason
     assert twin.trace[-1] == result.trace[-1]
     assert (twin.factor_marginals[17] == result.factor_marginals[17]).all()
-    snapshot = pickle.loads(pickle.dumps(next(abp.Inference(graph))))
+    snapshot = pickle.loads(pickle.dumps(next(abp.Inference(graph, "bp"))))
     assert snapshot.marginals["x0"].sum() == pytest.approx(1.0)
 
 
@@ -227,7 +227,7 @@ def test_a_model_out_of_linear_range_goes_on_in_logs():
     unary = rng.normal(0, 30, (n, 3))
     graph.add_factors(np.arange(n)[:, np.newaxis], log_table=unary)
     graph.add_factors(np.stack([np.arange(n - 1), np.arange(1, n)], axis=1), log_table=equal)
-    result = abp.infer(graph)
+    result = abp.infer(graph, "bp")
     total = unary.sum(axis=0)
     expected = np.exp(total - total.max())
     assert result.arithmetic == "log"
@@ -264,14 +264,14 @@ def test_work_counts_entries():
 
 def test_the_end_alone_can_be_recorded():
     graph = grid(4, 5, 1.0, 0.7, seed=2)
-    result = abp.infer(graph, record="end")
+    result = abp.infer(graph, "bp", record="end")
     assert len(result.trace) == 1
     assert result.trace[0].updates == result.updates
-    assert bits(result) == bits(abp.infer(graph))
+    assert bits(result) == bits(abp.infer(graph, "bp"))
 
 
 def test_progress_writes_a_line_to_standard_error(capsys):
-    abp.infer(grid(4, 5, 1.0, 0.7, seed=2), progress=True)
+    abp.infer(grid(4, 5, 1.0, 0.7, seed=2), "bp", progress=True)
     out, err = capsys.readouterr()
     assert out == ""
     assert "largest residual" in err
@@ -292,7 +292,7 @@ def test_whole_numbers_as_options_do_not_compile_again():
 
 def test_the_warning_points_at_the_caller():
     graph = grid(3, 3, 1.0, 0.3, seed=0)
-    for run in (abp.infer, lambda g, **options: abp.Inference(g).run(**options)):
+    for run in (abp.infer, lambda g, **options: abp.Inference(g, "bp").run(**options)):
         with pytest.warns(abp.NotConvergedWarning, match="not at a fixed point") as caught:
             run(graph, max_updates=3)
         assert caught[0].filename == __file__
@@ -302,7 +302,7 @@ def test_a_failed_run_keeps_failing():
     graph = abp.FactorGraph()
     graph.add_variables(2, 2)
     graph.add_factor([0, 1], rule=lambda a, b: a / b * 0.0)
-    inference = abp.Inference(graph)
+    inference = abp.Inference(graph, "bp")
     for _ in range(2):
         with np.errstate(all="ignore"), pytest.raises(abp.RuleError):
             inference.run()
@@ -312,7 +312,7 @@ def test_a_failed_run_keeps_failing():
 
 def test_a_memory_error_leaves_the_inference_usable():
     graph = grid(4, 5, 1.0, 0.7, seed=2)
-    inference = abp.Inference(graph, max_memory=10)
+    inference = abp.Inference(graph, "bp", max_memory=10)
     with pytest.raises(abp.MemoryLimitError):
         inference.run()
     with pytest.raises(abp.MemoryLimitError):

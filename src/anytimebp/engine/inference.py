@@ -156,7 +156,7 @@ class Inference:
             callback: Called with a snapshot at each recorded moment; a true answer stops the run.
             watch: Called with the figures at each recorded moment.
         """
-        check_budget(seconds, max_updates, max_work, target_error, callback)
+        check_budget(seconds, max_updates, max_work, target_error, callback, watch)
         if target_error is not None and self._options.method not in GROWING_METHODS:
             msg = f"target_error: method {self._options.method!r} does not estimate its error; use tolerance"
             raise OptionError(msg)
@@ -165,8 +165,8 @@ class Inference:
         work = sum(self._run.work_parts.values()) if self._run else 0
         budget = Budget(
             stop_at=self._watch.seconds + seconds if seconds is not None else float("inf"),
-            updates=UNLIMITED if max_updates is None else done + int(max_updates),
-            work=UNLIMITED if max_work is None else work + int(max_work),
+            updates=_total(done, max_updates),
+            work=_total(work, max_work),
             target_error=target_error,
         )
         run, reason = self._run_until(budget, callback, watch)
@@ -250,8 +250,8 @@ class Inference:
         except Exception as failure:
             self._failure = failure  # a generator that has raised cannot go on
             raise
-        except KeyboardInterrupt:
-            self._failure = AnytimeBPError("the run was aborted by a second Ctrl-C; start a new one")
+        except BaseException as abort:  # a second Ctrl-C, or whatever a rule or policy has raised
+            self._failure = AnytimeBPError(f"the run was aborted by {type(abort).__name__}; start a new one")
             raise
         if run.settled_rounds != settled:
             self._settled_seconds = self._watch.seconds
@@ -292,6 +292,11 @@ class Inference:
             log_z,
         )
         self._moments.append(moment)
+
+
+def _total(done: int, more: float | None) -> int:
+    """Return where a budget ends that starts after what is done."""
+    return UNLIMITED if more is None or more >= UNLIMITED else min(UNLIMITED, done + int(more))
 
 
 def make_run(graph: FactorGraph, options: RunOptions) -> Run:

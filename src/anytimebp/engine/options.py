@@ -104,26 +104,31 @@ def check_budget(
     max_work: int | None,
     target_error: float | None,
     callback: object,
+    watch: object,
 ) -> None:
     """Raise OptionError for a budget that is not a number of at least zero, or a callback that cannot be called."""
     if seconds is not None and not (_is_number(seconds) and seconds >= 0):
         msg = f"seconds must be a number of at least 0, got {seconds!r}"
         raise OptionError(msg)
     for name, value in (("max_updates", max_updates), ("max_work", max_work)):
-        if value is not None and not (_is_number(value) and value >= 0 and value == int(value)):
+        if value is not None and not (_is_number(value) and value >= 0 and (value == math.inf or value % 1 == 0)):
             msg = f"{name} must be a whole number of at least 0, got {value!r}"
             raise OptionError(msg)
     if target_error is not None:
         check_number("target_error", target_error, above=0.0)
-    if callback is not None and not callable(callback):
-        msg = f"callback must be a function of a snapshot, got {callback!r}"
-        raise OptionError(msg)
+    for name, function in (("callback", callback), ("watch", watch)):
+        if function is not None and not callable(function):
+            msg = f"{name} must be a function of one argument, got {function!r}"
+            raise OptionError(msg)
 
 
 def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return not math.isnan(value)
+    try:
+        return not math.isnan(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from anytimebp.errors import OptionError
 
 UNLIMITED = 2**62
@@ -33,7 +35,8 @@ class Every:
             raise OptionError(msg)
         name, value = next(iter(given.items()))
         whole = name != "seconds"
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not value > 0:
+        kinds = int | np.integer if whole else int | float | np.integer | np.floating
+        if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
             kind = "a whole number of at least 1" if whole else "a number greater than 0"
             msg = f"Every({name}=...) must be {kind}, got {value!r}"
             raise OptionError(msg)

@@ -36,6 +36,7 @@ from anytimebp.kernels.codes import (
     RANKED,
     RESCORE,
     ROUND_DONE,
+    START,
     UNSETTLED,
     VARIABLE_VANISHED,
 )
@@ -45,12 +46,12 @@ from anytimebp.kernels.journal import N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import NUMBERS, FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.residual import full_heap
 from anytimebp.workspace.growth_arrays import RankingArrays, no_ranking
-from anytimebp.workspace.memory import check_universe, exceeds_memory
+from anytimebp.workspace.memory import check_first_domains, check_universe, exceeds_memory
 from anytimebp.workspace.served import ServedFactors
 from anytimebp.workspace.space import WorkspaceArrays, first_arithmetic
 from anytimebp.workspace.sparse import SparseWorkspace
@@ -77,7 +78,7 @@ class SparseRun:
         self.ending: StopReason | None = None
         self.workspace: SparseWorkspace | None = None
         self._policy = policy_of(options)
-        self._grow = 0 if options.method == "truncated" else options.grow
+        self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self.universe.log_prior)))
         self._priorities = FixedPriorities(self.universe)
         self._view = GrowthView(self.universe, self._priorities, options.generator())
         self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
@@ -216,6 +217,7 @@ class SparseRun:
             yield from self._compute_priorities()
         sizes, states = self._first_domains()
         arithmetic = first_arithmetic(self.compiled, self.universe.log_prior_min)
+        check_first_domains(self.compiled, sizes, self._mode >= DYNAMIC, self.options.max_memory)
         workspace = SparseWorkspace(
             self.universe, sizes, states, grow=self._grow, mode=self._mode, arithmetic=arithmetic
         )
@@ -247,7 +249,7 @@ class SparseRun:
     def _mode(self) -> int:
         if not self._grow:
             return RANKED
-        if isinstance(self._policy, DynamicGrowth):
+        if type(self._policy) is DynamicGrowth:  # one of the user's that builds on it is asked for its scores
             return DYNAMIC_RAW if self._policy.raw else DYNAMIC
         return POLLED if self._policy.rescores else RANKED
 
@@ -264,16 +266,20 @@ class SparseRun:
         """Return the sizes of the first domains and their states, variable after variable."""
         universe = self.universe
         if not self._grow:
-            sizes = np.maximum(1, np.ceil(self.options.fraction * universe.n_allowed)).astype(np.int64)
+            sizes = np.maximum(1, np.ceil(self.options.fraction * universe.n_allowed - 1e-9)).astype(np.int64)
             scores = np.where(universe.allowed, np.maximum(self._view.all_priorities(), LEAST), -np.inf)
             ranked = universe.ranked(scores)
             first = np.arange(int(sizes.sum())) + np.repeat(universe.start[:-1] - (np.cumsum(sizes) - sizes), sizes)
             return sizes, ranked[first]
         sizes = np.ones(len(universe.n_allowed), dtype=np.int64)
-        states = np.asarray(self._policy.first_states(self._view))
+        try:
+            states = np.asarray(self._policy.first_states(self._view))
+        except ValueError:  # rows of different lengths
+            states = np.empty(0, dtype=np.int64)
         if states.shape != sizes.shape or states.dtype.kind not in "iu":
             msg = f"policy: first_states must return a whole number per variable, got {states.dtype} {states.shape}"
             raise OptionError(msg)
+        states = states.astype(np.int64)
         inside = (states >= 0) & (states < self.compiled.universe_sizes)
         fine = inside & universe.allowed[universe.start[:-1] + np.where(inside, states, 0)] if len(sizes) else inside
         if not fine.all():
@@ -281,7 +287,7 @@ class SparseRun:
             name = self.compiled.variables.name(index)
             msg = f"policy: first_states gave state {states[index]} for variable {name!r}, which it cannot have"
             raise OptionError(msg)
-        return sizes, states.astype(np.int64)
+        return sizes, states
 
     # ------------------------------------------------------------ what the kernels ask for
     def _make_room(self, variable: int) -> Iterator[Step]:
@@ -307,7 +313,8 @@ class SparseRun:
 
     def _rank(self) -> Iterator[Step]:
         """Make the fixed ranking that decides where every candidate is impossible as things stand."""
-        yield from self._compute_priorities()
+        if not self._view.is_complete:
+            yield from self._compute_priorities()
         self._ranking = make_ranking(self.universe, self._view.all_priorities())
 
     def _score(self, variables: range | None = None) -> None:
@@ -323,8 +330,9 @@ class SparseRun:
         take_scores(workspace.domain, candidates)
 
     def _all_scores(self) -> FloatArray:
-        if isinstance(self._policy, FixedGrowth | RandomGrowth):
-            return self._policy.all_scores(self._view)
+        policy = self._policy
+        if isinstance(policy, FixedGrowth | RandomGrowth) and type(policy) in {FixedGrowth, RandomGrowth}:
+            return policy.all_scores(self._view)
         n = len(self.universe.n_allowed)
         scores = [self._checked(self._policy.scores(self._view, i), i) for i in range(n)]
         return np.concatenate(scores) if scores else np.empty(0)
@@ -332,7 +340,8 @@ class SparseRun:
     def _checked(self, scores: object, variable: int) -> FloatArray:
         name, n = self.compiled.variables.name(variable), int(self.compiled.universe_sizes[variable])
         try:
-            values = np.asarray(scores, dtype=np.float64)
+            given = np.asarray(scores)
+            values = given.astype(np.float64) if given.dtype.kind in NUMBERS else np.empty(0)
         except (TypeError, ValueError):
             values = np.empty(0)
         if values.shape != (n,) or np.isnan(values).any() or (values == np.inf).any():
@@ -398,7 +407,10 @@ class SparseRun:
         figures = self._figures(seconds, consistent=self.consistent, offset=0)
         if self.workspace is not None:
             try:
-                return self._read(self.workspace.frozen(settled=False), figures)
+                unready = -1
+                if self._progress[place.PHASE] == START:
+                    unready = int(self.workspace.domain.chosen_variable[self._progress[place.NEXT]])
+                return self._read(self.workspace.frozen(settled=False, unready=unready), figures)
             except InconsistentModelError:  # not yet: domains that admit no joint state
                 pass
         universe = self.universe
@@ -425,7 +437,7 @@ class SparseRun:
             figures,
             swept=self.settled_rounds > 0,
             factor_marginals=self.options.factor_marginals,
-            outside=lambda log_normaliser: UnexploredMass(workspace, arrays, states, log_normaliser),
+            outside=lambda log_normaliser: UnexploredMass(workspace, arrays, states, log_scale, log_normaliser),
         )
 
     def _figures(self, seconds: float, *, consistent: bool, offset: int) -> Figures:

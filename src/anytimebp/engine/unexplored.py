@@ -17,7 +17,12 @@ class UnexploredMass:
     """Scores all states outside the domains of one snapshot, once."""
 
     def __init__(
-        self, workspace: SparseWorkspace, arrays: WorkspaceArrays, states: IndexArray, log_normaliser: FloatArray
+        self,
+        workspace: SparseWorkspace,
+        arrays: WorkspaceArrays,
+        states: IndexArray,
+        log_scale: FloatArray,
+        log_normaliser: FloatArray,
     ) -> None:
         """Hold what a snapshot was read from.
 
@@ -25,15 +30,16 @@ class UnexploredMass:
             workspace: Topology, sources and priors, which do not change.
             arrays: Frozen messages.
             states: The states of all domains, variable after variable.
+            log_scale: (F,) of the tables.
             log_normaliser: (V,) log sum of each belief.
         """
         self._workspace = workspace
         self._arrays = arrays
         self._states = states
+        self._log_scale = log_scale
         self._start = np.zeros(len(log_normaliser) + 1, dtype=np.int64)
         np.cumsum(arrays.domain_size, out=self._start[1:])
         self._log_normaliser = log_normaliser
-        self.work = 0
 
     def __call__(self) -> float:
         """Return the largest, over variables, estimated belief outside the domain."""
@@ -59,11 +65,11 @@ class UnexploredMass:
             value = float(arrays.edge_scale[edge])
             return float(np.log(value)) if arrays.arithmetic == LINEAR else value
 
-        ratios = log_ratios(workspace, self._domain, weights, scale, variable) - self._log_normaliser[variable]
-        outside = np.ones(len(ratios), dtype=np.bool_)
-        outside[self._domain(variable)] = False
-        ratios = ratios[outside & workspace.universe.allowed[workspace.universe.start[variable] :][: len(outside)]]
-        self.work += len(ratios)
+        ratios = (
+            log_ratios(workspace, self._domain, weights, scale, self._log_scale, variable)
+            - self._log_normaliser[variable]
+        )
+        ratios[self._domain(variable)] = -np.inf
         peak = max(0.0, float(ratios.max(initial=-np.inf)))
         total = float(np.exp(ratios - peak).sum())
         return total / (total + float(np.exp(-peak)))

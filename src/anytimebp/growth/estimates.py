@@ -16,47 +16,52 @@ def log_ratios(
     workspace: SparseWorkspace,
     states_of: Callable[[int], IndexArray],
     log_weights: Callable[[int], FloatArray],
-    log_scale: Callable[[int], float],
+    edge_scale: Callable[[int], float],
+    log_scale: FloatArray,
     variable: int,
 ) -> FloatArray:
-    """Return log p(v) + sum_f log(o_f(v) / c_f) for all states v of a variable.
+    """Return log p(v) + sum_f log(o_f(v) / c_f) for all states v of a variable, -inf for what evidence excludes.
 
     Args:
         workspace: Topology, sources and priors.
         states_of: The domain of a variable.
         log_weights: The log message from an edge's variable to its factor, over the domain.
-        log_scale: log c of an edge.
+        edge_scale: log c of an edge.
+        log_scale: (F,) of the tables.
         variable: The variable.
     """
     universe = workspace.universe
-    total = universe.log_prior[universe.start[variable] : universe.start[variable + 1]].copy()
+    allowed = universe.allowed_states(variable)
+    total = universe.log_prior[universe.start[variable] + allowed]
     for edge in workspace.edges_of(variable):
         factor = int(workspace.layout.edge_factor[edge])
-        total += _message(workspace, states_of, log_weights, factor, edge) - log_scale(edge)
-    return total
+        total += _message(workspace, states_of, log_weights, edge, allowed) - log_scale[factor] - edge_scale(edge)
+    whole = np.full(int(workspace.compiled.universe_sizes[variable]), -np.inf)
+    whole[allowed] = total
+    return whole
 
 
 def _message(
     workspace: SparseWorkspace,
     states_of: Callable[[int], IndexArray],
     log_weights: Callable[[int], FloatArray],
-    factor: int,
     edge: int,
+    allowed: IndexArray,
 ) -> FloatArray:
-    """Return log o_f over all states of an edge's variable, a part of them at a time."""
+    """Return log o_f over some states of an edge's variable, a part of them at a time."""
+    factor = int(workspace.layout.edge_factor[edge])
     source, member = workspace.source(factor)
     edges = workspace.edges(factor)
     axis = edge - edges.start
     states = [states_of(int(workspace.layout.edge_variable[e])) for e in edges]
-    n = source.shape[axis]
     others = tuple(k for k in range(len(edges)) if k != axis)
     step = max(1, CHUNK // max(1, int(np.prod([len(states[k]) for k in others]))))
-    found = np.empty(n)
-    for begin in range(0, n, step):
-        states[axis] = np.arange(begin, min(n, begin + step))
-        terms = source.log_values(member, states) - workspace.log_scale[factor]
+    found = np.empty(len(allowed))
+    for begin in range(0, len(allowed), step):
+        states[axis] = allowed[begin : begin + step]
+        terms = np.array(source.log_values(member, states))
         for k in others:
-            terms = terms + log_weights(edges[k]).reshape([-1 if j == k else 1 for j in range(len(edges))])
+            terms += log_weights(edges[k]).reshape([-1 if j == k else 1 for j in range(len(edges))])
         peak = terms.max(axis=others, keepdims=True)
         peak = np.where(peak > -np.inf, peak, 0.0)
         with np.errstate(divide="ignore"):

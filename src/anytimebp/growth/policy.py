@@ -28,7 +28,7 @@ class GrowthView:
         """Look at a run that has no domains yet."""
         self._universe = universe
         self._priorities = priorities
-        self._complete = False
+        self.is_complete = False
         self._normalised: FloatArray | None = None
         self.guess: FixedPriorities | None = None
         self.rng = rng
@@ -53,7 +53,7 @@ class GrowthView:
 
     def all_priorities(self, *, raw: bool = False) -> FloatArray:
         """Return the fixed priorities of all states of all variables in a row."""
-        if not self._complete:
+        if not self.is_complete:
             for _ in self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_)):
                 pass
             self.mark_complete()
@@ -65,7 +65,7 @@ class GrowthView:
 
     def mark_complete(self) -> None:
         """Take note that the priorities have been computed for all variables."""
-        self._complete = True
+        self.is_complete = True
 
     def make_guess(self) -> Iterator[None]:
         """Compute the priorities of variables without unary scores; pauses now and then."""
@@ -116,7 +116,7 @@ class GrowthView:
         scale: Callable[[int], float] = lambda edge: (  # noqa: E731
             float(np.log(arrays.edge_scale[edge])) if arrays.arithmetic == LINEAR else float(arrays.edge_scale[edge])
         )
-        sums = log_ratios(workspace, workspace.states_of, weights, scale, variable)
+        sums = log_ratios(workspace, workspace.states_of, weights, scale, workspace.log_scale, variable)
         inside = sums[workspace.states_of(variable)]
         peak = inside.max()
         total = peak + np.log(np.exp(inside - peak).sum()) if peak > -np.inf else 0.0

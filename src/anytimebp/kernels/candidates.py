@@ -186,7 +186,7 @@ def _sum_key(layout, domain, candidates, variable, state):
     return key
 
 
-@kernel()
+@kernel(merge=True)
 def _score(layout, space, domain, candidates, variable, state):
     """Score one state of a variable exactly, or all open ones (-1); return entries read."""
     start, work, whole = domain.universe_start[variable], 0, state < 0
@@ -241,7 +241,7 @@ def set_bound(domain, candidates, variable):
     return best
 
 
-@kernel()
+@kernel(merge=True)
 def _refresh_cost(layout, space, domain, variable):
     cost = 0
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
@@ -345,7 +345,7 @@ def set_base(layout, space, candidates, mode, variable):
     candidates.version[variable] += 1
 
 
-@kernel()
+@kernel(merge=True)
 def _add_to_neighbour(layout, space, domain, candidates, edge, fixed, slot):
     """Add a joining state's term to the o_f of all open states of a neighbour; return entries read."""
     variable = layout.edge_variable[edge]

@@ -73,11 +73,14 @@ def best_ranked(domain, ranking):
     return -1, -1
 
 
-@kernel()
-def _choose_round(layout, space, domain, ranking, candidates, progress):
-    """Choose the states of a round; return whether a ranking is needed first."""
+@kernel(merge=True)
+def _choose_round(layout, space, domain, ranking, candidates, progress, limit):
+    """Choose the states of a round; return OK, WORKING if the work was cut short, or NEEDS_RANKING."""
+    before = progress[SCORING]
     while progress[CHOSEN] < domain.chosen_variable.size:
         variable, state = IMPOSSIBLE, -1
+        if SCORE_COST * (progress[SCORING] - before) >= limit:
+            return WORKING
         if candidates.mode != RANKED:
             variable, state, work = resolve(layout, space, domain, candidates, candidates.mode == POLLED)
             progress[SCORING] += work
@@ -85,7 +88,7 @@ def _choose_round(layout, space, domain, ranking, candidates, progress):
                 continue
         if variable == IMPOSSIBLE:
             if candidates.mode != RANKED and ranking.score.size == 0:
-                return True
+                return NEEDS_RANKING
             variable, state = best_ranked(domain, ranking)
         if variable < 0:
             break
@@ -94,10 +97,10 @@ def _choose_round(layout, space, domain, ranking, candidates, progress):
         domain.is_open[domain.universe_start[variable] + state] = False
         domain.n_open[variable] -= 1
         progress[CHOSEN] += 1
-    return False
+    return OK
 
 
-@kernel()
+@kernel(merge=True)
 def _rescore(layout, space, journal, domain, candidates, progress, cost_limit):
     """Take in what a round has moved, a part at a time; return the cost and whether it is done."""
     cost = 0
@@ -128,7 +131,7 @@ def _rescore(layout, space, journal, domain, candidates, progress, cost_limit):
     return cost, True
 
 
-@kernel()
+@kernel(merge=True)
 def _find_barren(layout, space, journal, domain):
     """Look for variables whose belief vanishes, among those that a round has touched; return how many more."""
     more = 0
@@ -189,8 +192,9 @@ def growth_slice(
     while cost < cost_limit:
         if progress[PHASE] == CHOOSE:
             scored = progress[SCORING]
-            if _choose_round(layout, space, domain, ranking, candidates, progress):
-                return NEEDS_RANKING, -1
+            status = _choose_round(layout, space, domain, ranking, candidates, progress, cost_limit - cost)
+            if status != OK:
+                return status, -1
             if progress[CHOSEN] == 0:
                 return FINISHED, -1
             cost += ROUND_COST * progress[CHOSEN] + SCORE_COST * (progress[SCORING] - scored)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.arithmetic import add_exactly, exp, log
 from anytimebp.kernels.codes import LOG, SERVED
 from anytimebp.kernels.jit import borrow, kernel, table_view
 from anytimebp.kernels.journal import note, note_growth
@@ -81,7 +81,7 @@ def _scale_down(layout, space, journal, edge, slots, value):
         space.edge_min[edge] /= value
 
 
-@kernel()
+@kernel(merge=True)
 def _start_message(layout, space, journal, domain, edge, slot):
     """Let a new slot hold the message that its factor would send now, or a small one if that is nothing; return work.
 
@@ -128,20 +128,20 @@ def start_messages(layout, space, heap, journal, domain, variable):
     return work
 
 
-@kernel()
+@kernel(merge=True)
 def _start_hub_slot(layout, space, domain, variable, slot, place):
     log_prior = domain.log_prior[
         domain.universe_start[variable] + domain.slot_state[space.variable_slot_start[variable] + slot]
     ]
-    total, zeros = 0.0, 0
+    total, rest, zeros = 0.0, 0.0, 0
     if log_prior > -np.inf:
         total = log_prior
     else:
         zeros = 1
     for k in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         value = space.message[space.edge_slot_start[layout.variable_edge[k]] + slot]
-        total += value if space.arithmetic == LOG else math.log(value)
-    space.hub_high[place], space.hub_low[place], space.hub_zeros[place] = total, 0.0, zeros
+        total, rest = add_exactly(total, rest, value if space.arithmetic == LOG else math.log(value))
+    space.hub_high[place], space.hub_low[place], space.hub_zeros[place] = total, rest, zeros
 
 
 @kernel()
@@ -158,7 +158,9 @@ def _lift(layout, space, heap, journal, edge, slot):
     if hub >= 0:
         place = space.hub_start[hub] + slot
         space.hub_zeros[place] -= 1
-        space.hub_high[place] += value if space.arithmetic == LOG else log(value)
+        space.hub_high[place], space.hub_low[place] = add_exactly(
+            space.hub_high[place], space.hub_low[place], value if space.arithmetic == LOG else log(value)
+        )
     demand_update(heap, layout.edge_factor[edge])
     return True
 
@@ -197,7 +199,7 @@ def lift_zeros(layout, space, heap, journal, reach, variable):
     return work
 
 
-@kernel()
+@kernel(merge=True)
 def _lift_neighbours(layout, space, heap, journal, reach, tail, edge, slot):
     """Lift the zeros that a factor sends to states possible together with one slot; queue those states."""
     factor = layout.edge_factor[edge]

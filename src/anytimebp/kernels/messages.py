@@ -38,7 +38,7 @@ EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeepi
 LOG_COST = 8  # entries that one costs whose table is in logs
 
 
-@kernel(FAST, inline=True)
+@kernel(FAST, merge=True)
 def _factor_total(arithmetic, weight, outgoing):
     """Return Z_f, from one variable's incoming and unscaled outgoing message."""
     if arithmetic == LOG:
@@ -64,7 +64,7 @@ def _smallest_product(layout, space, factor):
     return product
 
 
-@kernel()
+@kernel(merge=True)
 def _sum_out(layout, space, factor):
     """Fill `space.outgoing` and Z_f from `space.incoming`, in the arithmetic of the factor's table."""
     n_slots = 0

@@ -133,7 +133,9 @@ def store(layout, space, edge, weight, new, damping):
     if damping > 0.0:
         in_logs, total = space.table_in_logs[factor], space.factor_total[factor]
         space.edge_min[edge] = _damp(space.arithmetic, new, old, damping)
-        space.edge_scale[edge] = _scale_of(space.arithmetic, in_logs, weight, new, total)
+        scale = _scale_of(space.arithmetic, in_logs, weight, new, total)
+        if np.isfinite(scale) and (space.arithmetic == LOG or scale > 0.0):  # not where no joint state is possible
+            space.edge_scale[edge] = scale
     if hub >= 0:
         move_hub(space, hub, new, old)
     for v in range(new.size):

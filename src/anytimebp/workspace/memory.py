@@ -10,7 +10,7 @@ import numpy as np
 from anytimebp.errors import MemoryLimitError
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
-from anytimebp.model.source import IndexArray
+from anytimebp.model.source import DenseSource, IndexArray
 from anytimebp.model.structure import format_bytes, full_bp_bytes
 
 UNCHECKED_BYTES = 2**28
@@ -49,6 +49,32 @@ def check_universe(compiled: CompiledGraph, max_memory: int | None) -> None:
             f"a run on sparse domains needs {format_bytes(needed)}, {BYTES_PER_STATE} bytes per state, more than the "
             f"{format_bytes(limit)} that there are; variable {compiled.variables.name(largest)!r} alone has "
             f"{int(sizes[largest]):,} states"
+        )
+        raise MemoryLimitError(msg)
+
+
+def check_first_domains(
+    compiled: CompiledGraph,
+    domain_sizes: IndexArray,
+    scores_candidates: bool,
+    max_memory: int | None,  # noqa: FBT001
+) -> None:
+    """Raise MemoryLimitError if there is no room for the tables of the first domains, naming the largest factor."""
+    needed = 0.0
+    for _, block in compiled.message_blocks:
+        sizes = domain_sizes[block.scopes].astype(np.float64)
+        tables = 8.0 * np.prod(sizes, axis=1)
+        needed += float(tables.sum()) + 24.0 * float(sizes.sum())
+        if scores_candidates and not isinstance(block.source, DenseSource):
+            needed += float((tables[:, np.newaxis] / sizes * np.array(block.source.shape)).sum())
+    needed += BYTES_PER_STATE * float(compiled.universe_sizes.sum(dtype=np.float64))
+    if max_memory is None and needed < UNCHECKED_BYTES:
+        return
+    limit = available_memory() if max_memory is None else max_memory
+    if limit is not None and needed > limit:
+        msg = (
+            f"the first domains need {format_bytes(needed)}, more than the {format_bytes(limit)} that there are"
+            f"{_largest(compiled, domain_sizes)}"
         )
         raise MemoryLimitError(msg)
 

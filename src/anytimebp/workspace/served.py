@@ -99,11 +99,9 @@ class ServedFactors:
         """Widen what is known of a factor's range; scale its table anew if new scores are above the old ones."""
         workspace = self._workspace
         scale, log_min = workspace.log_scale, workspace.log_min
-        shift = high - scale[factor] if factor in self._unknown else max(0.0, high - scale[factor])
-        if factor in self._unknown:
-            log_min[factor] = 0.0
-        else:
-            log_min[factor] -= shift
+        known = factor not in self._unknown
+        shift = max(0.0, high - scale[factor]) if known else high - scale[factor]
+        log_min[factor] = log_min[factor] - shift if known else 0.0
         self._unknown.discard(factor)
         log_min[factor] = min(log_min[factor], low - scale[factor] - shift)
         if workspace.arrays.arithmetic == LINEAR and log_min[factor] < -MAX_LINEAR_RANGE:
@@ -113,6 +111,8 @@ class ServedFactors:
         if shift == 0.0:
             return
         scale[factor] += shift
+        if known:
+            workspace.shift_scale(factor, shift)
         table = workspace.table(factor)
         with np.errstate(invalid="ignore", over="ignore"):
             if workspace.arrays.table_in_logs[factor]:
@@ -144,14 +144,16 @@ class ServedFactors:
         """Ask for the scores of all states of an edge's variable with the domains, or with a state that joined."""
         workspace = self._workspace
         axis = edge - workspace.edges(factor).start
-        source, _ = workspace.source(factor)
         states = [*self._states(factor)]
-        states[axis] = np.arange(source.shape[axis])
+        states[axis] = workspace.universe.allowed_states(int(workspace.layout.edge_variable[edge]))
         box = [slice(0, len(s)) for s in states]
         if joined is not None:
             states[joined[0]] = states[joined[0]][joined[1] :]
             box[joined[0]] = slice(joined[1], joined[1] + 1)
         values = self._ask(factor, states)
         self.scored += values.size
-        del box[axis]
-        self._blocks[edge][(slice(None), *box)] = np.moveaxis(values, axis, 0)
+        block = self._blocks[edge]
+        place = [np.arange(part.start, part.stop) for part in box]
+        place[axis] = states[axis]
+        place.insert(0, place.pop(axis))
+        block[np.ix_(*place)] = np.moveaxis(values, axis, 0)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.kernels.codes import LINEAR, LOG, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED
+from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED
 from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import FactorBlock
@@ -218,9 +218,9 @@ class SparseWorkspace:
             keep=1,
             counts=counts,
             saved_message=np.empty(len(self.arrays.message)),
-            saved_scale=np.empty(n_edges),
+            saved_scale=np.ones(n_edges),
             saved_min=np.empty(n_edges),
-            saved_total=np.empty(n_factors),
+            saved_total=np.ones(n_factors),
             factor_epoch=np.zeros(n_factors, dtype=np.int64),
             saved_factor=np.empty(n_factors, dtype=np.int64),
             factor_round=np.zeros(n_factors, dtype=np.int64),
@@ -288,7 +288,13 @@ class SparseWorkspace:
         """Return about how many bytes more a larger room for a variable takes."""
         more = 16 * int(self._message_room[variable]) * len(self.edges_of(variable))
         for edge in self.edges_of(variable):
-            more += 8 * int(np.prod(self.capacities(int(self.layout.edge_factor[edge])), dtype=np.float64))
+            factor = int(self.layout.edge_factor[edge])
+            table = 8 * int(np.prod(self.capacities(factor), dtype=np.float64))
+            more += table
+            if self.domain.source_kind[factor] == SERVED and self.candidates.mode >= DYNAMIC:
+                source, _ = self.source(factor)
+                parts = zip(source.shape, self.capacities(factor), strict=True)
+                more += int(sum(table * whole / room for whole, room in parts))
         return more
 
     def make_room(self, variable: int) -> Iterator[tuple[int, int]]:
@@ -387,10 +393,26 @@ class SparseWorkspace:
             self._sum_by_logs(factor)
         sizes = arrays.domain_size
         slots = _first_slots(self.universe.start, sizes)
-        arrays.prior[slots] = self.universe.log_prior[
+        prior = np.empty(len(arrays.prior))  # a new one: snapshots go on reading the old
+        prior[slots] = self.universe.log_prior[
             np.repeat(self.universe.start[:-1], sizes) + self.domain.slot_state[slots]
         ]
-        self.arrays = arrays._replace(arithmetic=LOG)
+        self.arrays = arrays._replace(arithmetic=LOG, prior=prior)
+
+    def shift_scale(self, factor: int, shift: float) -> None:
+        """Keep what is in the scale of a factor's table, now and in the journal, in step with a new scale."""
+        edges = slice(self.edges(factor).start, self.edges(factor).stop)
+        arrays, journal = self.arrays, self.journal
+        for values, place in (
+            (arrays.factor_total, factor),
+            (arrays.edge_scale, edges),
+            (journal.saved_total, factor),
+            (journal.saved_scale, edges),
+        ):
+            if arrays.arithmetic == LOG:
+                values[place] -= shift
+            else:
+                values[place] *= np.exp(-shift)
 
     def sum_by_logs_if_needed(self, factor: int) -> None:
         """Turn a table to logs if the run is in logs and linear sums could lose something of it."""
@@ -407,8 +429,13 @@ class SparseWorkspace:
             self.arrays.table_in_logs[factor] = True
 
     # ------------------------------------------------------------ reading
-    def frozen(self, *, settled: bool) -> WorkspaceArrays:
-        """Return a copy of what reading beliefs needs: as it is, or as it was at the last consistent state."""
+    def frozen(self, *, settled: bool, unready: int = -1) -> WorkspaceArrays:
+        """Return a copy of what reading beliefs needs: as it is, or as it was at the last consistent state.
+
+        Args:
+            settled: Whether to go back to the last consistent state.
+            unready: A variable whose last slot has no messages yet, or -1.
+        """
         arrays, journal = self.arrays, self.journal
         message, scale, total = (
             arrays.message[: self._used].copy(),
@@ -416,7 +443,8 @@ class SparseWorkspace:
             arrays.factor_total.copy(),
         )
         smallest, sizes = arrays.edge_min.copy(), arrays.domain_size.copy()
-        hub = arrays.variable_hub
+        if unready >= 0:
+            sizes[unready] -= 1
         if settled and (journal.counts[1] or journal.counts[4]):
             sizes = journal.settled_size.copy()
             factors = journal.saved_factor[: journal.counts[1]]
@@ -425,14 +453,13 @@ class SparseWorkspace:
             scale[edges], smallest[edges] = journal.saved_scale[edges], journal.saved_min[edges]
             start = arrays.edge_slot_start[edges]
             copy_slots(sizes[self.layout.edge_variable[edges]], start, start, journal.saved_message, message)
-            hub = np.full(len(hub), -1, dtype=np.int64)  # its totals are not kept
         return arrays._replace(
             message=message,
             edge_scale=scale,
             factor_total=total,
             edge_min=smallest,
             domain_size=sizes,
-            variable_hub=hub,
+            variable_hub=np.full(len(arrays.variable_hub), -1, dtype=np.int64),  # totals go on changing
             edge_slot_start=arrays.edge_slot_start.copy(),
         )
 

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
+from anytimebp.kernels.jit import UNCOMPILED
 from oracle.enumeration import exact
 from oracle.models import random_loopy, random_tree, worst
 from oracle.slow_growth import domains_of, dynamic_scores, fixed_priorities, restricted, take_messages
@@ -14,6 +15,7 @@ METHODS = ["truncated", "random", "fixed", "dynamic"]
 GROWING = METHODS[1:]
 TOLERANCE = 1e-10
 
+few = settings(max_examples=5 if UNCOMPILED else 40)  # runs of many rounds, each checked by the slow twin
 seeds = st.integers(0, 10**6)
 grows = st.integers(1, 4)
 
@@ -45,6 +47,7 @@ def check_snapshot(graph, inference, snapshot):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@few
 @given(seed=seeds, grow=grows, zeros=st.sampled_from([0.0, 0.3]))
 def test_snapshots_on_trees_are_exact_on_their_domains(method, seed, grow, zeros):
     graph = small_tree(seed, zeros)
@@ -73,6 +76,7 @@ def test_snapshots_on_trees_are_exact_on_their_domains(method, seed, grow, zeros
 
 
 @pytest.mark.parametrize("method", METHODS)
+@few
 @given(seed=seeds, grow=grows)
 def test_snapshots_on_loops_are_fixed_points_and_end_at_those_of_bp(method, seed, grow):
     graph = random_loopy(seed)
@@ -89,6 +93,7 @@ def test_snapshots_on_loops_are_fixed_points_and_end_at_those_of_bp(method, seed
 
 
 @pytest.mark.parametrize("method", METHODS)
+@few
 @given(seed=seeds, budgets=st.lists(st.integers(0, 60), max_size=8), zeros=st.sampled_from([0.0, 0.3]))
 def test_stopped_at_any_update_the_answer_is_consistent_and_the_rest_goes_on_bit_for_bit(method, seed, budgets, zeros):
     graph = random_loopy(seed, zeros=zeros) if seed % 2 else small_tree(seed, zeros)
@@ -110,6 +115,7 @@ def test_stopped_at_any_update_the_answer_is_consistent_and_the_rest_goes_on_bit
     assert (result.log_z, result.work_parts, result.updates) == (whole.log_z, whole.work_parts, whole.updates)
 
 
+@few
 @given(seed=seeds, grow=grows, raw=st.booleans())
 def test_fixed_grows_in_the_order_of_its_priorities(seed, grow, raw):
     graph = random_loopy(seed, scale=1.0)
@@ -136,6 +142,7 @@ def record_of_growth(graph, method, **options):
     return rounds
 
 
+@few
 @given(seed=seeds, zeros=st.sampled_from([0.0, 0.2]))
 def test_dynamic_adds_the_best_state_by_the_slow_twin(seed, zeros):
     graph = random_loopy(seed, scale=1.0, unary=3.0, zeros=zeros, max_states=7)
@@ -155,6 +162,7 @@ def test_dynamic_adds_the_best_state_by_the_slow_twin(seed, zeros):
         take_messages(slow, inference._run)
 
 
+@few
 @given(seed=seeds, method=st.sampled_from(METHODS), fraction=st.floats(0.1, 0.9))
 def test_unexplored_mass_is_that_of_the_slow_twin(seed, method, fraction):
     graph = random_loopy(seed, scale=1.0, unary=2.0)
@@ -172,6 +180,7 @@ def test_unexplored_mass_is_that_of_the_slow_twin(seed, method, fraction):
         assert snapshot.unexplored_mass == pytest.approx(max(m / (1 + m) for m in outside), rel=1e-6, abs=1e-12)
 
 
+@few
 @given(seed=seeds, method=st.sampled_from(METHODS))
 def test_same_seed_same_bits_whatever_is_recorded(seed, method):
     graph = random_loopy(seed)
@@ -186,6 +195,7 @@ def test_same_seed_same_bits_whatever_is_recorded(seed, method):
         assert result.work_parts == results[0].work_parts
 
 
+@few
 @given(seed=seeds, method=st.sampled_from(METHODS), data=st.data())
 def test_evidence_restricts_what_may_join(seed, method, data):
     graph = random_loopy(seed)
