@@ -11,12 +11,12 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # must be set before NumPy is loaded
 import argparse
 from pathlib import Path
 
+import growth
 import processes
 import speed
 from timing import keep_freed_memory, machine
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-PEERS = "## Peers"  # written by peers/run.py, and kept
 
 SECTIONS = {
     "End to end": (
@@ -36,6 +36,26 @@ SECTIONS = {
     "Scale": "A grid of 100,000 variables on one tied table, and one million factors on another.",
     "Start": "In fresh processes; the kernels are compiled once and then kept on disk.",
     "Hubs": "A variable with many neighbours that form a ring, ten states each.",
+    "Sparse domains: work": (
+        "Table entries read or scored until the L2 distance to BP is under 1e-4, as a part of what `bp` reads for the "
+        "same, on the 5 x 5 grid with 250 states; scores are the standard deviations of unary and pairwise log "
+        "scores. Median of 5 seeds. `bp` takes 3 to 4 sweeps. Rounds converge to the tolerance; at 1e-4, that of "
+        "the error asked for, the bars are met, and at 1e-6 one state at a time falls short of them, because every "
+        "round spreads news a hundred times smaller than the error. The one-off priorities of `fixed` read each "
+        "table once, as one sweep does, and stand apart."
+    ),
+    "Sparse domains: one state at a time": (
+        "All the way to full domains on the 10 x 10 grid with 100 states (10, 1): 10,000 growth rounds, each "
+        "converged to 1e-6, against `bp` to 1e-8."
+    ),
+    "Sparse domains: large graphs": (
+        "A growth round on grids of 10 states (standard deviations 1 and 0.3), once domains have two "
+        "states on average; recording not counted."
+    ),
+    "Sparse domains: budgets": (
+        "How many milliseconds a time budget is overrun by, at the worst of five runs, on 33 variables of 1000 states "
+        "with 256 MB of tables; negative where a run ends before its budget."
+    ),
 }
 
 
@@ -48,6 +68,15 @@ def measure(*, quick):
     yield "Scale", processes.scale()
     yield "Start", processes.start_up(3 if quick else 5)
     yield "Hubs", speed.hubs()
+    yield from measure_growth(quick=quick)
+
+
+def measure_growth(*, quick):
+    """Yield the sections on sparse domains."""
+    yield "Sparse domains: work", growth.work(2 if quick else 5)
+    yield "Sparse domains: one state at a time", growth.one_by_one(3 if quick else 7)
+    yield "Sparse domains: large graphs", growth.large_graphs()
+    yield "Sparse domains: budgets", growth.budgets()
 
 
 def main():
@@ -55,24 +84,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the tables in docs/benchmarks.md")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and 1,000 small graphs instead of 10,000")
+    parser.add_argument("--growth", action="store_true", help="only what is about sparse domains")
     options = parser.parse_args()
     keep_freed_memory()
-    head = f"# Benchmarks\n\nWritten by `benchmarks/run.py`. {machine('numpy', 'numba', 'anytimebp')}\n"
-    print(head)
-    parts = [head]
-    for title, rows in measure(quick=options.quick):
-        parts.append(f"## {title}\n\n{SECTIONS[title]}\n\n{rows}\n")
-        print(parts[-1], flush=True)
+    print(machine("numpy", "numba", "anytimebp"), "\n")
+    sections = {}
+    for title, rows in (measure_growth if options.growth else measure)(quick=options.quick):
+        sections[title] = f"{SECTIONS[title]}\n\n{rows}\n"
+        print(f"## {title}\n\n{sections[title]}", flush=True)
     if options.write:
-        write(parts)
+        write(sections)
 
 
-def write(parts):
-    """Write the page, keeping its section on peers."""
+def write(sections):
+    """Write the page, keeping the sections that were not measured, among them that on peers."""
+    head = f"# Benchmarks\n\nWritten by `benchmarks/run.py`. {machine('numpy', 'numba', 'anytimebp')}\n"
     old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if PEERS in old:
-        parts = [*parts, old[old.index(PEERS) :].rstrip() + "\n"]
-    PAGE.write_text("\n".join(parts), encoding="utf-8")
+    kept = {part.split("\n", 1)[0]: part.split("\n", 1)[1].strip() + "\n" for part in old.split("\n## ")[1:]}
+    together = kept | sections
+    order = [title for title in SECTIONS if title in together] + [title for title in kept if title not in SECTIONS]
+    PAGE.write_text("\n".join([head, *(f"## {title}\n\n{together[title]}" for title in order)]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,16 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.kernels.jit import UNCOMPILED
 from oracle.enumeration import exact
 from oracle.models import random_loopy, random_tree, worst
 from oracle.slow_growth import domains_of, dynamic_scores, fixed_priorities, restricted, take_messages
+
+pytestmark = pytest.mark.compiled  # thousands of rounds; test_growth_small.py runs uncompiled too
 
 METHODS = ["truncated", "random", "fixed", "dynamic"]
 GROWING = METHODS[1:]
 TOLERANCE = 1e-10
 
-few = settings(max_examples=5 if UNCOMPILED else 40)  # runs of many rounds, each checked by the slow twin
+few = settings(max_examples=40)  # runs of many rounds, each checked by the slow twin
 seeds = st.integers(0, 10**6)
 grows = st.integers(1, 4)
 
@@ -112,7 +113,8 @@ def test_stopped_at_any_update_the_answer_is_consistent_and_the_rest_goes_on_bit
         return
     for i in range(len(graph.variables)):
         assert result.marginals[i].tobytes() == whole.marginals[i].tobytes()
-    assert (result.log_z, result.work_parts, result.updates) == (whole.log_z, whole.work_parts, whole.updates)
+    assert (result.work_parts, result.updates) == (whole.work_parts, whole.updates)
+    assert result.log_z == pytest.approx(whole.log_z, rel=0, abs=0, nan_ok=True)
 
 
 @few

@@ -14,6 +14,8 @@ from oracle.enumeration import exact
 from oracle.models import grid, one_factor, random_loopy, worst
 from oracle.slow_growth import domains_of, restricted, take_messages
 
+pytestmark = pytest.mark.compiled  # thousands of rounds; test_growth_small.py runs uncompiled too
+
 GROWING = ["random", "fixed", "dynamic"]
 SPARSE = ["truncated", *GROWING]
 
@@ -368,7 +370,6 @@ def test_breaking_out_of_the_loop_and_going_on():
     assert list(inference) == []
 
 
-@pytest.mark.compiled
 def test_ctrl_c_inside_a_long_phase_answers_with_the_last_consistent_state():
     graph = grid(12, 30, 1.0, 0.5, seed=0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -386,7 +387,6 @@ def test_ctrl_c_inside_a_long_phase_answers_with_the_last_consistent_state():
     assert result.current.domain_sizes.sum() >= result.domain_sizes.sum()
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize("method", SPARSE)
 def test_a_budget_of_time_on_large_tables(method):
     rng = np.random.default_rng(0)

@@ -73,7 +73,7 @@ def test_html_is_escaped_and_small(result):
     view = result._repr_html_()
     assert "&lt;rain&gt;" in view
     assert "<rain>" not in view
-    assert len(abp.infer(grid(20, 4, 1.0, 0.2, seed=0))._repr_html_()) < 5000
+    assert len(abp.infer(grid(20, 4, 1.0, 0.2, seed=0), "bp")._repr_html_()) < 5000
 
 
 def test_repr_says_how_it_ended(result):

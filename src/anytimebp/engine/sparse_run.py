@@ -217,7 +217,7 @@ class SparseRun:
             yield from self._compute_priorities()
         sizes, states = self._first_domains()
         arithmetic = first_arithmetic(self.compiled, self.universe.log_prior_min)
-        check_first_domains(self.compiled, sizes, self._mode >= DYNAMIC, self.options.max_memory)
+        check_first_domains(self.compiled, sizes, self.options.max_memory, scores_candidates=self._mode >= DYNAMIC)
         workspace = SparseWorkspace(
             self.universe, sizes, states, grow=self._grow, mode=self._mode, arithmetic=arithmetic
         )

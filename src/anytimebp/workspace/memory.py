@@ -56,8 +56,9 @@ def check_universe(compiled: CompiledGraph, max_memory: int | None) -> None:
 def check_first_domains(
     compiled: CompiledGraph,
     domain_sizes: IndexArray,
+    max_memory: int | None,
+    *,
     scores_candidates: bool,
-    max_memory: int | None,  # noqa: FBT001
 ) -> None:
     """Raise MemoryLimitError if there is no room for the tables of the first domains, naming the largest factor."""
     needed = 0.0
