@@ -8,24 +8,22 @@ import numpy as np
 
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.patience import Patience
+from anytimebp.engine.policies import all_scores, best_part, first_states, mode_of, policy_of, scores_of
 from anytimebp.engine.readout import Figures, Readable, take_snapshot, unary_snapshot
 from anytimebp.engine.recording import UNLIMITED
 from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.engine.unexplored import UnexploredMass
-from anytimebp.errors import InconsistentModelError, OptionError
+from anytimebp.errors import InconsistentModelError
 from anytimebp.growth.dynamic import DynamicGrowth
 from anytimebp.growth.fixed import FixedGrowth
-from anytimebp.growth.policy import GrowthPolicy, GrowthView
+from anytimebp.growth.policy import GrowthView
 from anytimebp.growth.priorities import FixedPriorities
 from anytimebp.growth.queue import make_ranking
-from anytimebp.growth.uniform import RandomGrowth
 from anytimebp.kernels import growth as place
 from anytimebp.kernels.codes import (
     CONVERGE,
     DYNAMIC,
-    DYNAMIC_RAW,
     FINISHED,
-    LEAST,
     LOG,
     NEEDS_ENTRIES,
     NEEDS_RANKING,
@@ -42,11 +40,10 @@ from anytimebp.kernels.codes import (
 )
 from anytimebp.kernels.growth import growth_slice, take_scores
 from anytimebp.kernels.joining import start_over
-from anytimebp.kernels.journal import N_TOUCHED
+from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import NUMBERS, FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.residual import full_heap
@@ -79,19 +76,21 @@ class SparseRun:
         self.workspace: SparseWorkspace | None = None
         self._policy = policy_of(options)
         self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self.universe.log_prior)))
+        self._mode = mode_of(self._policy) if self._grow else RANKED
         self._priorities = FixedPriorities(self.universe)
         self._view = GrowthView(self.universe, self._priorities, options.generator())
         self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
         self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
         self._residual = np.full(1, np.inf)
-        self._filled = 0
 
     # ------------------------------------------------------------ figures
     @property
     def consistent(self) -> bool:
         """Whether the state as it is now is a fixed point on its domains."""
         journal = self.workspace.journal if self.workspace else None
-        return bool(journal is not None and journal.counts[0] > 1 and not journal.counts[1] and not journal.counts[4])
+        if journal is None or not self.settled_rounds:
+            return False
+        return not journal.counts[N_SAVED] and not journal.counts[N_GROWN]
 
     @property
     def damping(self) -> float:
@@ -116,7 +115,7 @@ class SparseRun:
     @property
     def settled_rounds(self) -> int:
         """How many rounds ended in a consistent state."""
-        return int(self.workspace.journal.counts[0]) - 1 if self.workspace else 0
+        return int(self.workspace.journal.counts[EPOCH]) - 1 if self.workspace else 0
 
     @property
     def work_parts(self) -> dict[str, int]:
@@ -215,7 +214,11 @@ class SparseRun:
                 yield Step.WORKING
         if isinstance(self._policy, FixedGrowth):
             yield from self._compute_priorities()
-        sizes, states = self._first_domains()
+        if self._grow:
+            sizes = np.ones(len(self.universe.n_allowed), dtype=np.int64)
+            states = first_states(self._policy, self._view, self.universe)
+        else:
+            sizes, states = best_part(self.universe, self._view.all_priorities(), self.options.fraction)
         arithmetic = first_arithmetic(self.compiled, self.universe.log_prior_min)
         check_first_domains(self.compiled, sizes, self.options.max_memory, scores_candidates=self._mode >= DYNAMIC)
         workspace = SparseWorkspace(
@@ -234,7 +237,7 @@ class SparseRun:
         self._progress[place.BARREN] = int(workspace.domain.is_barren.sum())
         self._progress[place.PHASE] = CONVERGE
         if self._mode == RANKED and self._grow:
-            self._ranking = make_ranking(self.universe, self._all_scores())
+            self._ranking = make_ranking(self.universe, all_scores(self._policy, self._view))
         self.workspace = workspace
         self._view.workspace = workspace
         if self._mode == POLLED:
@@ -246,14 +249,6 @@ class SparseRun:
         return self.workspace
 
     @property
-    def _mode(self) -> int:
-        if not self._grow:
-            return RANKED
-        if type(self._policy) is DynamicGrowth:  # one of the user's that builds on it is asked for its scores
-            return DYNAMIC_RAW if self._policy.raw else DYNAMIC
-        return POLLED if self._policy.rescores else RANKED
-
-    @property
     def _n_touched(self) -> int:
         return int(self._running.journal.counts[N_TOUCHED])
 
@@ -261,33 +256,6 @@ class SparseRun:
         for _ in self._priorities.compute(np.ones(len(self.universe.n_allowed), dtype=np.bool_)):
             yield Step.WORKING
         self._view.mark_complete()
-
-    def _first_domains(self) -> tuple[IndexArray, IndexArray]:
-        """Return the sizes of the first domains and their states, variable after variable."""
-        universe = self.universe
-        if not self._grow:
-            sizes = np.maximum(1, np.ceil(self.options.fraction * universe.n_allowed - 1e-9)).astype(np.int64)
-            scores = np.where(universe.allowed, np.maximum(self._view.all_priorities(), LEAST), -np.inf)
-            ranked = universe.ranked(scores)
-            first = np.arange(int(sizes.sum())) + np.repeat(universe.start[:-1] - (np.cumsum(sizes) - sizes), sizes)
-            return sizes, ranked[first]
-        sizes = np.ones(len(universe.n_allowed), dtype=np.int64)
-        try:
-            states = np.asarray(self._policy.first_states(self._view))
-        except ValueError:  # rows of different lengths
-            states = np.empty(0, dtype=np.int64)
-        if states.shape != sizes.shape or states.dtype.kind not in "iu":
-            msg = f"policy: first_states must return a whole number per variable, got {states.dtype} {states.shape}"
-            raise OptionError(msg)
-        states = states.astype(np.int64)
-        inside = (states >= 0) & (states < self.compiled.universe_sizes)
-        fine = inside & universe.allowed[universe.start[:-1] + np.where(inside, states, 0)] if len(sizes) else inside
-        if not fine.all():
-            index = int(np.argmin(fine))
-            name = self.compiled.variables.name(index)
-            msg = f"policy: first_states gave state {states[index]} for variable {name!r}, which it cannot have"
-            raise OptionError(msg)
-        return sizes, states
 
     # ------------------------------------------------------------ what the kernels ask for
     def _make_room(self, variable: int) -> Iterator[Step]:
@@ -326,28 +294,8 @@ class SparseRun:
             candidates.n_dirty[0] = len(variables)
         for variable in candidates.dirty[: candidates.n_dirty[0]].tolist():
             start, end = self.universe.start[variable], self.universe.start[variable + 1]
-            candidates.key[start:end] = self._checked(self._policy.scores(self._view, variable), variable)
+            candidates.key[start:end] = scores_of(self._policy, self._view, variable)
         take_scores(workspace.domain, candidates)
-
-    def _all_scores(self) -> FloatArray:
-        policy = self._policy
-        if isinstance(policy, FixedGrowth | RandomGrowth) and type(policy) in {FixedGrowth, RandomGrowth}:
-            return policy.all_scores(self._view)
-        n = len(self.universe.n_allowed)
-        scores = [self._checked(self._policy.scores(self._view, i), i) for i in range(n)]
-        return np.concatenate(scores) if scores else np.empty(0)
-
-    def _checked(self, scores: object, variable: int) -> FloatArray:
-        name, n = self.compiled.variables.name(variable), int(self.compiled.universe_sizes[variable])
-        try:
-            given = np.asarray(scores)
-            values = given.astype(np.float64) if given.dtype.kind in NUMBERS else np.empty(0)
-        except (TypeError, ValueError):
-            values = np.empty(0)
-        if values.shape != (n,) or np.isnan(values).any() or (values == np.inf).any():
-            msg = f"policy: scores must return {n} numbers for variable {name!r}, none NaN or infinite (-inf may be)"
-            raise OptionError(msg)
-        return values
 
     # ------------------------------------------------------------ endings
     def _out_of_range(self) -> None:
@@ -454,12 +402,3 @@ class SparseRun:
             tolerance=self.options.tolerance,
             method=self.options.method,
         )
-
-
-def policy_of(options: RunOptions) -> GrowthPolicy:
-    """Return the growth policy of a method, or the user's own."""
-    if options.policy is not None:
-        return options.policy
-    if options.method == "random":
-        return RandomGrowth()
-    return DynamicGrowth() if options.method == "dynamic" else FixedGrowth()

@@ -137,7 +137,7 @@ def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> Workspac
     edge_size = domains.sizes[layout.edge_variable]
     edge_slot_end = np.cumsum(edge_size)
     n_slots = int(edge_slot_end[-1]) if n_edges else 0
-    factor_slots, factor_prefix = _scratch_sizes(layout, edge_size)
+    factor_slots, factor_prefix = scratch_sizes(layout, edge_size)
     hub_variable, variable_hub = hubs_of(layout)
     hub_sizes = domains.sizes[hub_variable]
     n_hub_slots = int(hub_sizes.sum())
@@ -182,7 +182,7 @@ def hubs_of(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
     return hub_variable, variable_hub
 
 
-def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray) -> tuple[int, int]:
+def scratch_sizes(layout: GraphLayout, edge_size: IndexArray) -> tuple[int, int]:
     """Return the most slots that one factor has, and the most entries of its levels between the first and last axis."""
     start = layout.factor_edge_start
     if len(start) == 1:

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED
+from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, SERVED
+from anytimebp.kernels.journal import N_GROWN, N_SAVED
 from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableSource
-from anytimebp.workspace.growth_arrays import BoolArray, DomainArrays, JournalArrays, make_candidates
-from anytimebp.workspace.space import WorkspaceArrays, hubs_of
+from anytimebp.model.source import FloatArray, IndexArray, TableSource
+from anytimebp.workspace.growth_arrays import make_candidates
+from anytimebp.workspace.space import WorkspaceArrays
+from anytimebp.workspace.sparse_start import first_slots, make_arrays, make_domain, make_journal, must_be_logs
 from anytimebp.workspace.universe import Universe
 
 FIRST_ROOM = 4  # slots that a domain has room for at first
@@ -60,125 +62,18 @@ class SparseWorkspace:
         self.log_min = np.where(np.isnan(extent.log_min), 0.0, extent.log_min - extent.log_max)
         self._blocks = _block_of_factor(compiled)
         room = np.minimum(universe.n_allowed, np.maximum(FIRST_ROOM, 2 * sizes)) if grow else sizes.copy()
-        self.domain = self._make_domain(sizes, states, room, grow)
-        self.arrays = self._allocate(sizes, room, arithmetic)
+        self.domain = make_domain(universe, sizes, states, room, grow, self.log_scale, self.log_min)
+        self.arrays = make_arrays(universe, sizes, room, arithmetic, self.log_min)
         self._message_room = room.copy()
         self._used = len(self.arrays.message)
         self._table_owner: dict[int, FloatArray] = {}
         self._address_tables()
         self._start_priors(sizes)
-        self.journal = self._make_journal(sizes)
+        self.journal = make_journal(self.layout, sizes, len(self.arrays.message))
         self.candidates = make_candidates(compiled, mode, len(self.arrays.message))
         self.nbytes = self._first_tables.nbytes + 3 * self.arrays.message.nbytes + 8 * 5 * len(universe.log_prior)
 
     # ------------------------------------------------------------ set-up
-    def _make_domain(self, sizes: IndexArray, states: IndexArray, room: IndexArray, grow: int) -> DomainArrays:
-        universe, layout = self.universe, self.layout
-        n_factors, n_variables = len(layout.factor_edge_start) - 1, len(sizes)
-        kind, address = np.full(n_factors, SERVED), np.zeros(n_factors, dtype=np.int64)
-        stride = np.zeros(len(layout.edge_variable), dtype=np.int64)
-        for first, block in self.compiled.message_blocks:
-            source, n = block.source, len(block.scopes)
-            if not isinstance(source, DenseSource):
-                continue
-            factors = slice(first, first + n)
-            kind[factors] = LOG_TABLE if source.is_log else POTENTIALS
-            if source.is_plain:
-                self.log_scale[factors] = 0.0
-                self.log_min[factors] = source.range.log_min
-            address[factors] = np.array(source.member_addresses(), dtype=np.int64)
-            edges = slice(layout.factor_edge_start[first], layout.factor_edge_start[first + n])
-            steps = np.cumprod([1, *source.shape[:0:-1]])[::-1]
-            stride[edges] = np.tile(steps, n)
-        slot_state = np.zeros(len(universe.log_prior), dtype=np.int64)
-        slot_state[_first_slots(universe.start, sizes)] = states
-        is_open = universe.allowed.copy()
-        is_open[np.repeat(universe.start[:-1], sizes) + states] = False
-        served = np.zeros(n_variables, dtype=np.bool_)
-        served[layout.edge_variable[kind[layout.edge_factor] == SERVED]] = True
-        widest = int(self.compiled.universe_sizes.max(initial=1))
-        return DomainArrays(
-            universe_start=universe.start,
-            log_prior=universe.log_prior,
-            is_open=is_open,
-            n_open=universe.n_allowed - sizes,
-            slot_state=slot_state,
-            room=room.copy(),
-            source_address=address,
-            source_kind=kind,
-            table_scale=self.log_scale,
-            edge_stride=stride,
-            is_served=served,
-            is_barren=np.zeros(n_variables, dtype=np.bool_),
-            chosen_variable=np.zeros(max(1, grow), dtype=np.int64),
-            chosen_state=np.zeros(max(1, grow), dtype=np.int64),
-            line=np.empty(widest),
-            reach=np.empty((3, 0), dtype=np.int64),
-        )
-
-    def _allocate(self, sizes: IndexArray, room: IndexArray, arithmetic: int) -> WorkspaceArrays:
-        layout, universe, linear = self.layout, self.universe, arithmetic == LINEAR
-        n_edges, n_factors = len(layout.edge_variable), len(layout.factor_edge_start) - 1
-        capacity = room[layout.edge_variable]
-        n_slots = int(capacity.sum())
-        whole = self.compiled.universe_sizes[layout.edge_variable]
-        widest = int(self.compiled.universe_sizes.max(initial=1))
-        most = max(widest, int(np.add.reduceat(whole, layout.factor_edge_start[:-1]).max())) if n_factors else widest
-        hub_variable, variable_hub = hubs_of(layout)
-        hub_sizes = self.compiled.universe_sizes[hub_variable]
-        n_hub_slots = int(hub_sizes.sum())
-        has_zero = self.compiled.extent.has_zero.copy()
-        scratch = self._scratch_size(capacity)
-        return WorkspaceArrays(
-            arithmetic=arithmetic,
-            domain_size=sizes.copy(),
-            variable_slot_start=universe.start,
-            edge_slot_start=np.cumsum(capacity) - capacity,
-            edge_capacity=capacity,
-            prior=np.empty(len(universe.log_prior)),
-            prior_min=np.ones(len(sizes)),
-            message=np.ones(n_slots) if linear else np.zeros(n_slots),
-            edge_min=np.ones(n_edges),
-            edge_scale=np.ones(n_edges) if linear else np.zeros(n_edges),
-            edge_residual=np.zeros(n_edges),
-            factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
-            table_address=np.zeros(n_factors, dtype=np.int64),
-            table_in_logs=self._must_be_logs(has_zero, arithmetic),
-            table_min=np.exp(self.log_min),
-            table_has_zero=has_zero,
-            variable_hub=variable_hub,
-            hub_variable=hub_variable,
-            hub_start=np.cumsum(hub_sizes) - hub_sizes,
-            hub_high=np.zeros(n_hub_slots),
-            hub_low=np.zeros(n_hub_slots),
-            hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
-            incoming=np.empty(most),
-            outgoing=np.empty(most),
-            prefix=np.empty(scratch),
-            dots=np.empty(scratch),
-            peak=np.empty(widest),
-            row_start=np.empty(scratch, dtype=np.int64),
-        )
-
-    def _must_be_logs(self, has_zero: BoolArray, arithmetic: int) -> BoolArray:
-        if arithmetic == LINEAR:
-            return np.zeros(len(has_zero), dtype=np.bool_)
-        return has_zero | (self.log_min < -MAX_LINEAR_RANGE)
-
-    def _scratch_size(self, capacity: IndexArray) -> int:
-        """Return the most entries of a factor's levels between the first and last axis, at the present room."""
-        start = self.layout.factor_edge_start
-        arity = start[1:] - start[:-1]
-        most = int(arity.max(initial=0))
-        if most <= 2:  # noqa: PLR2004  (pairs have no levels between)
-            return 0
-        rows, levels = capacity[start[:-1]].astype(np.float64), np.zeros(len(arity))
-        for axis in range(1, most - 1):
-            inner = arity > axis + 1
-            rows[inner] *= capacity[start[:-1][inner] + axis]
-            levels[inner] += rows[inner]
-        return int(levels.max())
-
     def _address_tables(self) -> None:
         """Give every factor a table in one buffer."""
         arrays, start = self.arrays, self.layout.factor_edge_start
@@ -191,7 +86,7 @@ class SparseWorkspace:
     def _start_priors(self, sizes: IndexArray) -> None:
         """Fill the priors of the first slots, and the totals of hubs."""
         arrays, universe = self.arrays, self.universe
-        slots = _first_slots(universe.start, sizes)
+        slots = first_slots(universe.start, sizes)
         log_prior = universe.log_prior[np.repeat(universe.start[:-1], sizes) + self.domain.slot_state[slots]]
         arrays.prior[slots] = np.exp(log_prior) if arrays.arithmetic == LINEAR else log_prior
         if len(sizes):
@@ -205,30 +100,6 @@ class SparseWorkspace:
             own = universe.log_prior[begin + self.domain.slot_state[begin : begin + sizes[variable]]]
             arrays.hub_high[place] = np.where(own == -np.inf, 0.0, own)
             arrays.hub_zeros[place] = own == -np.inf
-
-    def _make_journal(self, sizes: IndexArray) -> JournalArrays:
-        n_edges, n_factors, n_variables = (
-            len(self.layout.edge_variable),
-            len(self.layout.factor_edge_start) - 1,
-            len(sizes),
-        )
-        counts = np.zeros(5, dtype=np.int64)
-        counts[0] = counts[2] = 1
-        return JournalArrays(
-            keep=1,
-            counts=counts,
-            saved_message=np.empty(len(self.arrays.message)),
-            saved_scale=np.ones(n_edges),
-            saved_min=np.empty(n_edges),
-            saved_total=np.ones(n_factors),
-            factor_epoch=np.zeros(n_factors, dtype=np.int64),
-            saved_factor=np.empty(n_factors, dtype=np.int64),
-            factor_round=np.zeros(n_factors, dtype=np.int64),
-            touched_factor=np.empty(n_factors, dtype=np.int64),
-            settled_size=sizes.copy(),
-            variable_epoch=np.zeros(n_variables, dtype=np.int64),
-            grown_variable=np.empty(n_variables, dtype=np.int64),
-        )
 
     def fill(self) -> Iterator[int]:
         """Fill the tables of dense factors over the first domains; yield the entries filled, a slice at a time."""
@@ -378,7 +249,7 @@ class SparseWorkspace:
     def to_logs(self) -> None:
         """Go on in log arithmetic, with everything where it is."""
         arrays, journal = self.arrays, self.journal
-        in_logs = self._must_be_logs(arrays.table_has_zero, LOG)
+        in_logs = must_be_logs(arrays.table_has_zero, self.log_min, LOG)
         with np.errstate(divide="ignore", invalid="ignore"):
             for values in (
                 arrays.message,
@@ -392,7 +263,7 @@ class SparseWorkspace:
         for factor in np.flatnonzero(in_logs).tolist():
             self._sum_by_logs(factor)
         sizes = arrays.domain_size
-        slots = _first_slots(self.universe.start, sizes)
+        slots = first_slots(self.universe.start, sizes)
         prior = np.empty(len(arrays.prior))  # a new one: snapshots go on reading the old
         prior[slots] = self.universe.log_prior[
             np.repeat(self.universe.start[:-1], sizes) + self.domain.slot_state[slots]
@@ -445,9 +316,9 @@ class SparseWorkspace:
         smallest, sizes = arrays.edge_min.copy(), arrays.domain_size.copy()
         if unready >= 0:
             sizes[unready] -= 1
-        if settled and (journal.counts[1] or journal.counts[4]):
+        if settled and (journal.counts[N_SAVED] or journal.counts[N_GROWN]):
             sizes = journal.settled_size.copy()
-            factors = journal.saved_factor[: journal.counts[1]]
+            factors = journal.saved_factor[: journal.counts[N_SAVED]]
             total[factors] = journal.saved_total[factors]
             edges = np.flatnonzero(np.isin(self.layout.edge_factor, factors))
             scale[edges], smallest[edges] = journal.saved_scale[edges], journal.saved_min[edges]
@@ -465,7 +336,7 @@ class SparseWorkspace:
 
     def slots(self, sizes: IndexArray) -> IndexArray:
         """Return the places of the slots of domains of these sizes, variable after variable."""
-        return _first_slots(self.universe.start, sizes)
+        return first_slots(self.universe.start, sizes)
 
 
 class _BlockIndex:
@@ -482,10 +353,3 @@ class _BlockIndex:
 
 def _block_of_factor(compiled: CompiledGraph) -> _BlockIndex:
     return _BlockIndex([first for first, _ in compiled.message_blocks], [block for _, block in compiled.message_blocks])
-
-
-def _first_slots(start: IndexArray, sizes: IndexArray) -> IndexArray:
-    """Return start[i], start[i] + 1, ..., sizes[i] of them, for all i."""
-    before = np.cumsum(sizes) - sizes
-    slots: IndexArray = np.arange(int(sizes.sum())) + np.repeat(start[:-1] - before, sizes)
-    return slots
