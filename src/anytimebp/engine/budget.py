@@ -8,7 +8,7 @@ from anytimebp.engine.recording import UNLIMITED
 from anytimebp.engine.run import Run
 from anytimebp.results.snapshot import Snapshot
 
-GROWTH_BETWEEN_LOOKS = 1.05  # of all active states: looking costs about as much as scoring every candidate
+GROWTH_BETWEEN_LOOKS = 1.2  # of all active states: looking costs about as much as scoring every candidate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class Budget:
 
 
 class Target:
-    """Looks at the mass outside the domains, whenever they have grown by a few percent."""
+    """Looks at the mass outside the domains, whenever they have grown by a fifth."""
 
     def __init__(self, target_error: float | None) -> None:
         """Look at the first occasion."""

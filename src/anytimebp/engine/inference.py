@@ -291,6 +291,8 @@ class Inference:
             run.states,
             log_z,
         )
+        if self._moments and self._moments[-1][1:-1] == moment[1:-1]:
+            self._moments.pop()  # the end of the last round is the end of the run
         self._moments.append(moment)
 
 

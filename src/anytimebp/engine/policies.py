@@ -48,7 +48,7 @@ def first_states(policy: GrowthPolicy, view: GrowthView, universe: Universe) -> 
     except ValueError:  # rows of different lengths
         states = np.empty(0, dtype=np.int64)
     if states.shape != (n,) or (n and states.dtype.kind not in "iu"):
-        msg = f"policy: first_states must return a whole number per variable, got {states.dtype} {states.shape}"
+        msg = f"policy: first_states must return {n} whole numbers, one per variable, got {states.dtype} {states.shape}"
         raise OptionError(msg)
     states = states.astype(np.int64)
     inside = (states >= 0) & (states < universe.compiled.universe_sizes)
@@ -72,8 +72,7 @@ def scores_of(policy: GrowthPolicy, view: GrowthView, variable: int) -> FloatArr
         values = np.empty(0)
     if values.shape != (asked.n_states,) or np.isnan(values).any() or (values == np.inf).any():
         msg = (
-            f"policy: scores must return {asked.n_states} numbers for variable {asked.name!r}, "
-            "none NaN or infinite (-inf may be)"
+            f"policy: scores must return {asked.n_states} numbers for variable {asked.name!r}, none of them NaN or +inf"
         )
         raise OptionError(msg)
     return values

@@ -171,7 +171,7 @@ class SparseRun:
         elif status == NEEDS_ENTRIES:
             self._fill_entries(variable)
         elif status == NEEDS_SCORES:
-            self._score()
+            yield from self._score()
         elif status == OUT_OF_RANGE:
             self._out_of_range()
         elif status == UNSETTLED and not self.patience.extend(self._n_touched):
@@ -241,7 +241,7 @@ class SparseRun:
         self.workspace = workspace
         self._view.workspace = workspace
         if self._mode == POLLED:
-            self._score(range(len(sizes)))
+            yield from self._score(range(len(sizes)))
 
     @property
     def _running(self) -> SparseWorkspace:
@@ -285,8 +285,8 @@ class SparseRun:
             yield from self._compute_priorities()
         self._ranking = make_ranking(self.universe, self._view.all_priorities())
 
-    def _score(self, variables: range | None = None) -> None:
-        """Let the policy score the variables that have moved."""
+    def _score(self, variables: range | None = None) -> Iterator[Step]:
+        """Let the policy score the variables that have moved, with a look at the clock after each."""
         workspace = self._running
         candidates = workspace.candidates
         if variables is not None:
@@ -295,6 +295,7 @@ class SparseRun:
         for variable in candidates.dirty[: candidates.n_dirty[0]].tolist():
             start, end = self.universe.start[variable], self.universe.start[variable + 1]
             candidates.key[start:end] = scores_of(self._policy, self._view, variable)
+            yield Step.WORKING
         take_scores(workspace.domain, candidates)
 
     # ------------------------------------------------------------ endings

@@ -28,7 +28,7 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
         return
     if not all(_is_on_disk(kernel) for kernel in missing):
         logger.warning(
-            "compiling kernels for method %r; this happens once per installation and takes 20 to 60 seconds",
+            "compiling kernels for method %r; this happens once per installation and takes up to a minute",
             options.method,
         )
     run_small_model()

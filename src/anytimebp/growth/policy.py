@@ -9,9 +9,7 @@ import numpy as np
 
 from anytimebp.growth.estimates import log_ratios
 from anytimebp.growth.priorities import FixedPriorities
-from anytimebp.kernels.candidates import log_weights
 from anytimebp.kernels.codes import LINEAR
-from anytimebp.kernels.to_factor import gather
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
 from anytimebp.workspace.sparse import SparseWorkspace
@@ -94,11 +92,7 @@ class GrowthView:
 
     def belief(self, variable: int) -> FloatArray:
         """Return a variable's marginal over its domain, as it stands."""
-        workspace = self._running()
-        weight = np.empty(int(workspace.arrays.domain_size[variable]))
-        gather(workspace.layout, workspace.arrays, variable, np.int64(-1), weight)
-        if workspace.arrays.arithmetic != LINEAR:
-            weight = np.exp(weight)
+        weight = np.exp(self._log_weights(variable, -1))
         belief: FloatArray = weight / weight.sum()
         return belief
 
@@ -108,10 +102,7 @@ class GrowthView:
         arrays = workspace.arrays
 
         def weights(edge: int) -> FloatArray:
-            other = int(workspace.layout.edge_variable[edge])
-            weight = np.empty(int(arrays.domain_size[other]))
-            log_weights(workspace.layout, arrays, other, edge, weight)
-            return weight
+            return self._log_weights(int(workspace.layout.edge_variable[edge]), edge)
 
         scale: Callable[[int], float] = lambda edge: (  # noqa: E731
             float(np.log(arrays.edge_scale[edge])) if arrays.arithmetic == LINEAR else float(arrays.edge_scale[edge])
@@ -121,6 +112,21 @@ class GrowthView:
         peak = inside.max()
         total = peak + np.log(np.exp(inside - peak).sum()) if peak > -np.inf else 0.0
         return sums - total
+
+    def _log_weights(self, variable: int, skipped: int) -> FloatArray:
+        """Return the log prior plus the log messages of all edges but one, largest 0."""
+        workspace = self._running()
+        arrays, n = workspace.arrays, int(workspace.arrays.domain_size[variable])
+        start = self._universe.start[variable]
+        total = self._universe.log_prior[start + workspace.states_of(variable)]
+        for edge in workspace.edges_of(variable):
+            if edge != skipped:
+                message = arrays.message[arrays.edge_slot_start[edge] :][:n]
+                with np.errstate(divide="ignore"):
+                    total = total + (np.log(message) if arrays.arithmetic == LINEAR else message)
+        peak = total.max()
+        weights: FloatArray = total - peak if peak > -np.inf else np.zeros(n)
+        return weights
 
     def _of(self, values: FloatArray, variable: int) -> FloatArray:
         return values[self._universe.start[variable] : self._universe.start[variable + 1]]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#d1661f", "#8a8a8a"
+FEW = 30  # moments that are shown as dots
 
 
 def plot_run(
@@ -57,27 +58,32 @@ def _load_figure() -> Any:
 
 
 def _draw_states(panel: Any, seconds: Any, states: Any, n_states: int) -> None:
-    panel.plot(seconds, states, color=BLUE, drawstyle="steps-post")
+    panel.plot(seconds, states, color=BLUE, drawstyle="steps-post", **_dots(seconds))
     panel.axhline(n_states, color=GREY, linewidth=0.8, linestyle=":")
-    panel.set_ylim(0, 1.08 * max(n_states, 1))
+    panel.set_ylim(0, 1.15 * max(n_states, 1))
     panel.set_ylabel("active states")
     panel.annotate(f"all {n_states:,}", (0.0, n_states), (4, 3), textcoords="offset points", color=GREY, fontsize=8)
     panel.margins(x=0.01)
 
 
 def _draw_residuals(panel: Any, seconds: Any, largest: Any, mean: Any, tolerance: float) -> None:
-    panel.plot(seconds, _positive(largest), color=BLUE, label="largest")
-    panel.plot(seconds, _positive(mean), color=ORANGE, label="mean")
+    panel.plot(seconds, _positive(largest), color=BLUE, label="largest", **_dots(seconds))
+    panel.plot(seconds, _positive(mean), color=ORANGE, label="mean", **_dots(seconds))
     panel.axhline(tolerance, color=GREY, linewidth=0.8, linestyle=":", label="tolerance")
     panel.set_yscale("log")
     panel.set_ylabel("residual (nats)")
-    panel.legend(frameon=False, fontsize=8, loc="upper right")
+    panel.legend(frameon=False, fontsize=8, loc="best")
 
 
 def _draw_errors(panel: Any, seconds: Any, errors: Any, label: str) -> None:
-    panel.plot(seconds, _positive(errors), color=BLUE)
+    panel.plot(seconds, _positive(errors), color=BLUE, **_dots(seconds))
     panel.set_yscale("log")
     panel.set_ylabel(label)
+
+
+def _dots(seconds: Any) -> dict[str, Any]:
+    """Return how to show single moments, which a line alone would not."""
+    return {"marker": "o", "markersize": 3} if len(seconds) < FEW else {}
 
 
 def _positive(values: Any) -> Any:

@@ -90,6 +90,7 @@ class ServedFactors:
             workspace.arrays.table_has_zero[factor] = True
         if finite.size:
             self._take_range(factor, float(finite.max()), float(finite.min()))
+        workspace.sum_by_logs_if_needed(factor)
         values -= workspace.log_scale[factor]
         if not workspace.arrays.table_in_logs[factor]:
             np.exp(values, out=values)
@@ -106,7 +107,7 @@ class ServedFactors:
         log_min[factor] = min(log_min[factor], low - scale[factor] - shift)
         if workspace.arrays.arithmetic == LINEAR and log_min[factor] < -MAX_LINEAR_RANGE:
             workspace.to_logs()
-        workspace.sum_by_logs_if_needed(factor)
+        workspace.sum_by_logs_if_needed(factor)  # before the table is scaled, which might lose something
         workspace.arrays.table_min[factor] = np.exp(log_min[factor])
         if shift == 0.0:
             return
