@@ -50,8 +50,8 @@ SECTIONS = {
     ),
     "Sparse domains: large graphs": (
         "A growth round on grids of 10 states (standard deviations 1 and 0.3), once domains have two "
-        "states on average; recording not counted. Rounds of the small grid end at its borders; news travels farther on "
-        "the large one, so updates differ, and their cost is what compares."
+        "states on average; recording not counted. The number of updates differs, as the small grid has borders; an "
+        "update on the large one finds its numbers in memory rather than in the cache."
     ),
     "Sparse domains: budgets": (
         "How many milliseconds a time budget is overrun by, at the worst of five runs, on 33 variables of 1000 states "
