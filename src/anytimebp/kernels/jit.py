@@ -124,7 +124,6 @@ else:
     def _read_field(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
         place = kind.record.fields.index(name)
         field = builder.load(cgutils.gep_inbounds(builder, value, 0, place))
-        field.set_metadata("invariant.load", builder.module.add_metadata([]))  # the tuple never changes
         if isinstance(kind.record[place], types.Array):
             array = context.make_array(kind.record[place])(context, builder, value=field)
             array.meminfo = cgutils.get_null_value(array.meminfo.type)
