@@ -18,23 +18,16 @@ BARS = {
 
 
 def work_until(graph, reference, method, error, **options):
-    """Return the parts of the work until the L2 error is and stays under a bound, as of the recorded moments."""
-    found = []
+    """Return the parts of the work until the L2 error is under a bound, as of the recorded moments."""
+    found = {}
 
-    def look(snapshot):
+    def is_close(snapshot):
         close = snapshot.distance(reference) < error
-        if close and not found:
-            found.append(snapshot.work_parts)
-        elif not close:
-            found.clear()
-        return False
+        found.update(snapshot.work_parts if close else {})
+        return close
 
-    def stop_after(snapshot):
-        look(snapshot)
-        return bool(found) and method != "bp"
-
-    abp.infer(graph, method, callback=stop_after, **options)
-    return found[0]
+    abp.infer(graph, method, callback=is_close, **options)
+    return found
 
 
 def work(seeds):

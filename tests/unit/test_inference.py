@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.kernels import messages, residual
+from anytimebp.kernels import growth, messages, residual
 from oracle.models import grid, random_loopy
 from oracle.slow_bp import SlowBP, load_messages
 
@@ -281,12 +281,18 @@ def test_progress_writes_a_line_to_standard_error(capsys):
 @pytest.mark.compiled
 def test_whole_numbers_as_options_do_not_compile_again():
     graph = grid(3, 3, 1.0, 0.3, seed=0)
-    for method, kernel in (("bp", messages.sweep_slice), ("residual", residual.residual_slice)):
+    kernels = {
+        "bp": messages.sweep_slice,
+        "residual": residual.residual_slice,
+        "fixed": growth.growth_slice,
+        "dynamic": growth.growth_slice,
+    }
+    for method, kernel in kernels.items():
         abp.infer(graph, method)
         before = len(kernel.overloads)
         for options in ({"damping": 0}, {"tolerance": 1}, {"max_updates": np.int32(5)}, {"seconds": 1}):
             abp.infer(graph, method, **options)
-        abp.infer(graph, method, evidence={"x1": {0, 2}}, damping=np.float32(0.5))
+        abp.infer(graph, method, evidence={"x1": {0, 2}}, damping=np.float32(0.5), grow=np.int32(2))
         assert len(kernel.overloads) == before
 
 

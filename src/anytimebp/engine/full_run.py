@@ -8,10 +8,9 @@ from anytimebp.engine.damping import Damper
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.readout import Figures, Readable, take_snapshot
 from anytimebp.engine.run import SLICE_COST, Limits, Step
-from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, VARIABLE_VANISHED
+from anytimebp.engine.vanishing import vanished
+from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model.factor import describe_factor
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import IndexArray
 from anytimebp.results.snapshot import Snapshot
@@ -72,7 +71,8 @@ class FullRun:
                 schedule = yield from self._prepare()
                 yield Step.WORKING
             elif progress.status != OK:
-                raise self._vanished(progress)
+                given = " under this evidence" if self.options.observed else ""
+                raise vanished(self.compiled, progress.status, progress.culprit, given)
             elif progress.end_of_sweep:
                 self._end_sweep(progress)
                 yield Step.RECORD
@@ -122,17 +122,6 @@ class FullRun:
             self.ending = StopReason.CONVERGED
         elif self.damper.hopeless(progress.max_residual):
             self.ending = StopReason.NOT_CONVERGED
-
-    def _vanished(self, progress: Progress) -> InconsistentModelError:
-        if progress.status == VARIABLE_VANISHED:
-            what = (
-                f"the neighbours of variable {self.compiled.variables.name(progress.culprit)!r} exclude its every state"
-            )
-        else:
-            factor = self.compiled.graph_factor(progress.culprit)
-            what = f"{describe_factor(self.compiled.blocks, self.compiled.variables, factor)} excludes every state"
-        given = " under this evidence" if self.options.observed else ""
-        return InconsistentModelError(f"no joint state is possible{given}: messages vanish, as {what}")
 
     def snapshot(self, seconds: float) -> Snapshot:
         """Return what the run knows now."""

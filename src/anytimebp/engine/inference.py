@@ -241,7 +241,7 @@ class Inference:
         if self._failure:
             raise self._failure
         run, settled = self._run, self._run.settled_rounds
-        rounds, states = self._recorder.limits(run.rounds, run.states, self._watch.seconds)
+        rounds, states = self._recorder.limits(self._watch.seconds)
         if budget.target_error is not None:
             rounds = min(rounds, run.rounds + 1)
         run.limits = Limits(budget.updates, budget.work, rounds, states)

@@ -64,9 +64,8 @@ class Recorder:
         self._states = 0
         self._seconds = 0.0
 
-    def limits(self, rounds: int, states: int, seconds: float) -> tuple[int, int]:
+    def limits(self, seconds: float) -> tuple[int, int]:
         """Return how many rounds and how many states a run may reach before it must report."""
-        del rounds, states
         every = self._every
         if every is None:
             return UNLIMITED, UNLIMITED
@@ -78,7 +77,7 @@ class Recorder:
 
     def is_due(self, rounds: int, states: int, seconds: float) -> bool:
         """Tell whether the end of a round is to be recorded, and if so, take note of it."""
-        most_rounds, most_states = self.limits(rounds, states, seconds)
+        most_rounds, most_states = self.limits(seconds)
         if rounds < most_rounds and states < most_states:
             return False
         self._rounds, self._states = rounds, states

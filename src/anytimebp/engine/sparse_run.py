@@ -13,6 +13,7 @@ from anytimebp.engine.readout import Figures, Readable, take_snapshot, unary_sna
 from anytimebp.engine.recording import UNLIMITED
 from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.engine.unexplored import UnexploredMass
+from anytimebp.engine.vanishing import vanished
 from anytimebp.errors import InconsistentModelError
 from anytimebp.growth.dynamic import DynamicGrowth
 from anytimebp.growth.fixed import FixedGrowth
@@ -42,7 +43,6 @@ from anytimebp.kernels.growth import growth_slice, take_scores
 from anytimebp.kernels.joining import start_over
 from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model.factor import describe_factor
 from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
@@ -324,7 +324,7 @@ class SparseRun:
     def _finish(self) -> Iterator[Step]:
         """End the run: there is nothing left to grow."""
         if self._progress[place.STATUS] != 0:
-            raise self._vanished(int(self._progress[place.STATUS]), int(self._progress[place.CULPRIT]))
+            raise self._vanished()
         if self._progress[place.SETTLED]:
             self.ending = StopReason.CONVERGED
         elif self.patience.is_last:
@@ -337,18 +337,14 @@ class SparseRun:
             return
         yield Step.RECORD
 
-    def _vanished(self, status: int, culprit: int) -> InconsistentModelError:
-        if status == VARIABLE_VANISHED:
-            barren = self._running.domain.is_barren
-            culprit = int(barren.argmax()) if barren.any() else culprit
-            what = f"the neighbours of variable {self.compiled.variables.name(culprit)!r} exclude its every state"
-        else:
-            factor = self.compiled.graph_factor(culprit)
-            what = f"{describe_factor(self.compiled.blocks, self.compiled.variables, factor)} excludes every state"
+    def _vanished(self) -> InconsistentModelError:
+        culprit, barren = int(self._progress[place.CULPRIT]), self._running.domain.is_barren
         given = " under this evidence" if self.options.observed else ""
         if not self._grow:
             given += f" on the {self.options.fraction:g} of each universe that `fraction` allows"
-        return InconsistentModelError(f"no joint state is possible{given}: messages vanish, as {what}")
+        if barren.any():
+            return vanished(self.compiled, VARIABLE_VANISHED, int(barren.argmax()), given)
+        return vanished(self.compiled, int(self._progress[place.STATUS]), culprit, given)
 
     # ------------------------------------------------------------ reading
     def snapshot(self, seconds: float) -> Snapshot:

@@ -6,6 +6,7 @@ nothing. A *message factor* is any other one. Nothing here is sized by the unive
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,11 +101,17 @@ class CompiledGraph:
 
     def graph_factor(self, message_factor: int) -> int:
         """Return the number in the graph of a message factor."""
-        for first, block in reversed(self.message_blocks):
-            if first <= message_factor:
-                return block.first + message_factor - first
-        msg = f"message factor {message_factor} does not exist"
-        raise IndexError(msg)
+        block, offset = self.locate(message_factor)
+        return block.first + offset
+
+    def locate(self, message_factor: int) -> tuple[FactorBlock, int]:
+        """Return the block of a message factor, and its place in it."""
+        first, block = self.message_blocks[bisect_right(self.message_blocks, message_factor, key=_first) - 1]
+        return block, message_factor - first
+
+
+def _first(message_block: MessageBlock) -> int:
+    return message_block.first
 
 
 def compiled_graph(graph: FactorGraph) -> CompiledGraph:

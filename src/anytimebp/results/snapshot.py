@@ -32,7 +32,7 @@ class Snapshot:
         marginals: By variable name, over the whole universe.
         log_z: Bethe estimate of the log partition function; exact on forests.
         max_residual: Largest change of a message in the last sweep (largest pending one for `residual`), in nats.
-        mean_residual: The same, averaged over factors.
+        mean_residual: The same, averaged over factors; where a stopped run went back to an earlier state, the largest.
         outside: The unexplored mass, or how to compute it.
         domain_sizes: Active states per variable, in order; below the universe where evidence excludes states.
         seconds: Time of the run so far, without the caller's.

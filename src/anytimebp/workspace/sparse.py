@@ -14,7 +14,6 @@ from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, SERV
 from anytimebp.kernels.journal import N_GROWN, N_SAVED
 from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import FloatArray, IndexArray, TableSource
 from anytimebp.workspace.growth_arrays import make_candidates
 from anytimebp.workspace.space import WorkspaceArrays
@@ -60,7 +59,6 @@ class SparseWorkspace:
         extent = compiled.extent
         self.log_scale = np.where(np.isnan(extent.log_max), 0.0, extent.log_max)  # those of rules are found out
         self.log_min = np.where(np.isnan(extent.log_min), 0.0, extent.log_min - extent.log_max)
-        self._blocks = _block_of_factor(compiled)
         room = np.minimum(universe.n_allowed, np.maximum(FIRST_ROOM, 2 * sizes)) if grow else sizes.copy()
         self.domain = make_domain(universe, sizes, states, room, grow, self.log_scale, self.log_min)
         self.arrays = make_arrays(universe, sizes, room, arithmetic, self.log_min)
@@ -117,7 +115,7 @@ class SparseWorkspace:
     # ------------------------------------------------------------ factors and their tables
     def source(self, factor: int) -> tuple[TableSource, int]:
         """Return the source of a message factor, and which member of it."""
-        block, offset = self._blocks.locate(factor)
+        block, offset = self.compiled.locate(factor)
         return block.source, block.member(offset)
 
     def edges(self, factor: int) -> range:
@@ -337,19 +335,3 @@ class SparseWorkspace:
     def slots(self, sizes: IndexArray) -> IndexArray:
         """Return the places of the slots of domains of these sizes, variable after variable."""
         return first_slots(self.universe.start, sizes)
-
-
-class _BlockIndex:
-    """Finds the block of a message factor."""
-
-    def __init__(self, firsts: list[int], blocks: list[FactorBlock]) -> None:
-        self._firsts = np.array(firsts, dtype=np.int64)
-        self._blocks = blocks
-
-    def locate(self, factor: int) -> tuple[FactorBlock, int]:
-        k = int(np.searchsorted(self._firsts, factor, side="right")) - 1
-        return self._blocks[k], factor - int(self._firsts[k])
-
-
-def _block_of_factor(compiled: CompiledGraph) -> _BlockIndex:
-    return _BlockIndex([first for first, _ in compiled.message_blocks], [block for _, block in compiled.message_blocks])
