@@ -163,6 +163,61 @@ def take_scores(domain, candidates):
     candidates.n_dirty[0] = 0
 
 
+@kernel(merge=True)
+def _join_next(layout, space, journal, domain, progress):
+    """Let the next chosen state join; return OK or what is needed, the variable, and the cost."""
+    if progress[NEXT] == progress[CHOSEN]:
+        progress[PHASE] = CONVERGE
+        return OK, -1, 0
+    variable = domain.chosen_variable[progress[NEXT]]
+    if space.domain_size[variable] == domain.room[variable]:
+        return NEEDS_ROOM, variable, 0
+    barren = domain.is_barren[variable]
+    work = join(layout, space, journal, domain, variable, domain.chosen_state[progress[NEXT]])
+    progress[BARREN] -= barren and not domain.is_barren[variable]
+    progress[GROWTH] += work
+    progress[STATES] += 1
+    progress[PHASE] = START
+    return NEEDS_ENTRIES if domain.is_served[variable] else OK, variable, work
+
+
+@kernel(merge=True)
+def _start_next(layout, space, heap, journal, domain, candidates, progress):
+    """Send the state that has just joined its first messages; return the cost."""
+    variable = domain.chosen_variable[progress[NEXT]]
+    work = start_messages(layout, space, heap, journal, domain, variable)
+    progress[MESSAGES] += work
+    cost = work
+    if domain.reach.size:
+        cost += lift_zeros(layout, space, heap, journal, domain.reach, variable)
+    if candidates.mode > POLLED:
+        scored = extend_candidates(layout, space, domain, candidates, variable)
+        progress[SCORING] += scored
+        cost += SCORE_COST * scored
+    progress[NEXT] += 1
+    progress[PHASE] = JOIN
+    return cost
+
+
+@kernel(merge=True)
+def _end_convergence(layout, space, heap, journal, domain, candidates, progress, residual, status, culprit):
+    """Take note of how the updates of a round ended: in a consistent state, or with something that vanished."""
+    if domain.reach.size:
+        progress[BARREN] += _find_barren(layout, space, journal, domain)
+    if status == CONVERGED and progress[BARREN]:
+        status = VARIABLE_VANISHED
+    progress[SETTLED] = status == CONVERGED
+    progress[STATUS] = 0 if status == CONVERGED else status
+    progress[CULPRIT] = culprit
+    progress[PHASE] = RESCORE
+    progress[ACCOUNTED] = progress[SCORED] = progress[NEXT] = candidates.n_dirty[0] = 0
+    if status == CONVERGED:
+        settle(space, journal)
+        for place in range(PLACES):
+            progress[PLACES + place] = progress[place]
+        residual[0] = heap.priority[heap.item[0]] if heap.item.size else 0.0
+
+
 @kernel()
 def growth_slice(
     layout, space, heap, journal, domain, ranking, candidates, progress, residual, limits, tolerance, damping
@@ -202,34 +257,12 @@ def growth_slice(
             progress[ROUND_UPDATES] = progress[NEXT] = 0
             progress[PHASE] = JOIN
         elif progress[PHASE] == JOIN:
-            if progress[NEXT] == progress[CHOSEN]:
-                progress[PHASE] = CONVERGE
-                continue
-            variable = domain.chosen_variable[progress[NEXT]]
-            if space.domain_size[variable] == domain.room[variable]:
-                return NEEDS_ROOM, variable
-            barren = domain.is_barren[variable]
-            work = join(layout, space, journal, domain, variable, domain.chosen_state[progress[NEXT]])
-            progress[BARREN] -= barren and not domain.is_barren[variable]
-            progress[GROWTH] += work
-            progress[STATES] += 1
-            cost += work
-            progress[PHASE] = START
-            if domain.is_served[variable]:
-                return NEEDS_ENTRIES, variable
+            status, variable, spent = _join_next(layout, space, journal, domain, progress)
+            cost += spent
+            if status != OK:
+                return status, variable
         elif progress[PHASE] == START:
-            variable = domain.chosen_variable[progress[NEXT]]
-            work = start_messages(layout, space, heap, journal, domain, variable)
-            if domain.reach.size:
-                cost += lift_zeros(layout, space, heap, journal, domain.reach, variable)
-            progress[MESSAGES] += work
-            if candidates.mode > POLLED:
-                scored = extend_candidates(layout, space, domain, candidates, variable)
-                progress[SCORING] += scored
-                work += SCORE_COST * scored
-            cost += work
-            progress[NEXT] += 1
-            progress[PHASE] = JOIN
+            cost += _start_next(layout, space, heap, journal, domain, candidates, progress)
         elif progress[PHASE] == CONVERGE:
             allowed = min(limits[0] - progress[UPDATES], limits[2] - progress[ROUND_UPDATES])
             if allowed <= 0:
@@ -243,21 +276,8 @@ def growth_slice(
             cost += spent
             if status == OUT_OF_RANGE:
                 return OUT_OF_RANGE, culprit
-            if status != OK and domain.reach.size:
-                progress[BARREN] += _find_barren(layout, space, journal, domain)
-            if status == CONVERGED and progress[BARREN]:
-                status = VARIABLE_VANISHED
-            progress[SETTLED] = status == CONVERGED
             if status != OK:
-                progress[STATUS] = 0 if status == CONVERGED else status
-                progress[CULPRIT] = culprit
-                progress[PHASE] = RESCORE
-                progress[ACCOUNTED] = progress[SCORED] = progress[NEXT] = candidates.n_dirty[0] = 0
-                if status == CONVERGED:
-                    settle(space, journal)
-                    for place in range(PLACES):
-                        progress[PLACES + place] = progress[place]
-                    residual[0] = heap.priority[heap.item[0]] if heap.item.size else 0.0
+                _end_convergence(layout, space, heap, journal, domain, candidates, progress, residual, status, culprit)
         elif progress[PHASE] == RESCORE:
             if candidates.mode != RANKED:
                 spent, done = _rescore(layout, space, journal, domain, candidates, progress, cost_limit - cost)

@@ -101,7 +101,20 @@ class Workspace:
         self.domains = domains
         self.layout = compiled.arrays
         self.tables = Tables(compiled.extent, arithmetic)
-        self.arrays = _allocate(self.layout, domains, self.tables)
+        self.arrays = allocate(
+            self.layout,
+            arithmetic=arithmetic,
+            room=domains.sizes,
+            widest=domains.sizes,
+            domain_size=domains.sizes,
+            slot_start=domains.slot_start,
+            prior=domains.log_prior,
+            prior_min=np.exp(domains.log_prior_min),
+            table_address=self.tables.address,
+            table_in_logs=self.tables.in_logs,
+            table_min=np.ones(len(self.tables.address)),
+            table_has_zero=self.tables.has_zero,
+        )
         _start_hubs(self.arrays, domains)
         if arithmetic == LINEAR:
             np.exp(self.arrays.prior, out=self.arrays.prior)
@@ -130,34 +143,65 @@ def first_arithmetic(compiled: CompiledGraph, log_prior_min: FloatArray) -> int:
     return LOG if wide or (log_prior_min < -MAX_LINEAR_RANGE).any() else LINEAR
 
 
-def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> WorkspaceArrays:
-    n_edges = len(layout.edge_variable)
-    n_factors = len(layout.factor_edge_start) - 1
-    linear = tables.arithmetic == LINEAR
-    edge_size = domains.sizes[layout.edge_variable]
-    edge_slot_end = np.cumsum(edge_size)
+def allocate(
+    layout: GraphLayout,
+    *,
+    arithmetic: int,
+    room: IndexArray,
+    widest: IndexArray,
+    domain_size: IndexArray,
+    slot_start: IndexArray,
+    prior: FloatArray,
+    prior_min: FloatArray,
+    table_address: IndexArray,
+    table_in_logs: npt.NDArray[np.bool_],
+    table_min: FloatArray,
+    table_has_zero: npt.NDArray[np.bool_],
+) -> WorkspaceArrays:
+    """Return the arrays of a run with messages as they start; `WorkspaceArrays` says what each is.
+
+    Args:
+        layout: Topology.
+        arithmetic: LINEAR or LOG.
+        room: (V,) slots that each variable has room for.
+        widest: (V,) slots that it may ever have.
+        domain_size: (V,) active states.
+        slot_start: (V + 1,) first slot of a variable in `prior`.
+        prior: Priors.
+        prior_min: (V,) of them.
+        table_address: (F,) of the tables.
+        table_in_logs: (F,) of the tables.
+        table_min: (F,) of the tables.
+        table_has_zero: (F,) of the tables.
+    """
+    n_edges, n_factors, linear = len(layout.edge_variable), len(layout.factor_edge_start) - 1, arithmetic == LINEAR
+    capacity = room[layout.edge_variable]
+    edge_slot_end = np.cumsum(capacity)
     n_slots = int(edge_slot_end[-1]) if n_edges else 0
-    factor_slots, factor_prefix = scratch_sizes(layout, edge_size)
-    hub_variable, variable_hub = hubs_of(layout)
-    hub_sizes = domains.sizes[hub_variable]
+    factor_slots, levels = _scratch_sizes(layout, capacity)
+    largest = int(widest.max(initial=1))
+    if widest is not room:
+        factor_slots = max(largest, _scratch_sizes(layout, widest[layout.edge_variable])[0])
+    hub_variable, variable_hub = _hubs(layout)
+    hub_sizes = widest[hub_variable]
     n_hub_slots = int(hub_sizes.sum())
     return WorkspaceArrays(
-        arithmetic=tables.arithmetic,
-        domain_size=domains.sizes,
-        variable_slot_start=domains.slot_start,
-        edge_slot_start=edge_slot_end - edge_size,
-        edge_capacity=edge_size,
-        prior=domains.log_prior,
-        prior_min=np.exp(domains.log_prior_min),
+        arithmetic=arithmetic,
+        domain_size=domain_size,
+        variable_slot_start=slot_start,
+        edge_slot_start=edge_slot_end - capacity,
+        edge_capacity=capacity,
+        prior=prior,
+        prior_min=prior_min,
         message=np.ones(n_slots) if linear else np.zeros(n_slots),
         edge_min=np.ones(n_edges),
         edge_scale=np.ones(n_edges) if linear else np.zeros(n_edges),
         edge_residual=np.zeros(n_edges),
         factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
-        table_address=tables.address,
-        table_in_logs=tables.in_logs,
-        table_min=np.ones(n_factors),
-        table_has_zero=tables.has_zero,
+        table_address=table_address,
+        table_in_logs=table_in_logs,
+        table_min=table_min,
+        table_has_zero=table_has_zero,
         variable_hub=variable_hub,
         hub_variable=hub_variable,
         hub_start=np.cumsum(hub_sizes) - hub_sizes,
@@ -166,14 +210,14 @@ def _allocate(layout: GraphLayout, domains: Domains, tables: Tables) -> Workspac
         hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
         incoming=np.empty(factor_slots),
         outgoing=np.empty(factor_slots),
-        prefix=np.empty(factor_prefix),
-        dots=np.empty(factor_prefix),
-        peak=np.empty(int(domains.sizes.max(initial=1))),
-        row_start=np.empty(0, dtype=np.int64),
+        prefix=np.empty(levels),
+        dots=np.empty(levels),
+        peak=np.empty(largest),
+        row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
     )
 
 
-def hubs_of(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
+def _hubs(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
     """Return the variables of high degree, and for every variable its number among them or -1."""
     degree = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1]
     hub_variable = np.flatnonzero(degree > HUB_DEGREE)
@@ -182,7 +226,7 @@ def hubs_of(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
     return hub_variable, variable_hub
 
 
-def scratch_sizes(layout: GraphLayout, edge_size: IndexArray) -> tuple[int, int]:
+def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray) -> tuple[int, int]:
     """Return the most slots that one factor has, and the most entries of its levels between the first and last axis."""
     start = layout.factor_edge_start
     if len(start) == 1:

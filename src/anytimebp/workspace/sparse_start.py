@@ -9,7 +9,7 @@ from anytimebp.kernels.journal import EPOCH, ROUND
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray
 from anytimebp.workspace.growth_arrays import BoolArray, DomainArrays, JournalArrays
-from anytimebp.workspace.space import WorkspaceArrays, hubs_of, scratch_sizes
+from anytimebp.workspace.space import WorkspaceArrays, allocate
 from anytimebp.workspace.universe import Universe
 
 
@@ -81,47 +81,20 @@ def make_arrays(
     universe: Universe, sizes: IndexArray, room: IndexArray, arithmetic: int, log_min: FloatArray
 ) -> WorkspaceArrays:
     """Return messages and tables for the first domains, with room to grow; tables have no addresses yet."""
-    compiled, layout, linear = universe.compiled, universe.compiled.arrays, arithmetic == LINEAR
-    n_edges, n_factors = len(layout.edge_variable), len(layout.factor_edge_start) - 1
-    capacity = room[layout.edge_variable]
-    n_slots = int(capacity.sum())
-    whole = compiled.universe_sizes[layout.edge_variable]
-    widest = int(compiled.universe_sizes.max(initial=1))
-    most = max(widest, int(np.add.reduceat(whole, layout.factor_edge_start[:-1]).max())) if n_factors else widest
-    hub_variable, variable_hub = hubs_of(layout)
-    hub_sizes = compiled.universe_sizes[hub_variable]
-    n_hub_slots = int(hub_sizes.sum())
-    has_zero = compiled.extent.has_zero.copy()
-    scratch = scratch_sizes(layout, capacity)[1]
-    return WorkspaceArrays(
+    compiled, has_zero = universe.compiled, universe.compiled.extent.has_zero.copy()
+    return allocate(
+        compiled.arrays,
         arithmetic=arithmetic,
+        room=room,
+        widest=compiled.universe_sizes,
         domain_size=sizes.copy(),
-        variable_slot_start=universe.start,
-        edge_slot_start=np.cumsum(capacity) - capacity,
-        edge_capacity=capacity,
+        slot_start=universe.start,
         prior=np.empty(len(universe.log_prior)),
         prior_min=np.ones(len(sizes)),
-        message=np.ones(n_slots) if linear else np.zeros(n_slots),
-        edge_min=np.ones(n_edges),
-        edge_scale=np.ones(n_edges) if linear else np.zeros(n_edges),
-        edge_residual=np.zeros(n_edges),
-        factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
-        table_address=np.zeros(n_factors, dtype=np.int64),
+        table_address=np.zeros(len(has_zero), dtype=np.int64),
         table_in_logs=must_be_logs(has_zero, log_min, arithmetic),
         table_min=np.exp(log_min),
         table_has_zero=has_zero,
-        variable_hub=variable_hub,
-        hub_variable=hub_variable,
-        hub_start=np.cumsum(hub_sizes) - hub_sizes,
-        hub_high=np.zeros(n_hub_slots),
-        hub_low=np.zeros(n_hub_slots),
-        hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
-        incoming=np.empty(most),
-        outgoing=np.empty(most),
-        prefix=np.empty(scratch),
-        dots=np.empty(scratch),
-        peak=np.empty(widest),
-        row_start=np.empty(scratch, dtype=np.int64),
     )
 
 
