@@ -174,7 +174,7 @@ class SparseRun:
             yield from self._score()
         elif status == OUT_OF_RANGE:
             self._out_of_range()
-        elif status == UNSETTLED and not self.patience.extend(self._n_touched):
+        elif status == UNSETTLED and not self.patience.extend(int(self._running.journal.counts[N_TOUCHED])):
             self._cut_round()
         yield Step.WORKING
 
@@ -247,10 +247,6 @@ class SparseRun:
     def _running(self) -> SparseWorkspace:
         assert self.workspace is not None  # noqa: S101  (`_prepare` has made it)
         return self.workspace
-
-    @property
-    def _n_touched(self) -> int:
-        return int(self._running.journal.counts[N_TOUCHED])
 
     def _compute_priorities(self) -> Iterator[Step]:
         for _ in self._priorities.compute(np.ones(len(self.universe.n_allowed), dtype=np.bool_)):
@@ -382,7 +378,7 @@ class SparseRun:
             figures,
             swept=self.settled_rounds > 0,
             factor_marginals=self.options.factor_marginals,
-            outside=lambda log_normaliser: UnexploredMass(workspace, arrays, states, log_scale, log_normaliser),
+            outside=lambda log_normaliser: UnexploredMass(self.universe, arrays, states, log_scale, log_normaliser),
         )
 
     def _figures(self, seconds: float, *, consistent: bool, offset: int) -> Figures:

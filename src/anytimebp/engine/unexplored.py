@@ -10,7 +10,7 @@ from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.space import WorkspaceArrays
-from anytimebp.workspace.sparse import SparseWorkspace
+from anytimebp.workspace.universe import Universe
 
 
 class UnexploredMass:
@@ -18,7 +18,7 @@ class UnexploredMass:
 
     def __init__(
         self,
-        workspace: SparseWorkspace,
+        universe: Universe,
         arrays: WorkspaceArrays,
         states: IndexArray,
         log_scale: FloatArray,
@@ -27,13 +27,13 @@ class UnexploredMass:
         """Hold what a snapshot was read from.
 
         Args:
-            workspace: Topology, sources and priors, which do not change.
+            universe: Topology, sources and priors, which do not change.
             arrays: Frozen messages.
             states: The states of all domains, variable after variable.
             log_scale: (F,) of the tables.
             log_normaliser: (V,) log sum of each belief.
         """
-        self._workspace = workspace
+        self._universe = universe
         self._arrays = arrays
         self._states = states
         self._log_scale = log_scale
@@ -44,29 +44,29 @@ class UnexploredMass:
     def __call__(self) -> float:
         """Return the largest, over variables, estimated belief outside the domain."""
         weight = np.empty(len(self._arrays.message))
-        status, _ = read_weights(self._workspace.layout, self._arrays, weight)
+        status, _ = read_weights(self._universe.compiled.arrays, self._arrays, weight)
         if status != OK:
             msg = "no joint state is possible: messages exclude every state"
             raise InconsistentModelError(msg)
-        unexplored = self._arrays.domain_size < self._workspace.universe.n_allowed
+        unexplored = self._arrays.domain_size < self._universe.n_allowed
         return max((self._of(i, weight) for i in np.flatnonzero(unexplored).tolist()), default=0.0)
 
     def _domain(self, variable: int) -> IndexArray:
         return self._states[self._start[variable] : self._start[variable + 1]]
 
     def _of(self, variable: int, weight: FloatArray) -> float:
-        workspace, arrays = self._workspace, self._arrays
+        arrays, edge_variable = self._arrays, self._universe.compiled.arrays.edge_variable
 
         def weights(edge: int) -> FloatArray:
             start = arrays.edge_slot_start[edge]
-            return weight[start : start + arrays.domain_size[workspace.layout.edge_variable[edge]]]
+            return weight[start : start + arrays.domain_size[edge_variable[edge]]]
 
         def scale(edge: int) -> float:
             value = float(arrays.edge_scale[edge])
             return float(np.log(value)) if arrays.arithmetic == LINEAR else value
 
         ratios = (
-            log_ratios(workspace, self._domain, weights, scale, self._log_scale, variable)
+            log_ratios(self._universe, self._domain, weights, scale, self._log_scale, variable)
             - self._log_normaliser[variable]
         )
         ratios[self._domain(variable)] = -np.inf

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.workspace.sparse import SparseWorkspace
+from anytimebp.workspace.universe import Universe
 
 CHUNK = 2**20  # scores asked for at a time
 
 
 def log_ratios(
-    workspace: SparseWorkspace,
+    universe: Universe,
     states_of: Callable[[int], IndexArray],
     log_weights: Callable[[int], FloatArray],
     edge_scale: Callable[[int], float],
@@ -23,37 +23,38 @@ def log_ratios(
     """Return log p(v) + sum_f log(o_f(v) / c_f) for all states v of a variable, -inf for what evidence excludes.
 
     Args:
-        workspace: Topology, sources and priors.
+        universe: Topology, sources and priors.
         states_of: The domain of a variable.
         log_weights: The log message from an edge's variable to its factor, over the domain.
         edge_scale: log c of an edge.
         log_scale: (F,) of the tables.
         variable: The variable.
     """
-    universe = workspace.universe
+    compiled = universe.compiled
     allowed = universe.allowed_states(variable)
     total = universe.log_prior[universe.start[variable] + allowed]
-    for edge in workspace.edges_of(variable):
-        factor = int(workspace.layout.edge_factor[edge])
-        total += _message(workspace, states_of, log_weights, edge, allowed) - log_scale[factor] - edge_scale(edge)
-    whole = np.full(int(workspace.compiled.universe_sizes[variable]), -np.inf)
+    for edge in compiled.edges_of(variable):
+        factor = int(compiled.arrays.edge_factor[edge])
+        total += _message(universe, states_of, log_weights, edge, allowed) - log_scale[factor] - edge_scale(edge)
+    whole = np.full(int(compiled.universe_sizes[variable]), -np.inf)
     whole[allowed] = total
     return whole
 
 
 def _message(
-    workspace: SparseWorkspace,
+    universe: Universe,
     states_of: Callable[[int], IndexArray],
     log_weights: Callable[[int], FloatArray],
     edge: int,
     allowed: IndexArray,
 ) -> FloatArray:
     """Return log o_f over some states of an edge's variable, a part of them at a time."""
-    factor = int(workspace.layout.edge_factor[edge])
-    source, member = workspace.source(factor)
-    edges = workspace.edges(factor)
+    compiled = universe.compiled
+    factor = int(compiled.arrays.edge_factor[edge])
+    source, member = compiled.source(factor)
+    edges = compiled.edges(factor)
     axis = edge - edges.start
-    states = [states_of(int(workspace.layout.edge_variable[e])) for e in edges]
+    states = [states_of(int(compiled.arrays.edge_variable[e])) for e in edges]
     others = tuple(k for k in range(len(edges)) if k != axis)
     step = max(1, CHUNK // max(1, int(np.prod([len(states[k]) for k in others]))))
     found = np.empty(len(allowed))

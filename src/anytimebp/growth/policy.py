@@ -107,7 +107,7 @@ class GrowthView:
         scale: Callable[[int], float] = lambda edge: (  # noqa: E731
             float(np.log(arrays.edge_scale[edge])) if arrays.arithmetic == LINEAR else float(arrays.edge_scale[edge])
         )
-        sums = log_ratios(workspace, workspace.states_of, weights, scale, workspace.log_scale, variable)
+        sums = log_ratios(self._universe, workspace.states_of, weights, scale, workspace.log_scale, variable)
         inside = sums[workspace.states_of(variable)]
         peak = inside.max()
         total = peak + np.log(np.exp(inside - peak).sum()) if peak > -np.inf else 0.0
@@ -119,7 +119,7 @@ class GrowthView:
         arrays, n = workspace.arrays, int(workspace.arrays.domain_size[variable])
         start = self._universe.start[variable]
         total = self._universe.log_prior[start + workspace.states_of(variable)]
-        for edge in workspace.edges_of(variable):
+        for edge in workspace.compiled.edges_of(variable):
             if edge != skipped:
                 message = arrays.message[arrays.edge_slot_start[edge] :][:n]
                 with np.errstate(divide="ignore"):

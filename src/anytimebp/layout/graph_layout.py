@@ -109,6 +109,21 @@ class CompiledGraph:
         first, block = self.message_blocks[bisect_right(self.message_blocks, message_factor, key=_first) - 1]
         return block, message_factor - first
 
+    def source(self, message_factor: int) -> tuple[TableSource, int]:
+        """Return the source of a message factor, and which member of it."""
+        block, offset = self.locate(message_factor)
+        return block.source, block.member(offset)
+
+    def edges(self, message_factor: int) -> range:
+        """Return the edges of a message factor."""
+        return range(self.arrays.factor_edge_start[message_factor], self.arrays.factor_edge_start[message_factor + 1])
+
+    def edges_of(self, variable: int) -> list[int]:
+        """Return the edges of a variable."""
+        start = self.arrays.variable_edge_start
+        edges: list[int] = self.arrays.variable_edge[start[variable] : start[variable + 1]].tolist()
+        return edges
+
 
 def _first(message_block: MessageBlock) -> int:
     return message_block.first

@@ -40,7 +40,7 @@ class ServedFactors:
             sizes = workspace.sizes(factor)
             self._place(factor, tuple(slice(0, n) for n in sizes), [*self._states(factor)])
             if self._scores_candidates:
-                for edge in workspace.edges(factor):
+                for edge in workspace.compiled.edges(factor):
                     self._enlarge_block(factor, edge)
                     self._place_block(factor, edge, None)
                     yield
@@ -50,34 +50,36 @@ class ServedFactors:
         """Fill the slices of the state that has just joined a variable's domain."""
         workspace = self._workspace
         slot = int(workspace.arrays.domain_size[variable]) - 1
-        for edge in workspace.edges_of(variable):
+        for edge in workspace.compiled.edges_of(variable):
             factor = int(workspace.layout.edge_factor[edge])
             if workspace.domain.source_kind[factor] != SERVED:
                 continue
-            axis = edge - workspace.edges(factor).start
+            axis = edge - workspace.compiled.edges(factor).start
             states = [*self._states(factor)]
             states[axis] = states[axis][slot:]
             box = [slice(0, n) for n in workspace.sizes(factor)]
             box[axis] = slice(slot, slot + 1)
             self._place(factor, tuple(box), states)
             if self._scores_candidates:
-                for other in workspace.edges(factor):
+                for other in workspace.compiled.edges(factor):
                     if other != edge:
                         self._place_block(factor, other, (axis, slot))
 
     def enlarge(self, factor: int, edge: int) -> None:
         """Keep up with a table that has got more room on the axis of an edge."""
         if self._scores_candidates and self._workspace.domain.source_kind[factor] == SERVED:
-            for other in self._workspace.edges(factor):
+            for other in self._workspace.compiled.edges(factor):
                 if other != edge:
                     self._enlarge_block(factor, other)
 
     def _states(self, factor: int) -> Iterator[IndexArray]:
         workspace = self._workspace
-        return (workspace.states_of(int(workspace.layout.edge_variable[edge])) for edge in workspace.edges(factor))
+        return (
+            workspace.states_of(int(workspace.layout.edge_variable[edge])) for edge in workspace.compiled.edges(factor)
+        )
 
     def _ask(self, factor: int, states: list[IndexArray]) -> FloatArray:
-        source, member = self._workspace.source(factor)
+        source, member = self._workspace.compiled.source(factor)
         return source.log_values(member, states)
 
     def _place(self, factor: int, box: tuple[slice, ...], states: list[IndexArray]) -> None:
@@ -121,17 +123,17 @@ class ServedFactors:
             else:
                 table *= np.exp(-shift)
         if self._scores_candidates:
-            edges = workspace.edges(factor)
+            edges = workspace.compiled.edges(factor)
             workspace.candidates.edge_slack[edges.start : edges.stop] = np.inf
 
     # ------------------------------------------------------------ candidates
     def _enlarge_block(self, factor: int, edge: int) -> None:
         """Make room for the scores of all states of an edge's variable with the other variables' domains."""
         workspace = self._workspace
-        edges, shape = workspace.edges(factor), list(workspace.capacities(factor))
+        edges, shape = workspace.compiled.edges(factor), list(workspace.capacities(factor))
         axis = edge - edges.start
         del shape[axis]
-        source, _ = workspace.source(factor)
+        source, _ = workspace.compiled.source(factor)
         new = np.empty((source.shape[axis], *shape))
         old = self._blocks.get(edge)
         if old is not None:
@@ -144,7 +146,7 @@ class ServedFactors:
     def _place_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> None:
         """Ask for the scores of all states of an edge's variable with the domains, or with a state that joined."""
         workspace = self._workspace
-        axis = edge - workspace.edges(factor).start
+        axis = edge - workspace.compiled.edges(factor).start
         states = [*self._states(factor)]
         states[axis] = workspace.universe.allowed_states(int(workspace.layout.edge_variable[edge]))
         box = [slice(0, len(s)) for s in states]

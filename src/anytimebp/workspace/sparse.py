@@ -14,7 +14,7 @@ from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, SERV
 from anytimebp.kernels.journal import N_GROWN, N_SAVED
 from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import FloatArray, IndexArray, TableSource
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.growth_arrays import make_candidates
 from anytimebp.workspace.space import WorkspaceArrays
 from anytimebp.workspace.sparse_start import first_slots, make_arrays, make_domain, make_journal, must_be_logs
@@ -113,21 +113,6 @@ class SparseWorkspace:
             self.domain = self.domain._replace(reach=np.empty((3, len(self.arrays.message) + 1), dtype=np.int64))
 
     # ------------------------------------------------------------ factors and their tables
-    def source(self, factor: int) -> tuple[TableSource, int]:
-        """Return the source of a message factor, and which member of it."""
-        block, offset = self.compiled.locate(factor)
-        return block.source, block.member(offset)
-
-    def edges(self, factor: int) -> range:
-        """Return the edges of a factor."""
-        return range(self.layout.factor_edge_start[factor], self.layout.factor_edge_start[factor + 1])
-
-    def edges_of(self, variable: int) -> list[int]:
-        """Return the edges of a variable."""
-        start = self.layout.variable_edge_start
-        edges: list[int] = self.layout.variable_edge[start[variable] : start[variable + 1]].tolist()
-        return edges
-
     def states_of(self, variable: int) -> IndexArray:
         """Return the domain of a variable, in the order of its slots."""
         begin = self.universe.start[variable]
@@ -135,12 +120,12 @@ class SparseWorkspace:
 
     def capacities(self, factor: int) -> tuple[int, ...]:
         """Return the lengths of the axes of a factor's table."""
-        edges = self.edges(factor)
+        edges = self.compiled.edges(factor)
         return tuple(self.arrays.edge_capacity[edges.start : edges.stop].tolist())
 
     def sizes(self, factor: int) -> tuple[int, ...]:
         """Return the domain sizes of a factor's variables."""
-        edges = self.edges(factor)
+        edges = self.compiled.edges(factor)
         return tuple(self.arrays.domain_size[self.layout.edge_variable[edges.start : edges.stop]].tolist())
 
     def table(self, factor: int) -> FloatArray:
@@ -155,13 +140,13 @@ class SparseWorkspace:
     # ------------------------------------------------------------ room
     def room_bytes(self, variable: int) -> int:
         """Return about how many bytes more a larger room for a variable takes."""
-        more = 16 * int(self._message_room[variable]) * len(self.edges_of(variable))
-        for edge in self.edges_of(variable):
+        more = 16 * int(self._message_room[variable]) * len(self.compiled.edges_of(variable))
+        for edge in self.compiled.edges_of(variable):
             factor = int(self.layout.edge_factor[edge])
             table = 8 * int(np.prod(self.capacities(factor), dtype=np.float64))
             more += table
             if self.domain.source_kind[factor] == SERVED and self.candidates.mode >= DYNAMIC:
-                source, _ = self.source(factor)
+                source, _ = self.compiled.source(factor)
                 parts = zip(source.shape, self.capacities(factor), strict=True)
                 more += int(sum(table * whole / room for whole, room in parts))
         return more
@@ -172,13 +157,16 @@ class SparseWorkspace:
         limit = int(self.universe.n_allowed[variable])
         if self._message_room[variable] < needed:
             self._move_messages(variable, min(limit, max(needed, 2 * int(self._message_room[variable]))))
-        for edge in self.edges_of(variable):
+        for edge in self.compiled.edges_of(variable):
             if self.arrays.edge_capacity[edge] < needed:
                 factor = int(self.layout.edge_factor[edge])
                 self._enlarge_table(factor, edge, needed, limit)
                 yield factor, edge
         self.domain.room[variable] = min(
-            [int(self._message_room[variable]), *(int(self.arrays.edge_capacity[e]) for e in self.edges_of(variable))]
+            [
+                int(self._message_room[variable]),
+                *(int(self.arrays.edge_capacity[e]) for e in self.compiled.edges_of(variable)),
+            ]
         )
 
     def _enlarge_table(self, factor: int, edge: int, needed: int, limit: int) -> None:
@@ -202,7 +190,7 @@ class SparseWorkspace:
                 )
 
     def _move_messages(self, variable: int, room: int) -> None:
-        edges = self.edges_of(variable)
+        edges = self.compiled.edges_of(variable)
         if self._used + room * len(edges) > len(self.arrays.message):
             self._enlarge_arena(room * len(edges))
         size = int(self.arrays.domain_size[variable])
@@ -270,7 +258,7 @@ class SparseWorkspace:
 
     def shift_scale(self, factor: int, shift: float) -> None:
         """Keep what is in the scale of a factor's table, now and in the journal, in step with a new scale."""
-        edges = slice(self.edges(factor).start, self.edges(factor).stop)
+        edges = slice(self.compiled.edges(factor).start, self.compiled.edges(factor).stop)
         arrays, journal = self.arrays, self.journal
         for values, place in (
             (arrays.factor_total, factor),
