@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from anytimebp.errors import (
     AnytimeBPError,
+    DroppedWarning,
     EvidenceError,
+    FormatError,
     InconsistentModelError,
     MemoryLimitError,
     ModelError,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from anytimebp.engine.inference import Inference
     from anytimebp.engine.options import METHODS
     from anytimebp.engine.recording import Every
+    from anytimebp.formats.files import read_evidence, read_marginals, read_model, write_marginals, write_model
     from anytimebp.growth.dynamic import DynamicGrowth
     from anytimebp.growth.fixed import FixedGrowth
     from anytimebp.growth.policy import GrowthPolicy, GrowthView
@@ -41,11 +44,13 @@ __version__ = "0.1.0"
 __all__ = [
     "METHODS",
     "AnytimeBPError",
+    "DroppedWarning",
     "DynamicGrowth",
     "Every",
     "EvidenceError",
     "FactorGraph",
     "FixedGrowth",
+    "FormatError",
     "GraphSummary",
     "GrowthPolicy",
     "GrowthView",
@@ -68,6 +73,11 @@ __all__ = [
     "__version__",
     "infer",
     "plot_run",
+    "read_evidence",
+    "read_marginals",
+    "read_model",
+    "write_marginals",
+    "write_model",
 ]
 
 _LATER = {
@@ -81,6 +91,11 @@ _LATER = {
     "GrowthView": "anytimebp.growth.policy",
     "RandomGrowth": "anytimebp.growth.uniform",
     "plot_run": "anytimebp.report.plot",
+    "read_evidence": "anytimebp.formats.files",
+    "read_marginals": "anytimebp.formats.files",
+    "read_model": "anytimebp.formats.files",
+    "write_marginals": "anytimebp.formats.files",
+    "write_model": "anytimebp.formats.files",
 }
 
 

@@ -45,5 +45,30 @@ class UnknownStateError(AnytimeBPError, KeyError):
         return str(self.args[0])
 
 
+class FormatError(AnytimeBPError, ValueError):
+    """A file cannot be read or written as what its name says; names the file and, where there is one, the line.
+
+    Attributes:
+        path: Of the file.
+        line: Number of the line, from 1; None where the file as a whole is at fault.
+    """
+
+    def __init__(self, path: object, message: str, line: int | None = None) -> None:
+        """Hold where and what."""
+        super().__init__(path, message, line)
+        self.path = str(path)
+        self.line = line
+        self.message = message
+
+    def __str__(self) -> str:
+        """Return file, line and message."""
+        place = self.path if self.line is None else f"{self.path}, line {self.line}"
+        return f"{place}: {self.message}"
+
+
+class DroppedWarning(UserWarning):
+    """A file was written, but its format cannot hold everything; the text says what is missing."""
+
+
 class NotConvergedWarning(UserWarning):
     """The marginals of a run are not those of a fixed point; the stop reason says why."""

@@ -171,6 +171,11 @@ class VariableTable(Sequence[Variable]):
         block = self._block(index)
         return f"x{index}" if block.names is None else block.names[index - block.first]
 
+    @property
+    def blocks(self) -> tuple[VariableBlock, ...]:
+        """The variables in blocks of one call each."""
+        return tuple(self._blocks)
+
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the universe sizes, in order."""
         each = np.array([len(block.labels) for block in self._blocks], dtype=np.int64)

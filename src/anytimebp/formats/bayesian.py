@@ -1,0 +1,114 @@
+"""Bayesian networks: what files of such state, and which factor graphs are such."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import numpy as np
+
+from anytimebp.errors import FormatError
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import DenseSource, FloatArray
+
+MOST_ROUNDING = 1e-3
+"""Conditional distributions in files are rounded; sums further from 1 than this are no such rounding."""
+
+AS_TEXT = "labels of states that are numbers or other objects are written as text"
+
+
+@dataclass
+class Network:
+    """A Bayesian network by name.
+
+    Attributes:
+        labels: The labels of each variable's states.
+        parents: The parents of each variable.
+        tables: The distribution of each variable: an axis per parent, then one of its own.
+        dropped: What the network has lost of the graph that it was made of.
+    """
+
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    parents: dict[str, list[str]] = field(default_factory=dict)
+    tables: dict[str, FloatArray] = field(default_factory=dict)
+    dropped: list[str] = field(default_factory=list)
+    _places: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def place(self, name: str) -> dict[str, int]:
+        """Return the index of every state of a variable by its label."""
+        if name not in self._places:
+            self._places[name] = {label: k for k, label in enumerate(self.labels[name])}
+        return self._places[name]
+
+    @classmethod
+    def of(cls, graph: FactorGraph, path: Path) -> Network:
+        """Return a graph as a network, or raise if it is none."""
+        axis = child_axis(graph)
+        if axis is None:
+            message = (
+                "this format holds Bayesian networks only: for every variable one factor of potentials, its "
+                "distribution given the other variables of the factor; write .uai, .fg or .npz"
+            )
+            raise FormatError(path, message)
+        network = cls()
+        for variable in graph.variables:
+            labels = tuple(str(label) for label in variable.labels)
+            if len(set(labels)) < len(labels):
+                raise FormatError(path, f"labels of variable {variable.name!r} become the same text")
+            if any(not isinstance(label, str) for label in variable.labels) and AS_TEXT not in network.dropped:
+                network.dropped.append(AS_TEXT)
+            network.labels[variable.name] = labels
+        for factor in range(graph.n_factors):
+            scope = list(graph.factor_scope(factor))
+            child = scope.pop(axis)
+            block, offset = graph.locate(factor)
+            table = block.source.values[block.member(offset)]  # type: ignore[attr-defined]
+            network.parents[child] = scope
+            network.tables[child] = np.moveaxis(table, axis, -1)
+        return network
+
+
+def build(network: Network, path: Path) -> FactorGraph:
+    """Return a network as a factor graph, each variable's distribution with the variable itself last."""
+    graph = FactorGraph()
+    for name, labels in network.labels.items():
+        if name not in network.parents:
+            raise FormatError(path, f"variable {name!r} has no distribution")
+        graph.add_variable(name, labels)
+    for child, parents in network.parents.items():
+        graph.add_factor([*parents, child], table=np.ascontiguousarray(network.tables[child]))
+    return graph
+
+
+def child_axis(graph: FactorGraph) -> int | None:
+    """Return the axis of the factors' children, -1 or 0; None if the graph is no Bayesian network.
+
+    In a Bayesian network every variable has one factor, its distribution given its parents, and no variable is its own
+    ancestor. Only factors given by potentials count: log scores are not meant as distributions.
+    """
+    if graph.n_factors != len(graph.variables) or not graph.n_factors:
+        return None
+    for axis in (-1, 0):
+        owners = np.concatenate([block.scopes[:, axis] for block in graph.blocks])
+        if len(np.unique(owners)) < len(owners) or not _is_acyclic(graph, axis):
+            continue
+        if all(_sums_to_one(block.source, axis) for block in graph.blocks):
+            return axis
+    return None
+
+
+def _is_acyclic(graph: FactorGraph, axis: int) -> bool:
+    scopes = [scope for block in graph.blocks for scope in block.scopes.tolist()]
+    try:
+        TopologicalSorter({scope[axis]: [v for v in scope if v != scope[axis]] for scope in scopes}).prepare()
+    except CycleError:
+        return False
+    return True
+
+
+def _sums_to_one(source: object, axis: int) -> bool:
+    if not isinstance(source, DenseSource) or source.is_log:
+        return False
+    sums = source.values.sum(axis=-1 if axis == -1 else 1)
+    return bool((np.abs(sums - 1.0) <= MOST_ROUNDING).all())

@@ -1,0 +1,293 @@
+"""Bayesian networks in the Interchange Format, BIF 0.15, as bnlearn, pgmpy, pyAgrum and JavaBayes write it.
+
+A distribution is given row by row, `(parent states) numbers`, or as one `table`, in which the child is the slowest
+variable and the last parent the fastest; `default` fills rows that are not given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+import numpy as np
+
+from anytimebp.errors import FormatError
+from anytimebp.formats.bayesian import Network, build
+from anytimebp.formats.tokens import without_bom
+from anytimebp.formats.whole_file import open_input
+from anytimebp.model.graph import MAX_ARITY, FactorGraph
+from anytimebp.model.source import FloatArray
+
+TOKEN = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|"[^"]*"|[{}()\[\],;|]|(?:(?!/[/*])[^\s{}()\[\],;|"])+', re.DOTALL)
+MARKS = frozenset("{}()[],;|")
+FREE_ENTRIES = 2**24  # of tables that are filled by defaults; a short file could claim any number
+END = ""
+
+
+def read_bif(path: Path) -> FactorGraph:
+    """Read a Bayesian network; each factor has the child last."""
+    with open_input(path) as (file, _):
+        data = without_bom(file.read(), path)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(path, "the file is not UTF-8 text", data.count(b"\n", 0, error.start) + 1) from None
+    return _Parser(path, text).network()
+
+
+class _Parser:
+    """Reads statements from a list of tokens; knows the line of each."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path = path
+        self._text = text
+        self._tokens: list[str] = []
+        self._starts: list[int] = []
+        self._at = 0
+        self._found = Network()
+        self._free = FREE_ENTRIES
+        self._split()
+
+    def network(self) -> FactorGraph:
+        statements: dict[str, Callable[[], None]] = {
+            "network": self._skip_network,
+            "variable": self._variable,
+            "probability": self._probability,
+        }
+        while (word := self._next()) != END:
+            if word not in statements:
+                self._fail("expected network, variable or probability")
+            statements[word]()
+        if not self._found.labels:
+            raise FormatError(self._path, "the file states no variable")
+        return build(self._found, self._path)
+
+    # ---------------------------------------------------------------- statements
+    def _skip_network(self) -> None:
+        while self._next() != "{":
+            self._refuse_end("{")
+        while self._next() != "}":
+            self._refuse_end("}")
+
+    def _variable(self) -> None:
+        name = self._name("the name of a variable")
+        if name in self._found.labels:
+            self._fail(f"variable {name!r} is declared twice")
+        self._expect("{")
+        while (word := self._next()) != "}":
+            if word == "type":
+                self._found.labels[name] = self._type(name)
+            else:
+                self._skip_statement()
+        if name not in self._found.labels:
+            self._fail(f"variable {name!r} has no type with its states")
+
+    def _type(self, name: str) -> tuple[str, ...]:
+        if self._next() != "discrete":
+            self._fail(f"variable {name!r} must be of type discrete")
+        self._expect("[")
+        count = self._next()
+        self._expect("]")
+        self._expect("{")
+        labels = self._names_until("}", "a state")
+        self._expect(";")
+        if str(len(labels)) != count:
+            self._fail(f"variable {name!r} is said to have {count[:40]!r} states and lists {len(labels)}")
+        if len(set(labels)) < len(labels):
+            self._fail(f"variable {name!r} has a state twice")
+        return tuple(labels)
+
+    def _probability(self) -> None:
+        self._expect("(")
+        child = self._known(self._next())
+        scope = self._names_until(")", "a parent", skip="|")
+        parents = [self._known(name) for name in scope]
+        if child in self._found.parents:
+            self._fail(f"variable {child!r} has a probability block already")
+        if len(set(parents)) < len(parents) or child in parents:
+            self._fail(f"the probability block of {child!r} names a variable twice")
+        if len(parents) >= MAX_ARITY:
+            self._fail(
+                f"variable {child!r} has {len(parents)} parents, more than the {MAX_ARITY - 1} that there can be"
+            )
+        self._found.parents[child] = parents
+        self._found.tables[child] = self._distribution(child, parents)
+
+    def _distribution(self, child: str, parents: list[str]) -> FloatArray:
+        """Read the numbers of a block; return them with the parents' axes first."""
+        labels = self._found.labels
+        shape = [len(labels[name]) for name in parents]
+        size = len(labels[child])
+        rows: dict[tuple[int, ...], list[float]] = {}
+        default: list[float] | None = None
+        whole: list[float] | None = None
+        self._expect("{")
+        while (word := self._next()) != "}":
+            if word == "table":
+                whole = self._numbers(prod(shape) * size, f"the table of {child!r}")
+            elif word == "default":
+                default = self._numbers(size, f"the default row of {child!r}")
+            elif word == "(":
+                key = self._row_key(parents)
+                if key in rows:
+                    self._fail(f"the distribution of {child!r} has a row twice")
+                rows[key] = self._numbers(size, f"a row of {child!r}")
+            else:
+                self._skip_statement()
+        if whole is not None:
+            return np.moveaxis(np.array(whole).reshape([size, *shape]), 0, -1)
+        return self._fill(child, [*shape, size], rows, default)
+
+    def _row_key(self, parents: list[str]) -> tuple[int, ...]:
+        states = self._names_until(")", "the state of a parent")
+        if len(states) != len(parents):
+            self._fail(f"expected a state for each of the {len(parents)} parents, got {len(states)}")
+        return tuple([self._state(name, state) for name, state in zip(parents, states, strict=True)])
+
+    def _state(self, name: str, state: str) -> int:
+        place = self._found.place(name).get(state)
+        if place is None:
+            self._fail(f"variable {name!r} has no state {state!r}")
+        return place
+
+    def _fill(
+        self, child: str, shape: list[int], rows: dict[tuple[int, ...], list[float]], default: list[float] | None
+    ) -> FloatArray:
+        missing = prod(shape[:-1]) - len(rows)
+        if missing and default is None:
+            self._fail(f"the distribution of {child!r} lacks {missing:,} of {prod(shape[:-1]):,} rows")
+        self._free -= missing * shape[-1]
+        if self._free < 0:
+            self._fail(f"the distribution of {child!r} has {prod(shape):,} entries, most of them by default: too many")
+        table = np.empty(shape)
+        table[:] = default if default is not None else 0.0
+        for key, row in rows.items():
+            table[key] = row
+        return table
+
+    # ---------------------------------------------------------------- tokens
+    def _split(self) -> None:
+        place = 0
+        while place < len(self._text):
+            match = TOKEN.match(self._text, place)
+            if match is None:
+                self._starts.append(place)
+                self._at = len(self._starts)
+                self._fail("a comment or a quoted name does not end")
+            token = match[0]
+            if not (token[0].isspace() or token.startswith(("//", "/*"))):
+                self._tokens.append(token)
+                self._starts.append(place)
+            place = match.end()
+
+    def _next(self) -> str:
+        if self._at == len(self._tokens):
+            return END
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _expect(self, mark: str) -> None:
+        token = self._next()
+        if token != mark:
+            self._fail(f"expected {mark!r}")
+
+    def _refuse_end(self, wanted: str) -> None:
+        if self._at == len(self._tokens):
+            self._fail(f"the file ends before {wanted!r}")
+
+    def _name(self, what: str) -> str:
+        token = self._next()
+        if token == END or token in MARKS:
+            self._fail(f"expected {what}")
+        name = token.strip('"')
+        if not name:
+            self._fail(f"expected {what}")
+        return name
+
+    def _known(self, token: str) -> str:
+        name = token.strip('"')
+        if name not in self._found.labels:
+            self._fail(f"there is no variable {name[:80]!r}")
+        return name
+
+    def _names_until(self, mark: str, what: str, skip: str = "") -> list[str]:
+        """Read names, with or without commas between them."""
+        names: list[str] = []
+        while self._at < len(self._tokens) and self._tokens[self._at] != mark:
+            if self._tokens[self._at] == "," or (skip and self._tokens[self._at] == skip):
+                self._at += 1
+            else:
+                names.append(self._name(what))
+        self._expect(mark)
+        return names
+
+    def _numbers(self, count: int, what: str) -> list[float]:
+        values: list[float] = []
+        while (token := self._next()) != ";":
+            if token == ",":  # noqa: S105
+                continue
+            try:
+                value = float(token) if "_" not in token else float("nan")
+            except ValueError:
+                value = float("nan")
+            if not 0.0 <= value < float("inf"):
+                self._fail(f"{what}: probabilities are numbers of at least 0")
+            values.append(value)
+        if len(values) != count:
+            self._fail(f"{what} needs {count:,} numbers, got {len(values):,}")
+        return values
+
+    def _skip_statement(self) -> None:
+        """Pass over a property."""
+        if self._tokens[self._at - 1] != "property":
+            self._fail("expected type, table, default, property or a row in brackets")
+        while self._next() != ";":
+            self._refuse_end(";")
+
+    def _fail(self, message: str) -> NoReturn:
+        """Raise at the token read last."""
+        if not self._starts:
+            raise FormatError(self._path, "the file is empty")
+        at = min(max(self._at, 1), len(self._starts)) - 1
+        token = self._text[self._starts[at] :].split(None, 1)[0][:40] if at < len(self._starts) else ""
+        raise FormatError(self._path, f"{message}, at {token!r}", self._text.count("\n", 0, self._starts[at]) + 1)
+
+
+def write_bif(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
+    """Write a Bayesian network; return what the format cannot hold."""
+    from_graph = Network.of(graph, path)
+    lines = ["network unknown {", "}"]
+    for name, labels in from_graph.labels.items():
+        states = ", ".join(_word(label, path) for label in labels)
+        lines += [f"variable {_word(name, path)} {{", f"  type discrete [ {len(labels)} ] {{ {states} }};", "}"]
+    file.write("\n".join([*lines, ""]).encode("utf-8"))
+    file.writelines(
+        _block_text(from_graph, child, parents, path).encode("utf-8") for child, parents in from_graph.parents.items()
+    )
+    return from_graph.dropped
+
+
+def _block_text(network: Network, child: str, parents: list[str], path: Path) -> str:
+    table = network.tables[child]
+    if not parents:
+        return f"probability ( {_word(child, path)} ) {{\n  table {', '.join(map(repr, table.tolist()))};\n}}\n"
+    given = ", ".join(_word(name, path) for name in parents)
+    words = [[_word(label, path) for label in network.labels[name]] for name in parents]
+    lines = [f"probability ( {_word(child, path)} | {given} ) {{"]
+    for key in np.ndindex(*table.shape[:-1]):
+        states = ", ".join(axis[state] for axis, state in zip(words, key, strict=True))
+        lines.append(f"  ({states}) {', '.join(map(repr, table[key].tolist()))};")
+    return "\n".join([*lines, "}", ""])
+
+
+def _word(name: str, path: Path) -> str:
+    """Return a name as a word of BIF, in quotes where it needs them."""
+    match = TOKEN.match(name)
+    if match and match[0] == name and not name[0].isspace() and not name.startswith(("/", '"')) and name not in MARKS:
+        return name
+    if '"' in name:
+        raise FormatError(path, f"the name {name!r} holds a quote, which BIF cannot; write .xmlbif or .npz")
+    return f'"{name}"'

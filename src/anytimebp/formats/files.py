@@ -1,0 +1,147 @@
+"""Reading and writing by file ending: models, evidence, marginals. Which module knows which format."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO, TypeAlias, TypeVar
+
+from anytimebp.errors import AnytimeBPError, DroppedWarning, FormatError, InconsistentModelError
+from anytimebp.formats.bif import read_bif, write_bif
+from anytimebp.formats.evidence import read_json_evidence
+from anytimebp.formats.libdai import read_fg, write_fg
+from anytimebp.formats.marginal_tables import write_csv, write_json, write_parquet
+from anytimebp.formats.npz import read_npz, write_npz
+from anytimebp.formats.uai import read_uai, write_uai
+from anytimebp.formats.uai_results import read_mar, read_uai_evidence, write_mar, write_pr
+from anytimebp.formats.whole_file import ending, whole_file
+from anytimebp.formats.xmlbif import read_xmlbif, write_xmlbif
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import FloatArray
+from anytimebp.results.snapshot import Snapshot
+
+PathLike: TypeAlias = str | os.PathLike[str]
+Handler = TypeVar("Handler")
+
+READERS: Mapping[str, Callable[[Path], FactorGraph]] = {
+    ".uai": read_uai,
+    ".fg": read_fg,
+    ".bif": read_bif,
+    ".xmlbif": read_xmlbif,
+    ".bifxml": read_xmlbif,
+    ".xml": read_xmlbif,
+    ".npz": read_npz,
+}
+WRITERS: Mapping[str, Callable[[FactorGraph, BinaryIO, Path], list[str]]] = {
+    ".uai": write_uai,
+    ".fg": write_fg,
+    ".bif": write_bif,
+    ".xmlbif": write_xmlbif,
+    ".bifxml": write_xmlbif,
+    ".xml": write_xmlbif,
+    ".npz": write_npz,
+}
+EVIDENCE_READERS: Mapping[str, Callable[[Path, FactorGraph], dict[str, object]]] = {
+    ".evid": read_uai_evidence,
+    ".json": read_json_evidence,
+}
+MARGINAL_WRITERS: Mapping[str, Callable[[Snapshot, BinaryIO, Path], None]] = {
+    ".mar": write_mar,
+    ".pr": write_pr,
+    ".json": write_json,
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+}
+
+
+def read_model(path: PathLike) -> FactorGraph:
+    """Read a model: .uai, .fg (libDAI), .bif, .xmlbif, or our own .npz, each plain or as .gz.
+
+    Args:
+        path: The file; its ending says the format.
+
+    Raises:
+        FormatError: The file is not what its ending says; names the line and the token.
+        InconsistentModelError: A factor of the model is zero everywhere.
+    """
+    file = Path(path)
+    read = _handler(READERS, file, "a model")
+    try:
+        return read(file)
+    except FormatError:
+        raise
+    except InconsistentModelError as error:
+        message = f"{file}: {error}"
+        raise InconsistentModelError(message) from None
+    except AnytimeBPError as error:
+        raise FormatError(file, str(error)) from None
+
+
+def read_evidence(path: PathLike, graph: FactorGraph) -> dict[str, object]:
+    """Read evidence on a model: UAI's .evid in either style, or .json by names and labels.
+
+    Returns:
+        What `infer(graph, evidence=...)` takes.
+    """
+    file = Path(path)
+    return _handler(EVIDENCE_READERS, file, "evidence")(file, graph)
+
+
+def write_model(graph: FactorGraph, path: PathLike) -> None:
+    """Write a model in the format of the file's ending, whole or not at all; `read_model` lists the formats.
+
+    Warns with DroppedWarning where the format cannot hold everything, such as names. Numbers are kept to the last bit,
+    except that log scores become potentials in formats that have nothing else. Rules cannot be written.
+    """
+    dropped = write_model_file(graph, path)
+    if dropped:
+        warnings.warn(f"{path}: the format cannot hold everything: {'; '.join(dropped)}", DroppedWarning, stacklevel=2)
+
+
+def write_model_file(graph: FactorGraph, path: PathLike) -> list[str]:
+    """Write a model and return what the format cannot hold."""
+    file = Path(path)
+    write = _handler(WRITERS, file, "a model")
+    try:
+        with whole_file(file) as output:
+            return write(graph, output, file)
+    except UnicodeEncodeError as error:
+        message = f"{error.object[:80]!r} cannot be written as text; write .npz"
+        raise FormatError(file, message) from None
+
+
+def write_marginals(result: Snapshot, path: PathLike) -> None:
+    """Write the marginals of a result, whole or not at all.
+
+    Args:
+        result: Of `infer`, or any snapshot.
+        path: .MAR (UAI competition), .PR (log10 of Z alone), .json, .csv or .parquet (needs pyarrow).
+    """
+    file = Path(path)
+    write = _handler(MARGINAL_WRITERS, file, "marginals")
+    with whole_file(file) as output:
+        write(result, output, file)
+
+
+def read_marginals(path: PathLike) -> list[FloatArray]:
+    """Read marginals from a .MAR file, in order of the variables."""
+    file = Path(path)
+    return _handler({".mar": read_mar}, file, "marginals")(file)
+
+
+def check_ending(path: PathLike, known: Mapping[str, object], what: str) -> None:
+    """Raise FormatError if a file's ending is none of the known ones."""
+    _handler(known, Path(path), what)
+
+
+def _handler(handlers: Mapping[str, Handler], path: Path, what: str) -> Handler:
+    try:
+        return handlers[ending(path)]
+    except KeyError:
+        known = ", ".join(handlers)
+        message = (
+            f"the ending {ending(path)!r} does not say how to read or write {what}; known are {known}, and .gz of each"
+        )
+        raise FormatError(path, message) from None

@@ -1,0 +1,190 @@
+"""Our own format: a NumPy .npz archive that keeps everything but rules, to the last bit.
+
+`header.npy` holds JSON as bytes: the format's version, the variables in blocks (names, or none for automatic ones;
+labels, or a count), and for every block of factors its kind. The arrays of block k are `scopes_k`, and `values_k` (log
+scores or potentials) or `indices_k` and `log_scores_k`. Anything that reads .npz can read the numbers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.errors import FormatError
+from anytimebp.formats.potentials import refuse_rule
+from anytimebp.formats.whole_file import MAX_COMPRESSION, open_input
+from anytimebp.model.factor import FactorBlock, describe_factor
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import DenseSource, ListedSource
+from anytimebp.model.variable import VariableBlock
+
+VERSION = 1
+DAMAGED = (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, zlib.error, struct.error, RuntimeError)
+FREE_VARIABLES = 10_000_000  # that a file may claim without room for them; beyond, each takes a byte at least
+
+
+def write_npz(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
+    """Write a graph; return what cannot be held: labels that are neither text nor plain numbers become text."""
+    dropped: list[str] = []
+    header = {
+        "anytimebp": VERSION,
+        "variables": [_variable_header(block, path, dropped) for block in graph.variables.blocks],
+        "factors": [_factor_header(graph, block, path) for block in graph.blocks],
+    }
+    text = json.dumps(header, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    packed = isinstance(file, gzip.GzipFile)  # an archive is written back and forth, which gzip cannot
+    output = io.BytesIO() if packed else file
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_STORED) as archive:
+        _write_array(archive, "header", np.frombuffer(text.encode("ascii"), dtype=np.uint8))
+        for k, block in enumerate(graph.blocks):
+            _write_array(archive, f"scopes_{k}", block.scopes)
+            for name, values in _arrays(block).items():
+                _write_array(archive, f"{name}_{k}", values)
+    if isinstance(output, io.BytesIO):
+        file.write(output.getbuffer())
+    return dropped
+
+
+def _variable_header(block: VariableBlock, path: Path, dropped: list[str]) -> dict[str, Any]:
+    name = f"x{block.first}" if block.names is None else block.names[0]
+    if isinstance(block.labels, range):
+        states: Any = len(block.labels)
+    else:
+        states = [label if _is_plain(label) else str(label) for label in block.labels]
+        if len(set(states)) < len(states):
+            raise FormatError(path, f"labels of {name!r} become the same text: {states!r:.80}")
+        odd = [label for label in block.labels if not _is_plain(label)]
+        if odd:
+            kind = type(odd[0]).__name__
+            dropped.append(f"the kind of labels of variable {name!r}: {odd[0]!r} is a {kind} and becomes text")
+    return {"n": block.n, "names": None if block.names is None else list(block.names), "states": states}
+
+
+def _is_plain(label: object) -> bool:
+    return type(label) in {str, int, bool, type(None)} or (type(label) is float and np.isfinite(label))
+
+
+def _factor_header(graph: FactorGraph, block: FactorBlock, path: Path) -> dict[str, Any]:
+    refuse_rule(block, describe_factor(graph.blocks, graph.variables, block.first), path)
+    if isinstance(block.source, ListedSource):
+        default = block.source.default
+        return {"kind": "entries", "default": None if default == -np.inf else default}
+    return {"kind": "log_table" if isinstance(block.source, DenseSource) and block.source.is_log else "table"}
+
+
+def _arrays(block: FactorBlock) -> Mapping[str, npt.NDArray[Any]]:
+    source = block.source
+    if isinstance(source, DenseSource):
+        return {"values": source.values}
+    if isinstance(source, ListedSource):
+        return {"indices": source.indices, "log_scores": source.log_scores}
+    return {}
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, values: npt.NDArray[Any]) -> None:
+    info = zipfile.ZipInfo(f"{name}.npy")  # dated 1980: the same graph gives the same bytes
+    with archive.open(info, "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, values, allow_pickle=False)
+
+
+def read_npz(path: Path) -> FactorGraph:
+    """Read a graph that `write_npz` wrote."""
+    with open_input(path) as (file, n_bytes):
+        seekable = io.BytesIO(file.read()) if isinstance(file, gzip.GzipFile) or not file.seekable() else file
+        try:
+            archive = zipfile.ZipFile(seekable)
+        except DAMAGED as error:
+            raise FormatError(path, f"not an .npz archive, or cut short ({error})") from None
+        with archive:
+            return _read_graph(_Members(archive, path), max(FREE_VARIABLES, n_bytes))
+
+
+class _Members:
+    """The arrays of an archive, checked against the bytes that are there before any is allocated."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
+        self._archive = archive
+        self.path = path
+
+    def array(self, name: str, kind: str) -> npt.NDArray[Any]:
+        """Return an array whose dtype is of a kind."""
+        try:
+            info = self._archive.getinfo(f"{name}.npy")
+            if info.file_size > MAX_COMPRESSION * info.compress_size + 1000:
+                raise zipfile.BadZipFile
+            with self._archive.open(info) as member:
+                values = _read_array(member, info.file_size)
+        except DAMAGED as error:
+            raise FormatError(self.path, f"array {name!r} is missing or damaged ({error})") from None
+        if values.dtype.kind not in kind:
+            raise FormatError(self.path, f"array {name!r} holds {values.dtype}, which does not belong there")
+        return values
+
+
+def _read_array(member: Any, n_bytes: int) -> npt.NDArray[Any]:
+    version = np.lib.format.read_magic(member)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran_order, dtype = read(member)
+    if dtype.hasobject or fortran_order:
+        raise ValueError("it holds objects or is in Fortran order")  # noqa: EM101, TRY003
+    data = member.read(n_bytes)
+    if len(data) != dtype.itemsize * int(np.prod(shape, dtype=object)):
+        raise ValueError(f"shape {shape} does not fit its {len(data):,} bytes")  # noqa: EM102, TRY003
+    return np.frombuffer(data, dtype=dtype).reshape(shape)
+
+
+def _read_graph(members: _Members, most_variables: int) -> FactorGraph:
+    header = _read_header(members)
+    graph = FactorGraph()
+    try:
+        if sum(block["n"] for block in header["variables"]) > most_variables:
+            raise FormatError(members.path, f"the file claims more than {most_variables:,} variables")
+        for block in header["variables"]:
+            names, states = block["names"], block["states"]
+            graph.add_variables(block["n"], states, names)
+        for k, block in enumerate(header["factors"]):
+            _add_block(graph, members, k, block)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(members.path, f"the header is not as it should be ({error!r})") from None
+    return graph
+
+
+def _read_header(members: _Members) -> dict[str, Any]:
+    text = members.array("header", "u").tobytes()
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or "anytimebp" not in header:
+        raise FormatError(members.path, "an .npz archive, but not one that holds a model of anytimebp")
+    if header["anytimebp"] != VERSION:
+        message = f"the file has version {header['anytimebp']!r} of the format; this release reads version {VERSION}"
+        raise FormatError(members.path, message)
+    return header
+
+
+def _add_block(graph: FactorGraph, members: _Members, k: int, block: Mapping[str, Any]) -> None:
+    scopes = members.array(f"scopes_{k}", "i")
+    if block["kind"] == "entries":
+        default = block["default"]
+        entries = (members.array(f"indices_{k}", "i"), members.array(f"log_scores_{k}", "f"))
+        graph.add_factors(scopes, entries=entries, default=-np.inf if default is None else default)
+    elif block["kind"] in {"table", "log_table"}:
+        values = members.array(f"values_{k}", "f")
+        values = values[0] if len(values) == 1 and len(scopes) != 1 else values
+        if block["kind"] == "table":
+            graph.add_factors(scopes, table=values)
+        else:
+            graph.add_factors(scopes, log_table=values)
+    else:
+        raise FormatError(members.path, f"factor block {k} is of the unknown kind {block['kind']!r}")

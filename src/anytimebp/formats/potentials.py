@@ -1,0 +1,92 @@
+"""Factors as files of potentials see them: a table each, in full, and what is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from anytimebp.errors import FormatError
+from anytimebp.model.factor import FactorBlock, describe_factor
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import DenseSource, FloatArray, ListedSource, RuleSource
+
+LARGEST_LOG = 709.0  # exp of more is infinite
+SMALLEST_LOG = -708.0  # exp of less has fewer digits, and soon none
+MOST_ENTRIES = 2**31  # of a table that was listed and must be written in full
+
+ROUNDED = "log scores are written as potentials, rounded in their last digit"
+
+
+def factor_potentials(graph: FactorGraph, path: Path, dropped: list[str]) -> Iterator[tuple[list[int], FloatArray]]:
+    """Give the scope and the potentials of each factor, in order; tied factors share one array.
+
+    Args:
+        graph: The model.
+        path: Of the file to be written, for errors.
+        dropped: What is lost is added here.
+    """
+    for block in graph.blocks:
+        for offset, scope in enumerate(block.scopes.tolist()):
+            if offset == 0 or block.source.n_members > 1:
+                table = block_potentials(graph, block, offset, path)
+            yield scope, table
+        given_as_logs = not (isinstance(block.source, DenseSource) and not block.source.is_log)
+        if given_as_logs and ROUNDED not in dropped:
+            dropped.append(ROUNDED)
+
+
+def block_potentials(graph: FactorGraph, block: FactorBlock, offset: int, path: Path) -> FloatArray:
+    """Return the potentials of one factor of a block; the graph's own numbers where it holds potentials."""
+    source, member = block.source, block.member(offset)
+    if isinstance(source, DenseSource) and not source.is_log:
+        values: FloatArray = source.values[member]
+        return values
+    what = describe_factor(graph.blocks, graph.variables, block.first + offset)
+    refuse_rule(block, what, path)
+    if prod(source.shape) > MOST_ENTRIES:
+        message = (
+            f"{what} has {prod(source.shape):,} joint states, too many to write in full; .npz keeps listed entries"
+        )
+        raise FormatError(path, message)
+    return as_potentials(graph.factor_log_table(block.first + offset), what, path)
+
+
+def as_potentials(log_scores: FloatArray, what: str, path: Path) -> FloatArray:
+    """Return exp of log scores; raise where potentials could not hold them."""
+    finite = log_scores[log_scores > -np.inf]
+    if finite.size and not (finite.max() <= LARGEST_LOG and finite.min() >= SMALLEST_LOG):
+        message = (
+            f"{what} has log scores from {finite.min():.6g} to {finite.max():.6g}, which potentials cannot hold; "
+            "write .npz, which keeps log scores"
+        )
+        raise FormatError(path, message)
+    return np.exp(log_scores)
+
+
+def refuse_rule(block: FactorBlock, what: str, path: Path) -> None:
+    """Raise if a block's scores are computed by a function, which no file can hold."""
+    if isinstance(block.source, RuleSource):
+        raise FormatError(path, f"{what} is a rule: a file holds numbers, not functions")
+
+
+def is_listed(block: FactorBlock) -> bool:
+    """Tell whether a block's scores are given by listed entries."""
+    return isinstance(block.source, ListedSource)
+
+
+def unnamed(graph: FactorGraph) -> list[str]:
+    """Return what a format without names loses: names, labels, or nothing if all are automatic."""
+    variables = graph.variables
+    dropped = []
+    named = [v.name for v in variables if v.name != f"x{v.index}"]
+    if named:
+        dropped.append(f"names of variables ({len(named):,}, such as {named[0]!r}); they become x0, x1, ...")
+    labelled = [v.name for v in variables if not isinstance(v.labels, range)]
+    if labelled:
+        dropped.append(
+            f"labels of states (of {len(labelled):,} variables, such as {labelled[0]!r}); they become 0, 1, ..."
+        )
+    return dropped

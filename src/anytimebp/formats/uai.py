@@ -1,0 +1,134 @@
+"""UAI models, as the UAI competitions define them.
+
+A model is: MARKOV or BAYES; the number of variables and of states of each; the number of factors and the scope of each;
+then, factor by factor, the number of entries and the entries, potentials, the last variable of the scope fastest. Of
+BAYES, the last variable of a scope is the child. `#` starts a comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby, islice
+from math import prod
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from anytimebp.formats.bayesian import child_axis
+from anytimebp.formats.potentials import factor_potentials, unnamed
+from anytimebp.formats.tokens import Tokens, open_tokens
+from anytimebp.model.graph import MAX_ARITY, FactorGraph
+from anytimebp.model.source import FloatArray
+from anytimebp.model.variable import MAX_STATES, MAX_VARIABLES
+
+TOGETHER = 2**18  # entries that are read at once: small against the tables, large against the calls
+
+
+def read_uai(path: Path) -> FactorGraph:
+    """Read a model; factors of the same shape that follow each other become one block."""
+    with open_tokens(path) as tokens:
+        kind = tokens.word("the kind of model")
+        if kind.upper() not in {"MARKOV", "BAYES"}:
+            tokens.fail("a UAI model starts with MARKOV or BAYES", tokens.position - 1)
+        sizes = _read_sizes(tokens)
+        graph = FactorGraph()
+        for n_states, run in groupby(sizes):
+            graph.add_variables(sum(1 for _ in run), n_states)
+        scopes = _read_scopes(tokens, len(sizes))
+        for first, members, shape in _runs(scopes, sizes):
+            values = _read_tables(tokens, first, members, shape)
+            if shape:
+                graph.add_factors(np.array(members), table=values)
+            else:
+                _add_constants(tokens, graph, values)
+        tokens.finish("the last table")
+    return graph
+
+
+def _read_sizes(tokens: Tokens) -> list[int]:
+    count = tokens.integer("the number of variables", high=MAX_VARIABLES)
+    sizes = tokens.integers(count, "the numbers of states")
+    wrong = np.flatnonzero((sizes < 1) | (sizes > MAX_STATES))
+    if wrong.size:
+        message = f"variable {wrong[0]} must have 1 to {MAX_STATES:,} states"
+        tokens.fail(message, tokens.position - count + int(wrong[0]))
+    return sizes.tolist()  # type: ignore[no-any-return]
+
+
+def _read_scopes(tokens: Tokens, n_variables: int) -> list[tuple[int, ...]]:
+    scopes = []
+    for factor in range(tokens.integer("the number of factors")):
+        arity = tokens.integer(f"the number of variables of factor {factor}", high=MAX_ARITY)
+        what = f"the scope of factor {factor}"
+        scope = tuple([tokens.integer(what, high=n_variables - 1) for _ in range(arity)])
+        if len(set(scope)) < arity:
+            tokens.fail(f"{what} names a variable twice", tokens.position - 1)
+        scopes.append(scope)
+    return scopes
+
+
+def _runs(
+    scopes: list[tuple[int, ...]], sizes: list[int]
+) -> Iterator[tuple[int, list[tuple[int, ...]], tuple[int, ...]]]:
+    """Give runs of factors of the same shape that can be read at once: first factor, scopes, shape."""
+    first = 0
+    for shape, run in groupby(scopes, key=lambda scope: tuple([sizes[i] for i in scope])):
+        most = max(1, TOGETHER // (prod(shape) + 1))
+        while members := list(islice(run, most)):
+            yield first, members, shape
+            first += len(members)
+
+
+def _read_tables(tokens: Tokens, first: int, members: list[tuple[int, ...]], shape: tuple[int, ...]) -> FloatArray:
+    """Read the tables of a run of factors, stacked; each is preceded by its number of entries."""
+    entries = prod(shape)
+    start = tokens.position
+    last = first + len(members) - 1
+    what = f"the table of factor {first}" if last == first else f"the tables of factors {first} to {last}"
+    block = tokens.numbers(len(members) * (entries + 1), what).reshape(len(members), entries + 1)
+    wrong = np.flatnonzero(block[:, 0] != entries)
+    if wrong.size:
+        row = int(wrong[0])
+        message = f"factor {first + row} has {entries:,} joint states and needs as many entries"
+        tokens.fail(message, start + row * (entries + 1))
+    fine = (block >= 0) & (block < np.inf)
+    if not fine.all():
+        place = int(fine.argmin())
+        message = f"the table of factor {first + place // (entries + 1)}: potentials are finite and not negative"
+        tokens.fail(message, start + place)
+    return np.ascontiguousarray(block[:, 1:]).reshape(len(members), *shape)
+
+
+def _add_constants(tokens: Tokens, graph: FactorGraph, values: FloatArray) -> None:
+    """State factors without variables as factors on the first one: the same distribution and the same log Z."""
+    if not len(graph.variables):
+        tokens.fail("a factor needs a variable, and there are none")
+    for value in values.tolist():
+        graph.add_factor([0], table=np.full(graph.variables[0].n_states, value))
+
+
+def write_uai(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
+    """Write a model; return what the format cannot hold."""
+    dropped = unnamed(graph)
+    kind = "MARKOV" if child_axis(graph) != -1 else "BAYES"
+    lines = [
+        kind,
+        str(len(graph.variables)),
+        " ".join(map(str, graph.variables.sizes().tolist())),
+        str(graph.n_factors),
+    ]
+    for block in graph.blocks:
+        lines += [f"{len(scope)} {' '.join(map(str, scope))}" for scope in block.scopes.tolist()]
+    file.write("\n".join([*lines, "", ""]).encode("ascii"))
+    text, known = b"", None
+    for _, table in factor_potentials(graph, path, dropped):
+        if table is not known:  # tied factors come one after the other
+            text, known = _table_text(table), table
+        file.write(text)
+    return dropped
+
+
+def _table_text(table: FloatArray) -> bytes:
+    rows = [" ".join(map(repr, row)) for row in table.reshape(-1, table.shape[-1]).tolist()]
+    return "\n".join([str(table.size), *rows, "", ""]).encode("ascii")

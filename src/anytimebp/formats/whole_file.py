@@ -1,0 +1,80 @@
+"""Opening files: compressed ones as if they were not, and output that is written whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from anytimebp.errors import FormatError
+
+GZIP_MAGIC = b"\x1f\x8b"
+MAX_COMPRESSION = 1032  # what deflate can do at the very best
+
+
+@contextmanager
+def open_input(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a file for reading, gzip or plain by its first bytes; also give the bytes that it holds at the most."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == GZIP_MAGIC
+        size = os.fstat(raw.fileno()).st_size if stat.S_ISREG(os.fstat(raw.fileno()).st_mode) else 2**40
+        raw.seek(0)
+        if not packed:
+            yield raw, size
+            return
+        try:
+            with gzip.GzipFile(fileobj=raw) as file:
+                yield cast("BinaryIO", file), size * MAX_COMPRESSION
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise FormatError(path, f"the gzip file is damaged or cut short ({error})") from None
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears under its name when all went well, and leaves no trace otherwise.
+
+    Compressed if the name ends in .gz, without a time stamp, so that the same content gives the same bytes. What is no
+    ordinary file, such as a pipe or /dev/stdout, is written to as it is.
+    """
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        with target.open("wb") as raw, _packed(raw, target) as file:
+            yield file
+        return
+    target = target.resolve()  # replace what a link points to, not the link
+    part = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as raw:
+            with _packed(raw, target) as file:
+                yield file
+            raw.flush()
+            os.fsync(raw.fileno())
+        if target.exists():
+            part.chmod(stat.S_IMODE(target.stat().st_mode))
+        part.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+@contextmanager
+def _packed(raw: BinaryIO, path: Path) -> Iterator[BinaryIO]:
+    if path.suffix.lower() != ".gz":
+        yield raw
+        return
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as file:
+        yield cast("BinaryIO", file)
+
+
+def ending(path: str | os.PathLike[str]) -> str:
+    """Return what a file's name says of its format: its last ending, in lower case, with .gz left out."""
+    name = Path(path)
+    if name.suffix.lower() == ".gz":
+        name = name.with_suffix("")
+    return name.suffix.lower()
