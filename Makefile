@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint pytest pytest-uncompiled bench clean
 
 demo: $(VENV)/ready
-	$(BIN)/python examples/demo.py
+	$(BIN)/anytimebp demo
 
 test: lint pytest pytest-uncompiled
 

@@ -1,6 +1,5 @@
 """Draws docs/picture.png, the picture at the head of the README. Needs the `plot` extra."""
 
-import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -10,10 +9,9 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 import anytimebp as abp
+from anytimebp.cli import sentence
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "examples"))
-import demo  # noqa: E402
 
 INK, BLUE, GREY, ORANGE = "#22303c", "#2f6db5", "#c9d1d8", "#d9822b"
 
@@ -34,9 +32,9 @@ def grid(side: int, states: int, seed: int) -> abp.FactorGraph:
 
 def draw_marginals(axes: plt.Axes) -> None:
     """Draw the types of the demo's mentions, alone and jointly."""
-    graph = demo.build()
+    graph = sentence.build()
     result = abp.infer(graph)
-    mentions = list(demo.LOCAL_TYPES)
+    mentions = list(sentence.LOCAL_TYPES)
     for row, mention in enumerate(reversed(mentions)):
         alone = np.exp(graph.factor_log_table(next(f for f in range(99) if graph.factor_scope(f) == (mention,))))
         alone /= alone.sum()
@@ -44,7 +42,7 @@ def draw_marginals(axes: plt.Axes) -> None:
         for offset, belief, strong in ((0.2, alone, GREY), (-0.2, together, BLUE)):
             best = int(belief.argmax())
             axes.barh(row + offset, belief[best], height=0.36, color=strong)
-            axes.text(belief[best] + 0.02, row + offset, demo.TYPES[best], va="center", fontsize=9, color=INK)
+            axes.text(belief[best] + 0.02, row + offset, sentence.TYPES[best], va="center", fontsize=9, color=INK)
     axes.set_yticks(range(len(mentions)), list(reversed(mentions)), fontsize=10)
     axes.set_xlim(0, 1.3)
     axes.set_xticks([0, 0.5, 1])

@@ -37,6 +37,8 @@ from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
 
+WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
+
 ASKED_FOR = (StopReason.CALLBACK, StopReason.INTERRUPTED)
 """Stops that somebody just asked for need no warning."""
 
@@ -154,7 +156,7 @@ class Inference:
             max_work: Table entries to read or score in this call.
             target_error: Stop once the estimated mass outside the domains is under this, for methods that grow.
             callback: Called with a snapshot at each recorded moment; a true answer stops the run.
-            watch: Called with the figures at each recorded moment.
+            watch: Called with the figures as they stand, some ten times a second and at the end.
         """
         check_budget(seconds, max_updates, max_work, target_error, callback, watch)
         if target_error is not None and self._options.method not in GROWING_METHODS:
@@ -173,6 +175,8 @@ class Inference:
         current = run.snapshot(self._watch.seconds)
         if not self._moments or self._moments[-1].updates != run.updates or self._moments[-1].log_z != current.log_z:
             self._record(run, current.log_z, replace=True)
+        if watch:
+            watch(self._moments[-1])
         result = Result.of(run.answer(self._settled_seconds) or current, current, reason, Trace(self._moments))
         if reason is StopReason.NOT_CONVERGED or (not result.consistent and reason not in ASKED_FOR):
             _warn(reason)
@@ -186,11 +190,16 @@ class Inference:
     ) -> tuple[Run, StopReason]:
         """Run within the budget; return the run and why it stopped."""
         target = Target(budget.target_error)
+        next_look = 0.0
         with self._exclusively() as interrupt:
             while True:
                 run, step = self._step(budget)
-                if step is Step.RECORD and self._tell(run, callback, watch) and not run.ending:
+                if step is Step.RECORD and self._tell(run, callback) and not run.ending:
                     return run, StopReason.CALLBACK
+                if watch and self._watch.seconds >= next_look:
+                    next_look = self._watch.seconds + WATCH_INTERVAL
+                    with self._watch.paused():
+                        watch(self._moment(run))
                 if interrupt.is_set:
                     return run, StopReason.INTERRUPTED
                 if run.ending:
@@ -260,28 +269,27 @@ class Inference:
     def _is_due(self, run: Run) -> bool:
         return self._recorder.is_due(run.rounds, run.states, self._watch.seconds) or run.ending is not None
 
-    def _tell(
-        self,
-        run: Run,
-        callback: Callable[[Snapshot], object] | None,
-        watch: Callable[[Moment], object] | None,
-    ) -> bool:
+    def _tell(self, run: Run, callback: Callable[[Snapshot], object] | None) -> bool:
         """Record a sweep or round if it is due, and tell the caller; return whether the caller wants to stop."""
         if not self._is_due(run):
             return False
         snapshot = run.snapshot(self._watch.seconds) if callback else None
         self._record(run, snapshot.log_z if snapshot else float("nan"))
-        if not (watch or callback):
+        if callback is None or snapshot is None:
             return False
         with self._watch.paused():
-            if watch:
-                watch(self._moments[-1])
-            return bool(callback and snapshot and callback(snapshot))
+            return bool(callback(snapshot))
 
     def _record(self, run: Run, log_z: float, *, replace: bool = False) -> None:
         if replace and self._moments and self._moments[-1].updates == run.updates:
             self._moments.pop()
-        moment = Moment(
+        moment = self._moment(run, log_z)
+        if self._moments and self._moments[-1][1:-1] == moment[1:-1]:
+            self._moments.pop()  # the end of the last round is the end of the run
+        self._moments.append(moment)
+
+    def _moment(self, run: Run, log_z: float = float("nan")) -> Moment:
+        return Moment(
             self._watch.seconds,
             run.updates,
             sum(run.work_parts.values()),
@@ -291,9 +299,6 @@ class Inference:
             run.states,
             log_z,
         )
-        if self._moments and self._moments[-1][1:-1] == moment[1:-1]:
-            self._moments.pop()  # the end of the last round is the end of the run
-        self._moments.append(moment)
 
 
 def _total(done: int, more: float | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,29 +16,33 @@ UNLIMITED = 2**62
 class Every:
     """How often to record: a moment in the trace, a snapshot to the callback or to whoever iterates.
 
-    Give one of the three. Sweeps count as rounds for `bp` and `residual`, which know no states that join.
+    Give one of them. Sweeps count as rounds for `bp` and `residual`, which know no states that join.
 
     Attributes:
         rounds: Every so many growth rounds.
         states: Every so many states that have joined a domain.
         seconds: Every so many seconds of the run, at the next end of a round.
+        growth: Every time that the active states of all variables have become so many times as many; a few dozen
+            moments, however long the run.
     """
 
     rounds: int | None = None
     states: int | None = None
     seconds: float | None = None
+    growth: float | None = None
 
     def __post_init__(self) -> None:
         """Raise OptionError unless one number is given and makes sense."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         if len(given) != 1:
-            msg = f"Every takes one of rounds, states and seconds, got {given or 'none'}"
+            msg = f"Every takes one of rounds, states, seconds and growth, got {given or 'none'}"
             raise OptionError(msg)
         name, value = next(iter(given.items()))
-        whole = name != "seconds"
+        whole = name in {"rounds", "states"}
+        least = 1 if name == "growth" else 0
         kinds = int | np.integer if whole else int | float | np.integer | np.floating
-        if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
-            kind = "a whole number of at least 1" if whole else "a number greater than 0"
+        if isinstance(value, bool) or not isinstance(value, kinds) or not value > least:
+            kind = "a whole number of at least 1" if whole else f"a number greater than {least}"
             msg = f"Every({name}=...) must be {kind}, got {value!r}"
             raise OptionError(msg)
 
@@ -50,7 +55,7 @@ def read_record(record: object) -> Every | None:
         return Every(rounds=1)
     if isinstance(record, str) and record == "end":
         return None
-    msg = f'record must be "round", "sweep", "end", or an Every(rounds=, states= or seconds=), got {record!r}'
+    msg = f'record must be "round", "sweep", "end", or an Every(rounds=, states=, seconds= or growth=), got {record!r}'
     raise OptionError(msg)
 
 
@@ -73,6 +78,8 @@ class Recorder:
             return self._rounds + every.rounds, UNLIMITED
         if every.states is not None:
             return UNLIMITED, self._states + every.states
+        if every.growth is not None:
+            return UNLIMITED, max(self._states + 1, math.ceil(min(self._states * every.growth, UNLIMITED)))
         return (0 if seconds >= self._seconds else UNLIMITED), UNLIMITED
 
     def is_due(self, rounds: int, states: int, seconds: float) -> bool:

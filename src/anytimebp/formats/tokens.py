@@ -19,7 +19,7 @@ from anytimebp.errors import FormatError
 from anytimebp.formats.whole_file import open_input
 from anytimebp.model.source import FloatArray, IndexArray
 
-BLOCK = 2**17
+BLOCK = 2**15
 LONGEST_TOKEN = 2000  # characters; numbers are shorter, and a binary file has no blanks to stop at
 LONGEST_INTEGER = 18  # digits that fit into 64 bits
 COMMENT = re.compile(r"#[^\n]*")

@@ -85,6 +85,12 @@ class Marginals(Mapping[str, FloatArray]):
         best = np.argsort(-marginal, kind="stable")[: max(0, count)]
         return [(variable.labels[state], float(marginal[state])) for state in best.tolist()]
 
+    def entropies(self) -> FloatArray:
+        """Return the entropy of every marginal, in nats and in order; its exponential counts the states in effect."""
+        positive = np.where(self._belief > 0.0, self._belief, 1.0)
+        each = np.add.reduceat(positive * np.log(positive), self._slot_start[:-1]) if len(self) else np.empty(0)
+        return np.maximum(0.0, -each)
+
     def __eq__(self, other: object) -> bool:
         """Compare by identity: a mapping of arrays has no truth value."""
         return self is other

@@ -1,4 +1,4 @@
-"""Who is what, and how are they related? One sentence, read jointly.
+"""The example of `anytimebp demo`: who is what, and how are they related? One sentence, read jointly.
 
 Four mentions get a type each, every ordered pair of them a relation. Local scores, as a tagger would give them, are
 unsure; a table says which types may take part in which relation. Inference decides about all of them together.
@@ -10,7 +10,8 @@ import itertools
 
 import numpy as np
 
-import anytimebp as abp
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import FloatArray
 
 SENTENCE = "Marie Curie left Warsaw for Paris, where the Sorbonne made her a professor."
 TYPES = ["person", "city", "university", "country", "company", "award"]
@@ -49,7 +50,7 @@ def scores(labels: list[str], known: dict[str, float], other: float) -> list[flo
     return [known.get(label, other) for label in labels]
 
 
-def constraint() -> np.ndarray:
+def constraint() -> FloatArray:
     """Return the table over (type, type, relation): 0 where allowed, -5 where not."""
     table = np.full((len(TYPES), len(TYPES), len(RELATIONS)), -5.0)
     table[:, :, RELATIONS.index("none")] = 0.0
@@ -58,9 +59,9 @@ def constraint() -> np.ndarray:
     return table
 
 
-def build() -> abp.FactorGraph:
+def build() -> FactorGraph:
     """State the model: a variable per mention and per ordered pair of mentions."""
-    graph = abp.FactorGraph()
+    graph = FactorGraph()
     table = constraint()
     for mention, known in LOCAL_TYPES.items():
         graph.add_variable(mention, TYPES)
@@ -72,32 +73,3 @@ def build() -> abp.FactorGraph:
         graph.add_factor([pair], log_table=scores(RELATIONS, known, -3.0))
         graph.add_factor([left, right, pair], log_table=table)
     return graph
-
-
-def local_guess(graph: abp.FactorGraph, variable: str) -> tuple[object, float]:
-    """Return the likeliest label by the local scores alone."""
-    alone = abp.FactorGraph()
-    alone.add_variable(variable, graph.variables[graph.variables.index_of(variable)].labels)
-    for factor in range(graph.n_factors):
-        if graph.factor_scope(factor) == (variable,):
-            alone.add_factor([variable], log_table=graph.factor_log_table(factor))
-    return abp.infer(alone).top(variable)[0]
-
-
-def main() -> None:
-    """Run the example and print what each variable was thought to be, alone and jointly."""
-    graph = build()
-    print(SENTENCE, "\n")
-    print(graph.summary(), "\n")
-    result = abp.infer(graph, seconds=60.0)
-    print(f"{'':<22}{'alone':<26}together")
-    for variable in graph.variables:
-        before, after = local_guess(graph, variable.name), result.top(variable)[0]
-        if variable.name in LOCAL_TYPES or "none" not in (before[0], after[0]):
-            changed = "" if before[0] == after[0] else "   <- changed"
-            print(f"{variable.name:<22}{before[0]!s:<16}{before[1]:<10.2f}{after[0]!s:<16}{after[1]:.2f}{changed}")
-    print(f"\n{result.stop_reason}; {result.updates} factor updates, log Z = {result.log_z:.3f}")
-
-
-if __name__ == "__main__":
-    main()

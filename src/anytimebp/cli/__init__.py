@@ -1,0 +1,1 @@
+"""The command line: reads files, runs, shows, writes. The library does not know it."""

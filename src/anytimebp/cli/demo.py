@@ -1,0 +1,47 @@
+"""`anytimebp demo`: the main job on an example that comes with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import anytimebp as abp
+from anytimebp.cli.paths import check_output
+from anytimebp.cli.sentence import LOCAL_TYPES, SENTENCE, build
+from anytimebp.cli.show import ended_line
+from anytimebp.formats.files import WRITERS
+from anytimebp.model.graph import FactorGraph
+
+
+@click.command()
+@click.option(
+    "--save", type=click.Path(path_type=Path), help="Also write the model, to try `anytimebp infer` on: .npz."
+)
+def demo(save: Path | None) -> None:
+    """Read one sentence jointly: types of mentions and relations between them."""
+    if save:
+        check_output(save, WRITERS, "a model", save.with_name(""))
+    graph = build()
+    click.echo(f"{SENTENCE}\n\n{graph.summary()}\n")
+    result = abp.infer(graph, seconds=60.0)
+    click.echo(f"{'':<22}{'alone':<26}together")
+    for variable in graph.variables:
+        before, after = local_guess(graph, variable.name), result.top(variable)[0]
+        if variable.name in LOCAL_TYPES or "none" not in {before[0], after[0]}:
+            changed = "" if before[0] == after[0] else "   <- changed"
+            click.echo(f"{variable.name:<22}{before[0]!s:<16}{before[1]:<10.2f}{after[0]!s:<16}{after[1]:.2f}{changed}")
+    click.echo(f"\n{ended_line(result)}; {result.updates} factor updates, log Z = {result.log_z:.3f}")
+    if save:
+        abp.write_model(graph, save)
+        click.echo(f"The model is in {save}: try `anytimebp infer {save}`, with --observe Paris=person, say.")
+
+
+def local_guess(graph: FactorGraph, variable: str) -> tuple[object, float]:
+    """Return the likeliest label by the local scores alone."""
+    alone = FactorGraph()
+    alone.add_variable(variable, graph.variables[variable].labels)
+    for factor in range(graph.n_factors):
+        if graph.factor_scope(factor) == (variable,):
+            alone.add_factor([variable], log_table=graph.factor_log_table(factor))
+    return abp.infer(alone).top(variable)[0]

@@ -1,0 +1,74 @@
+"""The progress bar of a run on a terminal."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from anytimebp.results.snapshot import Snapshot
+from anytimebp.results.trace import Moment
+
+
+def wants_bar() -> bool:
+    """Tell whether standard error is a terminal that nothing else is about to draw on."""
+    try:
+        piped = stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):
+        piped = False
+    return sys.stderr.isatty() and not piped
+
+
+class LiveBar:
+    """Shows figures as they come: from `watch` many times a second, from snapshots now and then.
+
+    Args:
+        n_states: All states of all variables, in the domains or not.
+        seconds: The run's budget, if it has one.
+    """
+
+    def __init__(self, n_states: int, seconds: float | None) -> None:
+        """Show nothing yet: kernels may have to be compiled first, which says so itself."""
+        self._n_states = max(1, n_states)
+        self._seconds = seconds
+        self._log_z = self._unexplored = "..."
+        self._progress = Progress(
+            BarColumn(bar_width=20),
+            TextColumn("{task.description}", markup=False),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=1.0)
+
+    def __enter__(self) -> Self:
+        """Wait for the first figures."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the bar away."""
+        self._progress.stop()
+
+    def watch(self, moment: Moment) -> None:
+        """Show the figures of this moment."""
+        if not self._progress.live.is_started:
+            self._progress.start()
+        share = moment.states / self._n_states
+        done = share if self._seconds is None else max(share, moment.seconds / max(self._seconds, 1e-9))
+        left = "" if self._seconds is None else f"  {max(0.0, self._seconds - moment.seconds):.1f} s left"
+        text = (
+            f"{moment.seconds:.1f} s{left}  domains {share:.0%}  residual {moment.max_residual:.1e}"
+            f"  unexplored {self._unexplored}  log Z {self._log_z}"
+        )
+        self._progress.update(self._task, completed=min(1.0, done), description=text)
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """Take note of what only a snapshot knows."""
+        self._log_z = f"{snapshot.log_z:.6g}"
+        self._unexplored = f"{snapshot.unexplored_mass:.1e}"

@@ -1,0 +1,81 @@
+"""The command `anytimebp`: its subcommands, and how anything that goes wrong ends: a line or two, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from anytimebp import __version__
+from anytimebp.cli.completion import completion
+from anytimebp.cli.convert import convert
+from anytimebp.cli.demo import demo
+from anytimebp.cli.infer import infer
+from anytimebp.cli.info import info
+from anytimebp.errors import AnytimeBPError, InconsistentModelError
+
+ANSWERED, INTERNAL, BAD_INPUT, INCONSISTENT, ABORTED = 0, 1, 2, 3, 130
+
+EPILOG = """\b
+Exit codes: 0 answered (also when stopped early), 2 bad usage or input, 3 inconsistent model: no joint state is
+possible, 130 aborted by Ctrl-C, 1 anything unforeseen. Errors go to standard error; --debug, anywhere, adds the
+traceback."""
+
+
+@click.group(epilog=EPILOG, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="anytimebp")
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Marginals of discrete factor graphs whose variables have many states."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for command in (infer, info, convert, demo, completion):
+    app.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    try:
+        code = app.main([word for word in given if word != "--debug"], "anytimebp", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ANSWERED
+    except (KeyboardInterrupt, click.Abort) as error:
+        return _end(error, "interrupted; nothing more is written", ABORTED, debug=debug)
+    except Exception as error:  # noqa: BLE001  (the last resort: a line instead of a traceback)
+        return _end(error, *_describe(error), debug=debug)
+    return code if isinstance(code, int) else ANSWERED
+
+
+def _describe(error: Exception) -> tuple[str, int]:
+    """Return what to say of an error, and the exit code."""
+    if isinstance(error, click.UsageError):
+        where = error.ctx.command_path if error.ctx else "anytimebp"
+        return f"{error.format_message()} (see {where} --help)", BAD_INPUT
+    if isinstance(error, click.ClickException):
+        return error.format_message(), BAD_INPUT
+    if isinstance(error, InconsistentModelError):
+        return str(error), INCONSISTENT
+    if isinstance(error, AnytimeBPError):
+        return str(error), BAD_INPUT
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}", BAD_INPUT
+    if isinstance(error, MemoryError):
+        return "this machine has not enough memory for that", BAD_INPUT
+    return f"unforeseen {type(error).__name__}: {error} (please report it, with what --debug shows)", INTERNAL
+
+
+def _end(error: BaseException, message: str, code: int, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    click.echo(f"anytimebp: {message}", err=True)
+    return code
