@@ -47,8 +47,7 @@ def with_code(sentence: str) -> str:
 def verdict_html(result: Result) -> str:
     """Return how the run ended, and plain words on what the answer is worth where that is not beyond doubt."""
     reason = result.stop_reason
-    sentence = str(reason)
-    sentence = sentence[:1].upper() + sentence[1:]
+    sentence = _capital(str(reason).removeprefix("converged: "))
     good = result.consistent and reason in GOOD_ENDS
     parts = [
         f'<p class="ending {"good" if good else "early"}"><strong>{escape(ending_words(reason))}</strong> '
@@ -65,8 +64,11 @@ def verdict_html(result: Result) -> str:
 
 def ending_words(reason: StopReason) -> str:
     """Return the name of a stop reason as words."""
-    words = reason.name.replace("_", " ").lower()
-    return words[:1].upper() + words[1:]
+    return _capital(reason.name.replace("_", " ").lower())
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _caution(result: Result) -> str:
@@ -166,9 +168,14 @@ def figures_html(rows: list[Figure]) -> str:
     """Return the figures as a list of definitions."""
     return "\n".join(
         f'<div><dt>{escape(row.name)}</dt><dd class="value"{_place(row)}>{escape(row.value)}</dd>'
-        f'<dd class="help">{escape(row.help)}</dd></div>'
+        f'<dd class="help">{_unbroken(escape(row.help))}</dd></div>'
         for row in rows
     )
+
+
+def _unbroken(text: str) -> str:
+    """Keep numbers such as 1e-8 on one line."""
+    return re.sub(r"[\d.]+e-\d+", r'<span class="unbroken">\g<0></span>', text)
 
 
 def _place(row: Figure) -> str:

@@ -140,7 +140,7 @@ const PANELS = [
       { name: "largest", values: run.points.max_residual },
       { name: "mean", values: run.points.mean_residual },
     ],
-    rule: { name: "tolerance", value: run.tolerance, text: figure(run.tolerance, 3) },
+    rule: { name: "tolerance", value: run.tolerance, text: known(run.tolerance) ? String(run.tolerance) : "none" },
     say: (value) => figure(value, 3),
     log: true,
     ruleShown: known(run.tolerance),
@@ -211,7 +211,7 @@ function drawFrame(svg, box, across, up) {
   }
   for (const tick of across.ticks) {
     const x = box.left + tick.at * (box.right - box.left);
-    const anchor = tick.at > 0.97 ? "end" : tick.at < 0.01 ? "start" : "middle";
+    const anchor = tick.at > 0.97 ? "end" : "middle";
     svg.append(draw("text", { x, y: box.bottom + 17, "text-anchor": anchor }, tick.text));
   }
   svg.append(draw("text", { class: "x-name", x: box.right, y: box.bottom + 34, "text-anchor": "end" }, across.name));
