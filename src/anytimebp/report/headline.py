@@ -1,0 +1,190 @@
+"""What the head of a page says: how the run ended, what its answer is worth, and its figures with a word on each."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from anytimebp.report.history import known_mass
+from anytimebp.report.wording import figure_text, printable, probability_text, share_text
+from anytimebp.results.snapshot import Result
+from anytimebp.results.stop import StopReason
+
+METHOD_HELP = {
+    "bp": "All states take part from the start; messages are updated in sweeps.",
+    "residual": "All states take part from the start; the message that would move the most is updated next.",
+    "truncated": "A fixed part of each variable's states takes part; the others are held at zero.",
+    "random": "Variables start with one state each; the next state to join is drawn at random.",
+    "fixed": "Variables start with one state each; the others join in an order computed once.",
+    "dynamic": "Variables start with one state each; the state that seems likeliest as things stand joins next.",
+}
+FULL_METHODS = ("bp", "residual")
+GOOD_ENDS = (StopReason.CONVERGED, StopReason.TARGET_REACHED)
+
+
+class Figure(NamedTuple):
+    """One figure of a run, as text; those that depend on the clock have no value here but the id of a place for it."""
+
+    name: str
+    value: str
+    help: str
+    filled_later: str = ""
+
+
+def escape(text: object) -> str:
+    """Return a text for HTML, quotes included."""
+    return html.escape(printable(str(text)), quote=True)
+
+
+def with_code(sentence: str) -> str:
+    """Return a sentence for HTML, with what stands between backquotes as code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(sentence))
+
+
+def verdict_html(result: Result) -> str:
+    """Return how the run ended, and plain words on what the answer is worth where that is not beyond doubt."""
+    reason = result.stop_reason
+    sentence = _capital(str(reason).removeprefix("converged: "))
+    good = result.consistent and reason in GOOD_ENDS
+    parts = [
+        f'<p class="ending {"good" if good else "early"}"><strong>{escape(ending_words(reason))}</strong> '
+        f'<code class="reason">{escape(reason.name)}</code></p>',
+        f'<p class="sentence">{with_code(sentence)}.</p>',
+    ]
+    caution = _caution(result)
+    if caution:
+        kind = "note" if result.consistent else "warning"
+        role = "" if result.consistent else ' role="alert"'
+        parts.append(f'<p class="{kind}"{role}>{caution}</p>')
+    return "\n".join(parts)
+
+
+def ending_words(reason: StopReason) -> str:
+    """Return the name of a stop reason as words."""
+    return _capital(reason.name.replace("_", " ").lower())
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _caution(result: Result) -> str:
+    """Return what a reader must know before trusting the marginals, or nothing."""
+    if result.consistent:
+        return " ".join(filter(None, (_not_everything(result), _not_the_last(result))))
+    moving = (
+        f"messages were still moving by up to {figure_text(result.max_residual, 2)} nats"
+        if math.isfinite(result.max_residual)
+        else "not every message had been computed even once"
+    )
+    return (
+        "<strong>The marginals on this page are not settled.</strong> "
+        f"When the run ended, {moving}. Take the probabilities as a first guess: they may still change a lot."
+    )
+
+
+def _not_everything(result: Result) -> str:
+    mass = known_mass(result)
+    if not mass > 0.0:
+        return ""
+    return (
+        "Not all states took part. The marginals are settled among those that did; the others are shown with "
+        f"probability 0, and are estimated to hold up to {probability_text(mass)} of the probability of a variable."
+    )
+
+
+def _not_the_last(result: Result) -> str:
+    later = result.current.updates - result.updates
+    if later <= 0:
+        return ""
+    return f"The run was stopped {later:,} updates later, before messages had settled again; this is the last settled state."
+
+
+def figures(result: Result) -> list[Figure]:
+    """Return the figures of a run with a word on each."""
+    active, everything = int(result.domain_sizes.sum()), result.n_states
+    tolerance = figure_text(result.tolerance, 3)
+    rows = [
+        Figure("Consistent", "yes" if result.consistent else "no", _consistency_help(result, tolerance)),
+        Figure("Largest residual", _nats(result.max_residual), _residual_help(tolerance)),
+        Figure("log Z", figure_text(result.log_z, 9), LOG_Z_HELP),
+        Figure("Unexplored mass", probability_text(known_mass(result)), _mass_help(result)),
+        Figure(
+            "Active states",
+            f"{active:,} of {everything:,} ({share_text(active, everything)})",
+            "States that take part, of all variables together. The others are held at probability 0.",
+        ),
+        Figure("Time", "", TIME_HELP, filled_later="seconds"),
+        Figure("Work", f"{result.work:,}", "Table entries read or scored: a cost that does not depend on the machine."),
+        Figure("Updates", f"{result.updates:,}", "How often a factor has sent messages to its variables."),
+        Figure("Method", result.method, METHOD_HELP.get(result.method, "How messages and states were chosen.")),
+        Figure("Arithmetic", result.arithmetic, ARITHMETIC_HELP.get(result.arithmetic, "")),
+    ]
+    if result.damping > 0.0:
+        rows.append(
+            Figure("Damping", figure_text(result.damping, 3), "Part of the old message that each update has kept.")
+        )
+    return rows
+
+
+LOG_Z_HELP = (
+    "Natural logarithm of the sum over all joint states, as belief propagation estimates it on the active states. "
+    "Exact for models without loops."
+)
+TIME_HELP = "Time of the run up to this answer, without that of callbacks."
+ARITHMETIC_HELP = {
+    "linear": "Messages are plain numbers, the fast way.",
+    "log": "Messages are logarithms: the scores of this model range too widely for plain numbers.",
+}
+
+
+def _nats(value: float) -> str:
+    return figure_text(value, 3) + (" nats" if math.isfinite(value) else "")
+
+
+def _consistency_help(result: Result, tolerance: str) -> str:
+    if result.consistent:
+        return f"On the active states, no message would move by more than the tolerance of {tolerance} nats."
+    return f"Some message would still move by more than the tolerance of {tolerance} nats."
+
+
+def _residual_help(tolerance: str) -> str:
+    return f"How far the least settled message may still move. One nat is a factor of 2.7; the tolerance is {tolerance}."
+
+
+def _mass_help(result: Result) -> str:
+    if result.method in FULL_METHODS:
+        return "All states that the evidence allows took part, so that nothing is left to explore."
+    return (
+        "Estimated probability of the states that did not take part, for the variable that misses the most. "
+        "An estimate, not a bound on the error."
+    )
+
+
+def figures_html(rows: list[Figure]) -> str:
+    """Return the figures as a list of definitions."""
+    return "\n".join(
+        f'<div><dt>{escape(row.name)}</dt><dd class="value"{_place(row)}>{escape(row.value)}</dd>'
+        f'<dd class="help">{_unbroken(escape(row.help))}</dd></div>'
+        for row in rows
+    )
+
+
+def _unbroken(text: str) -> str:
+    """Keep numbers such as 1e-8 on one line."""
+    return re.sub(r"[\d.]+e-\d+", r'<span class="unbroken">\g<0></span>', text)
+
+
+def _place(row: Figure) -> str:
+    return f' id="{row.filled_later}"' if row.filled_later else ""
+
+
+def about_html(about: Mapping[str, str] | None) -> str:
+    """Return the caller's lines on what was run, as given."""
+    if not about:
+        return ""
+    lines = "\n".join(f"<div><dt>{escape(k)}</dt><dd><bdi>{escape(v)}</bdi></dd></div>" for k, v in about.items())
+    return f'<dl class="about">\n{lines}\n</dl>'

@@ -1,0 +1,131 @@
+"""One HTML file that shows a run: how it ended, how it went, and what it found.
+
+Decides what goes into the file; `assets/` holds its looks and behaviour. Nothing in it depends on the clock except the
+block with the id `timings`, and opening it needs no network.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from numbers import Integral
+from string import Template
+
+from anytimebp.errors import OptionError
+from anytimebp.formats.whole_file import whole_file
+from anytimebp.report.headline import about_html, ending_words, escape, figures, figures_html, verdict_html, with_code
+from anytimebp.report.history import Point, known_mass, whole_history
+from anytimebp.report.shown_marginals import left_out, shown_marginals
+from anytimebp.results.snapshot import Result
+
+MOST_POINTS = 2_000  # drawn per line: about one for each pixel
+SCRIPTS = ("plots.js", "marginals.js")
+
+
+def write_report(
+    result: Result,
+    path: str | os.PathLike[str],
+    *,
+    history: Sequence[Point] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> None:
+    """Write a page on a run that any browser opens, without a network.
+
+    Args:
+        result: As `infer` returns it.
+        path: Where to; an existing file is replaced, and only once the new one is whole.
+        history: As a `History` collects it; without one, the figures are those of the result's trace.
+        about: Further lines on what was run, such as the model's file, shown as given.
+    """
+    page = page_html(result, history=history, about=about).encode("utf-8")
+    with whole_file(path) as file:
+        file.write(page)
+
+
+def page_html(
+    result: Result, *, history: Sequence[Point] | None = None, about: Mapping[str, str] | None = None
+) -> str:
+    """Return the page that `write_report` writes.
+
+    Two runs that give the same figures give the same page, but for the block of timings.
+    """
+    if not isinstance(result, Result):
+        msg = f"a report is made of a Result, as infer returns it, got {type(result).__name__}"
+        raise OptionError(msg)
+    whole = whole_history(result, history)
+    points = thinned(whole, MOST_POINTS)
+    shown = shown_marginals(result.marginals, result.domain_sizes)
+    style, script = _asset("page.css"), "\n".join(map(_asset, SCRIPTS))
+    heading = f"Run of {result.method} on {len(result.marginals):,} variable{'s' if len(result.marginals) != 1 else ''}"
+    return Template(_asset("page.html")).substitute(
+        title=escape(f"{heading}: {ending_words(result.stop_reason).lower()}"),
+        heading=escape(heading),
+        policy=f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}",
+        style=style,
+        script=script,
+        about=about_html(about),
+        verdict=verdict_html(result),
+        figures=figures_html(figures(result)),
+        left_out=with_code(left_out(shown, len(result.marginals))),
+        run=as_json(_run(result, points, len(whole))),
+        timings=as_json(_timings(result, points)),
+        marginals=as_json(shown),
+    )
+
+
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """Return every so-manieth point, the first and the last among them."""
+    if len(points) <= most:
+        return list(points)
+    last = len(points) - 1
+    return [points[i * last // (most - 1)] for i in range(most)]
+
+
+def as_json(value: object) -> str:
+    """Return JSON that can stand in a script element: ASCII without `<`, and null for what is not a finite number."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _run(result: Result, points: Sequence[Point], n_points: int) -> dict[str, object]:
+    """Return the figures to draw, column by column."""
+    columns = {name: [_finite(getattr(point, name)) for point in points] for name in Point._fields if name != "seconds"}
+    return {
+        "points": columns,
+        "n_points": n_points,
+        "all_states": result.n_states,
+        "tolerance": _finite(result.tolerance),
+        "explored": known_mass(result) == 0.0,
+    }
+
+
+def _timings(result: Result, points: Sequence[Point]) -> dict[str, object]:
+    """Return everything that depends on the clock."""
+    return {
+        "points": [_finite(point.seconds) for point in points],
+        "answer": _finite(result.seconds),
+        "stopped": _finite(result.current.seconds),
+    }
+
+
+def _finite(value: float) -> float | None:
+    """Return a plain number, also for one of NumPy's."""
+    if not math.isfinite(value):
+        return None
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("anytimebp.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """Return how a page's policy names the one script, or style, that it allows: the element's exact content."""
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

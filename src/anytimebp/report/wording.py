@@ -1,0 +1,82 @@
+"""Numbers and labels as text that is never false: what is not 1 is not shown as 1, nor what is not 0 as 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+
+LONGEST_TEXT = 1000  # characters of a name or label; nobody reads on, and pages have a size
+ALMOST_ONE = 1e-6  # from 1, in steps that are still written out
+
+
+def probability_text(value: float, *, alone: bool = False) -> str:
+    """Return a probability with three significant digits, or as many as tell it from 1.
+
+    Args:
+        value: The probability.
+        alone: Whether nothing else has any: only then is it shown as 1.
+    """
+    if math.isnan(value):
+        return "unknown"
+    if value <= 0.0:
+        return "0"
+    missing = 1.0 - value
+    if alone and missing < 1e-12:  # noqa: PLR2004  (rounding of a sum of one)
+        return "1"
+    if missing < ALMOST_ONE:
+        return "> 0.999999"
+    if missing < 1e-3:  # noqa: PLR2004
+        return f"{value:.{2 - _exponent(missing) - 1}f}"
+    if value < 1e-3:  # noqa: PLR2004
+        return tidy_exponent(f"{value:.2e}")
+    return f"{value:.{max(3, 2 - _exponent(value))}f}"
+
+
+def share_text(part: int, whole: int) -> str:
+    """Return a part of a whole in per cent; 0 and 100 are kept for none and all."""
+    if part in {0, whole} or whole == 0:
+        return "0 %" if part == 0 and whole else "100 %"
+    percent = 100.0 * part / whole
+    if percent < 0.1:  # noqa: PLR2004
+        return "under 0.1 %"
+    return "over 99.9 %" if percent > 99.9 else f"{percent:.1f} %"  # noqa: PLR2004
+
+
+def figure_text(value: float, digits: int) -> str:
+    """Return a figure of a run with so many significant digits."""
+    if math.isnan(value):
+        return "unknown"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "minus infinity"
+    return tidy_exponent(f"{value:.{digits}g}").replace("-", "\N{MINUS SIGN}" if value < 0 else "-", 1)
+
+
+def tidy_exponent(text: str) -> str:
+    """Return 1.20e-09 as 1.20e-9."""
+    head, mark, exponent = text.partition("e")
+    return f"{head}e{int(exponent)}" if mark else text
+
+
+def label_texts(labels: Sequence[Hashable]) -> list[str]:
+    """Return what to call these states of one variable: as `str` does, or as `repr` where that would not tell."""
+    texts = [str(label) for label in labels]
+    if len(set(texts)) < len(texts):  # 3 and "3" are two states
+        texts = [repr(label) for label in labels]
+    return [short_text(text if text.strip() else repr(label)) for text, label in zip(texts, labels, strict=True)]
+
+
+def short_text(text: str) -> str:
+    """Return a name or label, cut where nobody reads on."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[:LONGEST_TEXT]}\N{HORIZONTAL ELLIPSIS} ({len(text):,} characters)"
+
+
+def printable(text: str) -> str:
+    """Return a text that can be encoded, with half characters written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _exponent(value: float) -> int:
+    """Return the power of ten of the leading digit."""
+    return int(f"{value:e}".partition("e")[2])
