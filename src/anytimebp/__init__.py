@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from anytimebp.growth.fixed import FixedGrowth
     from anytimebp.growth.policy import GrowthPolicy, GrowthView
     from anytimebp.growth.uniform import RandomGrowth
+    from anytimebp.report.page import write_report
     from anytimebp.report.plot import plot_run
 
 __version__ = "0.1.0"
@@ -78,6 +79,7 @@ __all__ = [
     "read_model",
     "write_marginals",
     "write_model",
+    "write_report",
 ]
 
 _LATER = {
@@ -96,6 +98,7 @@ _LATER = {
     "read_model": "anytimebp.formats.files",
     "write_marginals": "anytimebp.formats.files",
     "write_model": "anytimebp.formats.files",
+    "write_report": "anytimebp.report.page",
 }
 
 

@@ -15,13 +15,11 @@ from anytimebp.model.graph import FactorGraph
 
 
 @click.command()
-@click.option(
-    "--save", type=click.Path(path_type=Path), help="Also write the model, to try `anytimebp infer` on: .npz."
-)
+@click.option("--save", type=click.Path(path_type=Path), help="Also write the model, as .npz, to try `infer` on.")
 def demo(save: Path | None) -> None:
     """Read one sentence jointly: types of mentions and relations between them."""
     if save:
-        check_output(save, WRITERS, "a model", save.with_name(""))
+        check_output(save, WRITERS, "a model")
     graph = build()
     click.echo(f"{SENTENCE}\n\n{graph.summary()}\n")
     result = abp.infer(graph, seconds=60.0)

@@ -7,6 +7,7 @@ import sys
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -49,18 +50,12 @@ class Request:
 
 @click.command()
 @model_argument
-@click.option(
-    "--evidence", type=click.Path(dir_okay=False, path_type=Path), help="Evidence file: .evid (UAI) or .json."
-)
+@click.option("--evidence", type=click.Path(dir_okay=False, path_type=Path), help="Evidence: .evid (UAI) or .json.")
 @click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be given many times.")
 @click.option("--method", help="dynamic (the default), fixed, random, truncated; bp or residual, on all states.")
 @click.option("--seconds", type=float, help="Stop after this time with the best consistent marginals.")
-@click.option(
-    "--target-error", type=float, help="Stop once the mass outside the domains is estimated to be under this."
-)
-@click.option(
-    "--tolerance", type=float, default=1e-8, show_default=True, help="Residual of a settled message, in nats."
-)
+@click.option("--target-error", type=float, help="Stop once the mass outside the domains is under this.")
+@click.option("--tolerance", type=float, default=1e-8, show_default=True, help="Residual of settled messages, in nats.")
 @click.option("--damping", type=float, default=0.0, show_default=True, help="Part of the old message that is kept.")
 @click.option("--grow", type=int, default=1, show_default=True, help="States that join the domains in a round.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random methods.")
@@ -133,10 +128,9 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
     """Run, with a bar if somebody watches, and a history if it is shown."""
     bar = LiveBar(int(graph.variables.sizes().sum()), request.seconds) if wants_bar() else None
     looks = bar is not None or request.report is not None
-    options = {} if request.method is None else {"method": request.method}
-    inference = abp.Inference(
+    prepare = partial(
+        abp.Inference,
         graph,
-        **options,
         evidence=evidence,
         tolerance=request.tolerance,
         damping=request.damping,
@@ -144,6 +138,7 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
         rng=request.seed,
         record=_record(request.method) if looks else "end",
     )
+    inference = prepare() if request.method is None else prepare(method=request.method)
 
     def observe(snapshot: Snapshot) -> None:
         history.observe(snapshot)

@@ -26,7 +26,7 @@ def info(model: Path) -> None:
     summary = graph.summary()
     click.echo(f"{model}\n{summary}")
     if len(graph.variables):
-        click.echo(f"\nstates      variables\n{_histogram(graph.variables.sizes())}")
+        click.echo(f"\nstates             variables\n{_histogram(graph.variables.sizes())}")
     click.echo(f"\n{_advice(graph, summary)}")
 
 

@@ -19,10 +19,10 @@ def model_argument(function: Function) -> Function:
     return click.argument("model", type=click.Path(dir_okay=False, path_type=Path))(function)
 
 
-def check_output(path: Path, known: Mapping[str, object], what: str, model: Path) -> None:
+def check_output(path: Path, known: Mapping[str, object], what: str, model: Path | None = None) -> None:
     """Raise FormatError if a file could not be written, as far as can be told beforehand."""
     check_ending(path, known, what)
-    if path.exists() and model.exists() and path.samefile(model):
+    if model and path.exists() and model.exists() and path.samefile(model):
         raise FormatError(path, "this would overwrite the model")
     if path.is_dir():
         raise FormatError(path, "this is a folder")

@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +50,8 @@ def write_npz(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
             _write_array(archive, f"scopes_{k}", block.scopes)
             for name, values in _arrays(block).items():
                 _write_array(archive, f"{name}_{k}", values)
-    if isinstance(output, io.BytesIO):
-        file.write(output.getbuffer())
+    if output is not file:
+        file.write(cast("io.BytesIO", output).getbuffer())
     return dropped
 
 

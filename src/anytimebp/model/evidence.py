@@ -10,9 +10,10 @@ import numpy as np
 
 from anytimebp.errors import EvidenceError, InconsistentModelError, UnknownStateError, UnknownVariableError
 from anytimebp.model.source import LOG_RULE, FloatArray, IndexArray, out_of_range
-from anytimebp.model.variable import Variable, VariableKey, VariableTable
+from anytimebp.model.variable import Variable, VariableTable
 
-EvidenceLike: TypeAlias = Mapping[VariableKey, Any]
+EvidenceLike: TypeAlias = Mapping[Any, Any]
+"""By variable (name, handle or index). Keys of a mapping are invariant to type checkers, hence Any."""
 
 
 class Observation(NamedTuple):

@@ -152,7 +152,9 @@ def _consistency_help(result: Result, tolerance: str) -> str:
 
 
 def _residual_help(tolerance: str) -> str:
-    return f"How far the least settled message may still move. One nat is a factor of 2.7; the tolerance is {tolerance}."
+    return (
+        f"How far the least settled message may still move. One nat is a factor of 2.7; the tolerance is {tolerance}."
+    )
 
 
 def _mass_help(result: Result) -> str:

@@ -108,7 +108,7 @@ def whole_history(result: Result, history: Sequence[Point] | None) -> list[Point
     points = list(history or History.of(result))
     if result.trace and points and result.trace[-1].updates > points[-1].updates:
         points.append(_point(result.trace[-1], NAN))
-    if points and points[-1].unexplored_mass != points[-1].unexplored_mass:  # noqa: PLR0124  (NaN)
+    if points and points[-1].unexplored_mass != points[-1].unexplored_mass:
         points[-1] = points[-1]._replace(unexplored_mass=known_mass(result))
     return points
 

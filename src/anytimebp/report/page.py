@@ -48,9 +48,7 @@ def write_report(
         file.write(page)
 
 
-def page_html(
-    result: Result, *, history: Sequence[Point] | None = None, about: Mapping[str, str] | None = None
-) -> str:
+def page_html(result: Result, *, history: Sequence[Point] | None = None, about: Mapping[str, str] | None = None) -> str:
     """Return the page that `write_report` writes.
 
     Two runs that give the same figures give the same page, but for the block of timings.

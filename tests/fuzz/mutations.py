@@ -1,0 +1,185 @@
+"""Small valid files of every format, and ways to spoil them. `mutants(ending, count, seed)` gives spoiled files."""
+
+import gzip
+import io
+import random
+
+import numpy as np
+
+import anytimebp as abp
+from anytimebp.formats.npz import write_npz
+
+UAI = b"""MARKOV
+4
+2 3 1 2
+5
+1 0
+2 0 1
+3 1 2 3
+0
+2 3 0
+
+2
+ 0.5 1.5
+6
+ 1 2 3
+ 4 5e-3 0
+6
+ 1 0 1 1 1 2
+1
+ 3.5
+4
+ 1 1
+ 1 0.25
+"""
+FG = b"""# a comment
+3
+
+1
+0
+2
+2
+0 0.3
+1 0.7
+
+2
+0 4
+2 3
+4
+0 1.5
+1 2
+3 1e-5
+5 7
+
+1
+4
+3
+1
+2 1
+"""
+BIF = b"""network "a net" { property version 1; }
+// roots first
+variable rain { type discrete [ 2 ] { yes, no }; }
+variable grass { type discrete [ 3 ] { "very wet", wet, dry }; property x = 1; }
+variable dew { type discrete [2] {a b}; }
+probability ( rain ) { table 0.2, 0.8; }
+/* and their child */
+probability ( grass | rain, dew ) {
+  (yes, a) 0.5, 0.3, 0.2;
+  (no, b) 0.1 0.2 0.7;
+  default 0.3, 0.3, 0.4;
+}
+probability ( dew  rain ) { table 0.25 0.5 0.75 0.5; }
+"""
+XMLBIF = b"""<?xml version="1.0"?>
+<!DOCTYPE BIF [ <!ELEMENT BIF ( NETWORK )*> ]>
+<BIF VERSION="0.3"><NETWORK><NAME>n</NAME>
+<VARIABLE TYPE="nature"><NAME>rain</NAME><OUTCOME>yes</OUTCOME><OUTCOME>no</OUTCOME></VARIABLE>
+<VARIABLE TYPE="nature"><NAME>grass &amp; more</NAME><OUTCOME>wet</OUTCOME><OUTCOME>dry</OUTCOME></VARIABLE>
+<DEFINITION><FOR>rain</FOR><TABLE>0.2 0.8</TABLE></DEFINITION>
+<DEFINITION><FOR>grass &amp; more</FOR><GIVEN>rain</GIVEN>
+<TABLE>0.9 0.1
+0.3 0.7</TABLE></DEFINITION>
+</NETWORK></BIF>
+"""
+EVID = b"2 0 1\n3 0\n"
+OLD_EVID = b"1\n2 0 1 3 0\n"
+JSON_EVID = b'{"x0": 1, "x1": [0, 2]}'
+MAR = b"MAR\n2 2 0.25 0.75 3 0.1 0.2 0.7\n"
+
+
+def npz():
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 2)
+    graph.add_variable("weather", ["sun", "rain", 3])
+    graph.add_factor([0, 1], log_table=[[0.0, -np.inf], [1.0, 2.0]])
+    graph.add_factors([[0], [1]], table=[[1.0, 2.0], [3.0, 4.0]])
+    graph.add_factor([0, 2], entries=([[0, 1], [1, 2]], [0.5, -1.0]), default=-2.0)
+    file = io.BytesIO()
+    write_npz(graph, file, "x.npz")
+    return file.getvalue()
+
+
+SEEDS = {
+    ".uai": [UAI, UAI.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + UAI, b"BAYES 1 2 1 1 0 2 .5 .5"],
+    ".fg": [FG],
+    ".bif": [BIF],
+    ".xmlbif": [XMLBIF],
+    ".npz": [npz()],
+    ".evid": [EVID, OLD_EVID],
+    ".json": [JSON_EVID],
+    ".MAR": [MAR],
+}
+NASTY = [
+    *(b"-1 0 1 2 1e999 nan inf -inf 1_0 0x10 1e-400 99999999999999999999999 1000000000000 4611686018427387904".split()),
+    *(b"# // /* */ { } ( ) [ ] | , ; \" ' <a> </BIF> &x; MARKOV BAYES table default property variable".split()),
+    *[b"\n", b"\r", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", "é".encode(), "\u2028".encode(), b"9" * 5000, b"[" * 3000],
+    *[b'<!DOCTYPE x [<!ENTITY a "b">]>', b'"\\ud800"', b"1e12", b"1.5.", b"+3", b"--", b"true", b"null"],
+]
+
+
+def mutate(data, rng):
+    """Return a file with one to four things wrong."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
+        data = rng.choice(WAYS)(data, rng)
+    return gzip.compress(data, mtime=0) if rng.random() < 0.03 else data
+
+
+def _place(data, rng):
+    return rng.randrange(len(data) + 1)
+
+
+def _cut(data, rng):
+    return data[: _place(data, rng)]
+
+
+def _flip(data, rng):
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        if changed:
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+    return bytes(changed)
+
+
+def _insert(data, rng):
+    place = _place(data, rng)
+    return data[:place] + rng.choice((b"", b" ")) + rng.choice(NASTY) + rng.choice((b"", b" ")) + data[place:]
+
+
+def _replace_word(data, rng):
+    words = data.split(b" ")
+    words[rng.randrange(len(words))] = rng.choice(NASTY)
+    return b" ".join(words)
+
+
+def _drop_line(data, rng):
+    lines = data.split(b"\n")
+    del lines[rng.randrange(len(lines))]
+    return b"\n".join(lines)
+
+
+def _repeat_part(data, rng):
+    low, high = sorted((_place(data, rng), _place(data, rng)))
+    return data[:high] + data[low:high] * rng.choice((1, 2, 50)) + data[high:]
+
+
+def _swap_number(data, rng):
+    digits = [i for i, byte in enumerate(data) if 48 <= byte <= 57]
+    if not digits:
+        return data
+    place = rng.choice(digits)
+    return data[:place] + str(rng.choice((0, 1, 2, 3, 7, 63, 10**6, 10**12, 2**63))).encode() + data[place + 1 :]
+
+
+def _noise(data, rng):
+    return rng.randbytes(rng.randrange(200))
+
+
+WAYS = (_cut, _flip, _insert, _replace_word, _drop_line, _repeat_part, _swap_number, _swap_number, _insert, _flip, _noise)
+
+
+def mutants(ending, count, seed):
+    """Give spoiled files of a format."""
+    rng = random.Random(f"{ending} {seed}")
+    for _ in range(count):
+        yield mutate(rng.choice(SEEDS[ending]), rng)
