@@ -175,7 +175,19 @@ def _noise(data, rng):
     return rng.randbytes(rng.randrange(200))
 
 
-WAYS = (_cut, _flip, _insert, _replace_word, _drop_line, _repeat_part, _swap_number, _swap_number, _insert, _flip, _noise)
+WAYS = (
+    _cut,
+    _flip,
+    _insert,
+    _replace_word,
+    _drop_line,
+    _repeat_part,
+    _swap_number,
+    _swap_number,
+    _insert,
+    _flip,
+    _noise,
+)
 
 
 def mutants(ending, count, seed):

@@ -33,6 +33,14 @@ NEXT = {
 }
 
 
+class _Output(Console):
+    """A console that leaves it to the command what to do when nobody reads on."""
+
+    def on_broken_pipe(self) -> None:
+        """Say so instead of ending the process."""
+        raise BrokenPipeError
+
+
 def show_result(result: Result, observed: set[int], top: int) -> None:
     """Print a result on standard output.
 
@@ -41,7 +49,7 @@ def show_result(result: Result, observed: set[int], top: int) -> None:
         observed: Indices of variables that the evidence fixes, which are not worth showing.
         top: Variables to show, of each kind.
     """
-    console = Console(
+    console = _Output(
         width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=False
     )
     console.print(ended_line(result))

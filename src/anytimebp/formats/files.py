@@ -141,7 +141,5 @@ def _handler(handlers: Mapping[str, Handler], path: Path, what: str) -> Handler:
         return handlers[ending(path)]
     except KeyError:
         known = ", ".join(handlers)
-        message = (
-            f"the ending {ending(path)!r} does not say how to read or write {what}; known are {known}, and .gz of each"
-        )
+        message = f"no format for {what} has the ending {ending(path)!r}; there are {known}, and .gz of each"
         raise FormatError(path, message) from None

@@ -149,6 +149,8 @@ class FactorGraph:
         """
         rows = self._read_scopes(scopes)
         what = f"factors {self._n_factors} to {self._n_factors + len(rows) - 1}"
+        if len(rows) == 1:
+            what = f"factor {self._n_factors} ({self._scope_names(rows[0])})"
         self._check_one_given(what, default, log_table=log_table, table=table, rule=rule, entries=entries)
         if not len(rows):
             return range(self._n_factors, self._n_factors)

@@ -1,0 +1,285 @@
+"""The command line as a user or a script meets it."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from fuzz.mutations import BIF, UAI
+
+import anytimebp as abp
+from anytimebp.cli.main import main
+
+COMMAND = [sys.executable, "-m", "anytimebp"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "m.uai").write_bytes(UAI)
+    (tmp_path / "m.bif").write_bytes(BIF)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+# ---------------------------------------------------------------- infer
+def test_infer_prints_how_it_ended_and_the_marginals(folder, capsys):
+    assert run("infer", "m.bif", "--method", "bp") == 0
+    printed, errors = capsys.readouterr()
+    assert "converged" in printed
+    assert re.search(r"grass +[\d.]+ of 3 +dry 0\.\d+, ", printed)
+    assert "next: " in printed
+    assert errors == ""
+
+
+def test_infer_writes_what_the_library_computes(folder, capsys):
+    assert run("infer", "m.uai", "--output", "r.MAR", "--output", "r.json", "--output", "r.csv.gz", "--top", 0) == 0
+    result = abp.infer(abp.read_model("m.uai"), rng=0)
+    written = abp.read_marginals("r.MAR")
+    assert [m.tolist() for m in written] == [result.marginals[i].tolist() for i in range(4)]
+    assert json.loads((folder / "r.json").read_text())["log_z"] == result.log_z
+    assert sorted(p.name for p in folder.iterdir()) == ["m.bif", "m.uai", "r.MAR", "r.csv.gz", "r.json"]
+
+
+def test_evidence_comes_from_files_and_words(folder, capsys):
+    (folder / "e.evid").write_text("1 0 1")
+    assert run("infer", "m.uai", "--evidence", "e.evid", "--observe", "x3=0", "--output", "r.json") == 0
+    found = json.loads((folder / "r.json").read_text())["marginals"]
+    assert found["x0"]["probabilities"] == [0.0, 1.0]
+    assert found["x3"]["probabilities"] == [1.0, 0.0]
+    printed = capsys.readouterr().out
+    assert "x0 " not in printed  # observed variables are not worth a line
+    assert run("infer", "m.bif", "--observe", "grass=very wet") == 0
+
+
+@pytest.mark.parametrize("method", ["bp", "residual", "truncated", "random", "fixed", "dynamic"])
+def test_the_same_command_writes_the_same_bytes(folder, capsys, method):
+    outputs = ["MAR", "PR", "json", "csv"]
+    for name in ("one", "two"):
+        files = [word for ending in outputs for word in ("--output", f"{name}.{ending}")]
+        assert run("infer", "m.bif", "--method", method, "--seed", 3, *files) == 0
+    for ending in outputs:
+        assert (folder / f"one.{ending}").read_bytes() == (folder / f"two.{ending}").read_bytes()
+
+
+def test_reports_are_the_same_but_for_the_timings(folder, capsys):
+    pages = []
+    for _ in range(2):
+        assert run("infer", "m.bif", "--report", "page.html") == 0
+        page = (folder / "page.html").read_text(encoding="utf-8")
+        pages.append(re.sub(r'(<script[^>]*id="timings"[^>]*>).*?</script>', r"\1", page, flags=re.DOTALL))
+    assert pages[0] == pages[1]
+    assert "very wet" in pages[0]
+
+
+# ---------------------------------------------------------------- errors
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["infer"], 2, "Missing argument 'MODEL'. (see anytimebp infer --help)"),
+        (["infer", "none.uai"], 2, "none.uai: No such file or directory"),
+        (["infer", "m.uai", "--method", "magic"], 2, "method must be one of 'bp', "),
+        (["infer", "m.uai", "--seconds", "soon"], 2, "Invalid value for '--seconds'"),
+        (["infer", "m.uai", "--seconds", "-1"], 2, "seconds must be a number of at least 0"),
+        (["infer", "m.uai", "--method", "bp", "--target-error", "0.1"], 2, "target_error"),
+        (["infer", "m.uai", "--output", "r.xls"], 2, "r.xls: no format for marginals has the ending '.xls'"),
+        (["infer", "m.uai", "--output", "no/r.csv"], 2, "no/r.csv: there is no folder 'no'"),
+        (["infer", "m.uai", "--report", "r.pdf"], 2, "r.pdf: no format for a report"),
+        (["infer", "m.uai", "--evidence", "m.uai"], 2, "no format for evidence"),
+        (["infer", "m.uai", "--observe", "x0"], 2, "--observe takes NAME=STATE, got 'x0'"),
+        (["infer", "m.uai", "--observe", "x9=1"], 2, "no variable named 'x9'"),
+        (["infer", "m.uai", "--observe", "x0=5"], 2, "has the states 0 to 1, not 5"),
+        (["infer", "m.bif", "--observe", "rain=maybe"], 2, "no state 'maybe'; its states are 'yes', 'no'"),
+        (["infer", "bad.uai"], 2, "bad.uai, line 2: the number of variables: expected a whole number"),
+        (["infer", "zero.uai"], 3, "zero.uai: factor 0 (x0) is zero everywhere"),
+        (["infer", "clash.uai"], 3, "possible"),
+        (["infer", "m.uai", "--grow", "0"], 2, "grow must be a whole number of at least 1"),
+        (["info", "none.bif"], 2, "none.bif: No such file"),
+        (["convert", "m.uai", "m.txt"], 2, "m.txt: no format for a model"),
+        (["convert", "m.uai", "m.bif"], 2, "Bayesian networks only"),
+        (["convert", "m.uai", "m.uai"], 2, "this would overwrite the model"),
+        (["frobnicate"], 2, "No such command 'frobnicate'"),
+    ],
+)
+def test_errors_are_a_line_and_a_code(folder, capsys, arguments, code, said):
+    (folder / "bad.uai").write_text("MARKOV\ntwo")
+    (folder / "zero.uai").write_text("MARKOV 1 2 1 1 0 2 0 0")
+    (folder / "clash.uai").write_text("MARKOV 1 2 2 1 0 1 0 2 0 1 2 1 0")
+    before = sorted(folder.iterdir())
+    assert run(*arguments) == code
+    printed, errors = capsys.readouterr()
+    assert printed == ""
+    assert said in errors
+    assert errors.startswith("anytimebp: ")
+    assert errors.count("\n") <= 2
+    assert "Traceback" not in errors
+    assert sorted(folder.iterdir()) == before
+
+
+def test_debug_shows_the_traceback_wherever_it_stands(folder, capsys):
+    for arguments in (["--debug", "infer", "none.uai"], ["infer", "none.uai", "--debug"]):
+        assert run(*arguments) == 2
+        assert "Traceback" in capsys.readouterr().err
+
+
+def test_unforeseen_errors_are_a_line_too(folder, capsys, monkeypatch):
+    monkeypatch.setattr(abp, "read_model", lambda _: 1 / 0, raising=False)
+    assert run("info", "m.uai") == 1
+    assert "unforeseen ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_one_output_that_fails_does_not_lose_the_others(folder, capsys, monkeypatch):
+    from anytimebp.formats import files  # noqa: PLC0415
+
+    def disk_full(*_):
+        raise OSError(28, "No space left on device", "r.csv")
+
+    monkeypatch.setattr(files, "MARGINAL_WRITERS", dict(files.MARGINAL_WRITERS) | {".csv": disk_full})
+    assert run("infer", "m.uai", "--output", "r.csv", "--output", "r.MAR", "--method", "bp") == 2
+    printed, errors = capsys.readouterr()
+    assert "r.csv: No space left on device" in errors
+    assert "converged" in printed
+    assert (folder / "r.MAR").exists()
+    assert not (folder / "r.csv").exists()
+
+
+# ---------------------------------------------------------------- the rest
+def test_info_shows_sizes_and_a_method(folder, capsys):
+    assert run("info", "m.uai") == 0
+    printed = capsys.readouterr().out
+    assert "variables      4" in printed
+    assert re.search(r"2 to 3 +3  #{40}", printed)
+    assert "with loops" in printed
+    assert "Try --method bp" in printed
+
+
+def test_info_advises_growing_where_full_bp_does_not_fit(folder, capsys):
+    (folder / "huge.fg").write_text("1\n\n2\n0 1\n1000000 1000000\n1\n0 1.0\n")
+    assert run("info", "huge.fg") == 0
+    assert "Try --method dynamic: full BP needs" in capsys.readouterr().out
+
+
+def test_convert_says_what_is_lost(folder, capsys):
+    assert run("convert", "m.bif", "out.uai") == 0
+    printed, errors = capsys.readouterr()
+    assert printed == "out.uai: 3 variables, 3 factors\n"
+    assert "not kept: names of variables (3, such as 'rain')" in errors
+    assert "not kept: labels of states" in errors
+    assert run("convert", "m.bif", "out.npz") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_demo_runs_and_saves_its_model(folder, capsys):
+    assert run("demo", "--save", "d.npz") == 0
+    assert "<- changed" in capsys.readouterr().out
+    assert run("infer", "d.npz", "--observe", "Paris=person") == 0
+
+
+def test_version_help_and_completion(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"anytimebp, version {abp.__version__}\n"
+    assert run() == 0
+    assert "Exit codes" in capsys.readouterr().out
+    for shell in ("bash", "zsh", "fish"):
+        assert run("completion", shell) == 0
+        assert "_ANYTIMEBP_COMPLETE" in capsys.readouterr().out
+
+
+def test_help_does_not_load_numba():
+    code = (
+        "import sys; from anytimebp.cli.main import main; main(['infer', '--help']); sys.exit('numba' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+# ---------------------------------------------------------------- processes and terminals
+@pytest.fixture
+def long_model(folder):
+    """Write a model on which growth takes minutes."""
+    rng = np.random.default_rng(0)
+    graph = abp.FactorGraph()
+    graph.add_variables(64, 200)
+    place = np.arange(64).reshape(8, 8)
+    pairs = np.concatenate(
+        [
+            np.stack([place[:, :-1].ravel(), place[:, 1:].ravel()], 1),
+            np.stack([place[:-1].ravel(), place[1:].ravel()], 1),
+        ]
+    )
+    graph.add_factors(place.reshape(-1, 1), log_table=rng.normal(0, 2, (64, 200)))
+    graph.add_factors(pairs, log_table=rng.normal(0, 2, (len(pairs), 200, 200)))
+    abp.write_model(graph, folder / "long.npz")
+    return "long.npz"
+
+
+@pytest.mark.compiled
+def test_a_pipe_gets_text_and_no_bar(long_model):
+    done = subprocess.run(
+        [*COMMAND, "infer", long_model, "--seconds", "0.5"], capture_output=True, text=True, check=True
+    )
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "the time was used up; the marginals are consistent" in done.stdout
+    assert "allow more --seconds" in done.stdout
+
+
+@pytest.mark.compiled
+def test_a_reader_that_leaves_early_is_no_error(long_model):
+    command = (
+        f"{' '.join(COMMAND)} infer {long_model} --seconds 0.2 --output r.MAR | head -c 5; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)  # noqa: S607
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(abp.read_marginals("r.MAR")) == 64
+
+
+@pytest.mark.compiled
+def test_ctrl_c_ends_the_run_and_writes_everything(long_model, folder):
+    code, shown = on_terminal(
+        [*COMMAND, "infer", long_model, *("--output", "r.MAR", "--output", "r.json"), "--report", "r.html"]
+    )
+    assert code == 0
+    assert "domains" in shown
+    assert "unexplored" in shown
+    assert "log Z" in shown
+    assert "interrupted; the marginals are consistent" in shown
+    found = json.loads((folder / "r.json").read_text())
+    assert found["stop_reason"] == "INTERRUPTED"
+    assert found["consistent"] is True
+    assert len(abp.read_marginals("r.MAR")) == 64
+    assert (folder / "r.html").exists()
+
+
+def on_terminal(command):
+    """Run a command on a terminal, press Ctrl-C once its bar has moved, and return exit code and what was shown."""
+    child, terminal = pty.openpty()
+    process = subprocess.Popen(
+        command,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        env=os.environ | {"COLUMNS": "150"},
+    )
+    os.close(terminal)
+    shown, pressed, start = b"", False, time.monotonic()
+    while time.monotonic() - start < 120:
+        if select.select([child], [], [], 0.1)[0]:
+            try:
+                shown += os.read(child, 65536)
+            except OSError:
+                break
+        if not pressed and shown.count(b"residual") > 8:
+            process.send_signal(signal.SIGINT)
+            pressed = True
+    os.close(child)
+    return process.wait(30), shown.decode()

@@ -1,0 +1,390 @@
+"""Models in files: what each format says, what it keeps, and what it refuses."""
+
+import gzip
+import tracemalloc
+
+import numpy as np
+import pytest
+from fuzz.mutations import BIF, FG, UAI, XMLBIF
+from oracle.same_graph import assert_same_names, assert_same_numbers
+
+import anytimebp as abp
+from anytimebp.formats.files import write_model_file
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read_text(text, ending=".uai"):
+        path = tmp_path / f"model{ending}"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return abp.read_model(path)
+
+    return read_text
+
+
+def refusal(read, text, ending=".uai"):
+    with pytest.raises(abp.FormatError) as caught:
+        read(text, ending)
+    return caught.value
+
+
+def log_tables(graph):
+    return [graph.factor_log_table(k) for k in range(graph.n_factors)]
+
+
+# ---------------------------------------------------------------- UAI
+def test_uai_has_the_last_variable_fastest(read):
+    graph = read(UAI)
+    assert [v.n_states for v in graph.variables] == [2, 3, 1, 2]
+    assert [v.name for v in graph.variables] == ["x0", "x1", "x2", "x3"]
+    assert graph.factor_scope(1) == ("x0", "x1")
+    assert np.exp(graph.factor_log_table(1)) == pytest.approx(np.array([[1, 2, 3], [4, 5e-3, 0]]))
+    assert np.exp(graph.factor_log_table(4)) == pytest.approx(np.array([[1, 1], [1, 0.25]]))
+
+
+def test_uai_factor_without_variables_counts_in_log_z(read):
+    with_constant = abp.infer(read("MARKOV 1 2 2 0 1 0 1 3.5 2 0.5 1.5"), "bp")
+    without = abp.infer(read("MARKOV 1 2 1 1 0 2 0.5 1.5"), "bp")
+    assert with_constant.log_z == pytest.approx(without.log_z + np.log(3.5), abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: text.replace(b"\n", b"\r"),
+        lambda text: b"\xef\xbb\xbf" + text,
+        lambda text: b"# made by hand\n" + text.replace(b"\n", b" # 7 7 7\n\n"),
+        lambda text: text.replace(b"\n", b" "),
+        lambda text: text.replace(b" ", b"\t\n").lower(),
+        lambda text: gzip.compress(text),
+        lambda text: text.rstrip(),
+        lambda text: text + b"\n\n  \n# the end",
+    ],
+)
+def test_uai_does_not_mind_how_it_is_laid_out(read, change):
+    assert_same_numbers(read(change(UAI)), read(UAI))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("", None, "ends where the kind of model should be"),
+        ("\n\nMARKOW 1", 3, "starts with MARKOV or BAYES, at 'MARKOW'"),
+        ("MARKOV\n-3", 2, "number of variables: expected a whole number of at least 0, at '-3'"),
+        ("MARKOV\n2\n2 x\n1\n", 3, "numbers of states: expected a whole number of at least 0, at 'x'"),
+        ("MARKOV\n2\n2 0\n1\n", 3, "variable 1 must have 1 to"),
+        ("MARKOV\n2\n2 2\n1\n2 0 2\n", 5, "scope of factor 0 must be between 0 and 1, got 2, at '2'"),
+        ("MARKOV\n2\n2 2\n1\n2 1 1\n", 5, "names a variable twice"),
+        ("MARKOV\n2\n2 2\n1\n31 0\n", 5, "must be between 0 and 30"),
+        ("MARKOV\n1\n2\n1\n1 0\n3\n1 2 3", 6, "factor 0 has 2 joint states and needs as many entries, at '3'"),
+        ("MARKOV\n1\n2\n2\n1 0\n1 0\n2\n1 2\n2\n1\n", None, "ends 1 numbers early, in the tables of factors 0 to 1"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 2\n7", 8, "goes on after the last table, at '7'"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1\nabc", 8, "expected a number, at 'abc'"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 1_000", 7, "expected a number, at '1_000'"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 -0.5", 7, "potentials are finite and not negative, at '-0.5'"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 nan", 7, "potentials are finite and not negative, at 'nan'"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 1e999", 7, "potentials are finite and not negative, at '1e999'"),
+        ("MARKOV\n3000000000\n2", 2, "must be between 0 and 2,147,483,648"),
+        ("MARKOV\n2000000000\n2", 2, "more than the file can hold"),
+        ("MARKOV\n2\n1000000 1000000\n1\n2 0 1\n1000000000000\n1 1", 5, "1,000,000,000,001 numbers are announced"),
+        ("MARKOV\n0\n1\n0\n1\n2.0", None, "a factor needs a variable"),
+        (b"\xff\xfeM\0A\0", None, "the file is UTF-16"),
+        ("x" * 100_000, 1, "no blank within"),
+    ],
+)
+def test_uai_errors_name_the_line_and_the_token(read, text, line, said):
+    error = refusal(read, text)
+    assert error.line == line
+    assert said in str(error), str(error)
+    assert "model.uai" in str(error)
+
+
+def test_lines_are_right_far_into_a_file_with_comments(read):
+    rows = "\n".join("0.125 0.125 # one row" for _ in range(40_000))
+    error = refusal(read, f"MARKOV\n2\n2 40000\n1\n2 1 0\n80000\n{rows}\n-1\n")
+    assert error.line == 6 + 40_000 + 1
+    middle = rows.replace("0.125", "oops", 1)[:-5000] + "\nbad"
+    assert refusal(read, f"MARKOV\n2\n2 40000\n1\n2 1 0\n80000\n{middle}").line == 7
+
+
+def test_a_header_that_claims_much_allocates_little(read):
+    texts = {
+        ".uai": [
+            "MARKOV\n2\n1000000 1000000\n1\n2 0 1\n1000000000000\n1 1",
+            "MARKOV\n1000000000\n2 2",
+            "MARKOV\n1\n2\n1000000000\n1 0",
+        ],
+        ".fg": ["1\n\n2\n0 1\n1000000 1000000\n1\n0 1.0\n", "1000000000\n\n1\n0\n2\n1\n0 1\n", "1\n1\n0\n9\n9\n0 1"],
+    }
+    for ending, files in texts.items():
+        for text in files:
+            tracemalloc.start()
+            try:
+                read(text, ending)
+            except abp.FormatError:
+                pass
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < 5e6, text
+
+
+def test_a_gzip_file_cut_short_says_so(read):
+    error = refusal(read, gzip.compress(UAI * 1000)[:-20])
+    assert "gzip" in str(error)
+
+
+def test_all_zero_factors_are_inconsistent_and_name_the_file(read):
+    with pytest.raises(abp.InconsistentModelError, match="model.uai: factor 0"):
+        read("MARKOV 1 2 1 1 0 2 0 0")
+
+
+# ---------------------------------------------------------------- libDAI
+def test_fg_has_the_first_variable_fastest_and_keeps_labels_as_names(read):
+    graph = read(FG, ".fg")
+    assert [v.name for v in graph.variables] == ["x0", "x4"]
+    table = np.exp(graph.factor_log_table(1))
+    assert table == pytest.approx(np.array([[1.5, 0, 0], [2, 1e-5, 7]]))
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        ((b"\n2 3\n", b"\n3 3\n"), 13, "variable 0 has 2 states in a factor before"),
+        ((b"5 7", b"6 7"), 18, "whole number from 0 to 5, at '6'"),
+        ((b"5 7", b"3 7"), 18, "lists an entry twice"),
+        ((b"5 7", b"5 -7"), 18, "not negative, at '-7'"),
+        ((b"0 4", b"4 4"), 12, "names a variable twice"),
+        ((b"\n4\n0 1.5", b"\n40\n0 1.5"), 14, "between 0 and 6, got 40"),
+        ((b"2 1\n", b"2 1 1\n"), 24, "goes on after the last factor"),
+    ],
+)
+def test_fg_errors_name_the_line(read, change, line, said):
+    error = refusal(read, FG.replace(*change), ".fg")
+    assert said in str(error), str(error)
+    assert error.line == line
+
+
+def test_fg_tables_that_are_nearly_all_zero_stay_lists(read):
+    graph = read("1\n\n2\n0 1\n100000 100000\n2\n0 0.5\n9999999999 2\n", ".fg")
+    source = graph.blocks[0].source
+    assert source.indices.tolist() == [[0, 0], [99999, 99999]]
+    assert np.exp(source.log_scores) == pytest.approx([0.5, 2.0])
+
+
+def test_fg_says_that_variables_without_factors_are_lost(tmp_path):
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 2)
+    graph.add_factor([1], table=[1.0, 2.0])
+    with pytest.warns(abp.DroppedWarning, match=r"variables without factors \(2: x0, x2\)"):
+        abp.write_model(graph, tmp_path / "m.fg")
+    assert [v.name for v in abp.read_model(tmp_path / "m.fg").variables] == ["x1"]
+
+
+# ---------------------------------------------------------------- BIF and XMLBIF
+def test_bif_keeps_names_and_puts_the_child_last(read):
+    graph = read(BIF, ".bif")
+    assert [v.name for v in graph.variables] == ["rain", "grass", "dew"]
+    assert graph.variables["grass"].labels == ("very wet", "wet", "dry")
+    assert graph.factor_scope(1) == ("rain", "dew", "grass")
+    table = np.exp(graph.factor_log_table(1))
+    assert table[0, 0] == pytest.approx([0.5, 0.3, 0.2])
+    assert table[1, 1] == pytest.approx([0.1, 0.2, 0.7])
+    assert table[0, 1] == pytest.approx([0.3, 0.3, 0.4])
+    assert graph.factor_scope(2) == ("rain", "dew")  # of a `table` the child is slowest: P(dew = a) is .25, then .5
+    assert np.exp(graph.factor_log_table(2)) == pytest.approx(np.array([[0.25, 0.75], [0.5, 0.5]]))
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        ((b"variable rain", b"variabel rain"), 3, "expected network, variable or probability, at 'variabel'"),
+        ((b"[ 2 ]", b"[ 5 ]"), 3, "said to have '5' states and lists 2"),
+        ((b"{ yes, no }", b"{ yes, yes }"), 3, "a state twice"),
+        ((b"discrete [ 2 ]", b"continuous [ 2 ]"), 3, "must be of type discrete"),
+        ((b"(yes, a)", b"(yes, z)"), 9, "variable 'dew' has no state 'z'"),
+        ((b"(yes, a)", b"(yes)"), 9, "expected a state for each of the 2 parents, got 1"),
+        ((b"(no, b)", b"(yes, a)"), 10, "a row twice"),
+        ((b"0.1 0.2 0.7", b"0.1 0.2"), 10, "a row of 'grass' needs 3 numbers, got 2"),
+        ((b"0.1 0.2 0.7", b"0.1 0.2 -0.7"), 10, "probabilities are numbers of at least 0, at '-0.7"),
+        ((b"  default 0.3, 0.3, 0.4;\n", b""), 11, "lacks 2 of 4 rows"),
+        ((b"rain, dew )", b"rain, snow )"), 8, "no variable 'snow'"),
+        ((b"dew  rain", b"rain  dew"), 13, "has a probability block already"),
+        ((b"and their child */", b"and their child"), 7, "does not end"),
+        ((b"0.75 0.5; }", b"0.75 0.5;"), 13, "expected type, table, default"),
+    ],
+)
+def test_bif_errors_name_the_line(read, change, line, said):
+    error = refusal(read, BIF.replace(*change), ".bif")
+    assert said in str(error), str(error)
+    assert error.line == line
+
+
+def test_bif_needs_a_distribution_for_every_variable(read):
+    assert "'rain' has no distribution" in str(
+        refusal(read, BIF.replace(b"probability ( rain ) { table 0.2, 0.8; }", b""), ".bif")
+    )
+
+
+def test_xmlbif_has_the_child_fastest(read):
+    graph = read(XMLBIF, ".xmlbif")
+    assert [v.name for v in graph.variables] == ["rain", "grass & more"]
+    assert graph.factor_scope(1) == ("rain", "grass & more")
+    assert np.exp(graph.factor_log_table(1)) == pytest.approx(np.array([[0.9, 0.1], [0.3, 0.7]]))
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        ((b"0.3 0.7</TABLE>", b"0.3 x</TABLE>"), 9, "at 'x'"),
+        ((b"0.3 0.7</TABLE>", b"0.3</TABLE>"), 9, "needs 4 numbers, got 3"),
+        ((b"<GIVEN>rain<", b"<GIVEN>snow<"), 9, "no variable 'snow'"),
+        ((b"</NETWORK></BIF>", b"</BIF>"), 10, "not well-formed XML"),
+        ((b"<!ELEMENT BIF ( NETWORK )*>", b'<!ENTITY a "b">'), 2, "entities are not read"),
+        ((b'TYPE="nature"><NAME>rain', b'TYPE="decision"><NAME>rain'), 4, "type 'decision'"),
+    ],
+)
+def test_xmlbif_errors_name_the_line(read, change, line, said):
+    error = refusal(read, XMLBIF.replace(*change), ".xmlbif")
+    assert said in str(error), str(error)
+    assert error.line == line
+
+
+def test_a_million_entities_cost_nothing(read):
+    bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">' + "".join(
+        f'<!ENTITY {chr(98 + k)} "{f"&{chr(97 + k)};" * 10}">' for k in range(12)
+    )
+    assert "entities" in str(refusal(read, f"{bomb}]><BIF>&m;</BIF>", ".xmlbif"))
+
+
+def network():
+    graph = abp.FactorGraph()
+    graph.add_variable("is it | raining?", ["yes, it is", "no"])
+    graph.add_variable("übergang", ["<5", "5-12", ">12"])
+    rng = np.random.default_rng(0)
+    graph.add_factor(["is it | raining?"], table=[0.1, 0.9])
+    graph.add_factor(["is it | raining?", "übergang"], table=rng.dirichlet(np.ones(3), 2))
+    return graph
+
+
+@pytest.mark.parametrize("ending", [".bif", ".xmlbif", ".bif.gz", ".npz", ".npz.gz"])
+def test_networks_keep_odd_names_and_every_bit(tmp_path, ending):
+    assert write_model_file(network(), tmp_path / f"m{ending}") == []
+    back = abp.read_model(tmp_path / f"m{ending}")
+    assert_same_names(network(), back)
+    assert_same_numbers(network(), back)
+
+
+@pytest.mark.parametrize("ending", [".bif", ".xmlbif"])
+def test_only_networks_go_into_network_files(tmp_path, ending):
+    graph = network()
+    graph.add_factor([0], table=[1.0, 2.0])
+    with pytest.raises(abp.FormatError, match="Bayesian networks only"):
+        abp.write_model(graph, tmp_path / f"m{ending}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_networks_with_the_child_first_are_networks_too(tmp_path):
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 2)
+    graph.add_factor([0], table=[0.25, 0.75])
+    graph.add_factor([1, 0], table=[[0.1, 0.5], [0.9, 0.5]])
+    with pytest.warns(abp.DroppedWarning, match="written as text"):
+        abp.write_model(graph, tmp_path / "m.bif")
+    back = abp.read_model(tmp_path / "m.bif")
+    assert back.factor_scope(1) == ("x0", "x1")
+    assert np.exp(back.factor_log_table(1)) == pytest.approx(np.array([[0.1, 0.9], [0.5, 0.5]]))
+
+
+def test_uai_says_bayes_for_networks_and_markov_for_the_rest(tmp_path):
+    with pytest.warns(abp.DroppedWarning, match="names of variables"):
+        abp.write_model(network(), tmp_path / "m.uai")
+    assert (tmp_path / "m.uai").read_text().startswith("BAYES")
+    graph = network()
+    graph.add_factor([0], table=[1.0, 2.0])
+    with pytest.warns(abp.DroppedWarning, match="labels of states"):
+        abp.write_model(graph, tmp_path / "m.uai")
+    assert (tmp_path / "m.uai").read_text().startswith("MARKOV")
+
+
+# ---------------------------------------------------------------- our own
+def everything():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 2)
+    graph.add_variable("mixed", ["a", 1, 2.5, None, "1"])
+    graph.add_variables(2, ["p", "q"], names=["é 🜁", "\ud800"])
+    graph.add_factors([[0, 1], [1, 2]], log_table=[[0.1, -np.inf], [5e-324, -1e12]])
+    graph.add_factors([[0], [1]], table=[[1.0, 2.0], [3.0, 5e-324]])
+    graph.add_factor([0, 3], entries=([[0, 1], [1, 2]], [0.5, -1.0]), default=-2.0)
+    graph.add_factor([4, 5], entries=([[0, 1]], [0.5]))
+    return graph
+
+
+@pytest.mark.parametrize("ending", [".npz", ".npz.gz"])
+def test_npz_keeps_everything(tmp_path, ending):
+    assert write_model_file(everything(), tmp_path / f"m{ending}") == []
+    back = abp.read_model(tmp_path / f"m{ending}")
+    assert_same_names(everything(), back)
+    assert_same_numbers(everything(), back)
+    assert len(back.blocks) == 4  # tied factors are stored once
+    assert back.blocks[0].source.n_members == 1
+
+
+def test_npz_says_what_becomes_of_odd_labels(tmp_path):
+    graph = abp.FactorGraph()
+    graph.add_variable("pair", [(0, 1), (1, 0)])
+    with pytest.warns(abp.DroppedWarning, match=r"\(0, 1\) is a tuple and becomes text"):
+        abp.write_model(graph, tmp_path / "m.npz")
+    assert abp.read_model(tmp_path / "m.npz").variables[0].labels == ("(0, 1)", "(1, 0)")
+
+
+def test_the_same_graph_gives_the_same_bytes(tmp_path):
+    for ending in (".npz", ".npz.gz"):
+        write_model_file(everything(), tmp_path / f"one{ending}")
+        write_model_file(everything(), tmp_path / f"two{ending}")
+        assert (tmp_path / f"one{ending}").read_bytes() == (tmp_path / f"two{ending}").read_bytes()
+
+
+@pytest.mark.parametrize("ending", [".npz", ".uai", ".fg"])
+def test_rules_are_refused_by_name(tmp_path, ending):
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 3)
+    graph.add_factor([0, 1], rule=lambda a, b: -abs(a - b))
+    with pytest.raises(abp.FormatError, match=r"factor 0 \(x0, x1\) is a rule"):
+        abp.write_model(graph, tmp_path / f"m{ending}")
+
+
+def test_other_archives_are_refused(tmp_path):
+    np.savez(tmp_path / "m.npz", a=np.arange(3))
+    with pytest.raises(abp.FormatError, match="'header' is missing"):
+        abp.read_model(tmp_path / "m.npz")
+    np.savez(tmp_path / "m.npz", header=np.frombuffer(b'{"anytimebp": 9}', dtype=np.uint8))
+    with pytest.raises(abp.FormatError, match="version 9"):
+        abp.read_model(tmp_path / "m.npz")
+
+
+# ---------------------------------------------------------------- log scores in formats of potentials
+def test_log_scores_become_potentials_and_it_is_said(tmp_path):
+    graph = abp.FactorGraph()
+    graph.add_variables(1, 2)
+    graph.add_factor([0], log_table=[-1.5, -np.inf])
+    with pytest.warns(abp.DroppedWarning, match="log scores are written as potentials"):
+        abp.write_model(graph, tmp_path / "m.uai")
+    assert abp.read_model(tmp_path / "m.uai").factor_log_table(0) == pytest.approx([-1.5, -np.inf])
+
+
+@pytest.mark.parametrize("scores", [[0.0, -800.0], [0.0, 800.0]])
+def test_log_scores_that_potentials_cannot_hold_are_refused(tmp_path, scores):
+    graph = abp.FactorGraph()
+    graph.add_variables(1, 2)
+    graph.add_factor([0], log_table=scores)
+    with pytest.raises(abp.FormatError, match=r"factor 0 \(x0\) has log scores from"):
+        abp.write_model(graph, tmp_path / "m.uai")
+
+
+def test_unknown_endings_name_the_known_ones(tmp_path):
+    for call in (abp.read_model, lambda path: abp.write_model(network(), path)):
+        with pytest.raises(abp.FormatError, match=r"'.txt'; there are .uai, .fg, .bif"):
+            call(tmp_path / "m.txt")
+    with pytest.raises(FileNotFoundError):
+        abp.read_model(tmp_path / "m.uai")
