@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle.same_graph import assert_same_names, assert_same_numbers
 
 import anytimebp as abp
 from anytimebp.formats.files import write_model_file
+from oracle.same_graph import assert_same_names, assert_same_numbers
 
 names = st.text(st.characters(codec="utf-8", exclude_characters='"'), min_size=1, max_size=8).filter(
     lambda name: name == name.strip() and name.isprintable()

@@ -12,10 +12,10 @@ import time
 
 import numpy as np
 import pytest
-from fuzz.mutations import BIF, UAI
 
 import anytimebp as abp
 from anytimebp.cli.main import main
+from fuzz.mutations import BIF, UAI
 
 COMMAND = [sys.executable, "-m", "anytimebp"]
 

@@ -55,7 +55,7 @@ def test_methods():
 def python(code, **environment):
     import os  # noqa: PLC0415
 
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ | environment
     )
     return done.stdout, done.stderr
