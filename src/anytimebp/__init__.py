@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from anytimebp.growth.fixed import FixedGrowth
     from anytimebp.growth.policy import GrowthPolicy, GrowthView
     from anytimebp.growth.uniform import RandomGrowth
+    from anytimebp.report.page import write_report
     from anytimebp.report.plot import plot_run
 
 __version__ = "0.1.0"
@@ -68,6 +69,7 @@ __all__ = [
     "__version__",
     "infer",
     "plot_run",
+    "write_report",
 ]
 
 _LATER = {
@@ -81,6 +83,7 @@ _LATER = {
     "GrowthView": "anytimebp.growth.policy",
     "RandomGrowth": "anytimebp.growth.uniform",
     "plot_run": "anytimebp.report.plot",
+    "write_report": "anytimebp.report.page",
 }
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from anytimebp.engine.options import FULL_METHODS
 from anytimebp.report.history import known_mass
 from anytimebp.report.wording import figure_text, printable, probability_text, share_text
 from anytimebp.results.snapshot import Result
@@ -21,7 +22,6 @@ METHOD_HELP = {
     "fixed": "Variables start with one state each; the others join in an order computed once.",
     "dynamic": "Variables start with one state each; the state that seems likeliest as things stand joins next.",
 }
-FULL_METHODS = ("bp", "residual")
 GOOD_ENDS = (StopReason.CONVERGED, StopReason.TARGET_REACHED)
 
 
@@ -49,9 +49,9 @@ def verdict_html(result: Result) -> str:
     reason = result.stop_reason
     sentence = _capital(str(reason).removeprefix("converged: "))
     good = result.consistent and reason in GOOD_ENDS
+    head = f'<strong>{escape(ending_words(reason))}</strong> <code class="reason">{escape(reason.name)}</code>'
     parts = [
-        f'<p class="ending {"good" if good else "early"}"><strong>{escape(ending_words(reason))}</strong> '
-        f'<code class="reason">{escape(reason.name)}</code></p>',
+        f'<p class="ending {"good" if good else "early"}">{head}</p>',
         f'<p class="sentence">{with_code(sentence)}.</p>',
     ]
     caution = _caution(result)
@@ -100,7 +100,9 @@ def _not_the_last(result: Result) -> str:
     later = result.current.updates - result.updates
     if later <= 0:
         return ""
-    return f"The run was stopped {later:,} updates later, before messages had settled again; this is the last settled state."
+    return (
+        f"The run was stopped {later:,} updates later, before messages had settled again; this is the last settled one."
+    )
 
 
 def figures(result: Result) -> list[Figure]:
@@ -152,7 +154,7 @@ def _consistency_help(result: Result, tolerance: str) -> str:
 
 
 def _residual_help(tolerance: str) -> str:
-    return f"How far the least settled message may still move. One nat is a factor of 2.7; the tolerance is {tolerance}."
+    return f"How far the least settled message still moves. One nat is a factor of 2.7; the tolerance is {tolerance}."
 
 
 def _mass_help(result: Result) -> str:

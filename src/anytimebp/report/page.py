@@ -25,7 +25,7 @@ from anytimebp.report.shown_marginals import left_out, shown_marginals
 from anytimebp.results.snapshot import Result
 
 MOST_POINTS = 2_000  # drawn per line: about one for each pixel
-SCRIPTS = ("plots.js", "marginals.js")
+SCRIPTS = ("axes.js", "plots.js", "marginals.js")
 
 
 def write_report(
@@ -48,9 +48,7 @@ def write_report(
         file.write(page)
 
 
-def page_html(
-    result: Result, *, history: Sequence[Point] | None = None, about: Mapping[str, str] | None = None
-) -> str:
+def page_html(result: Result, *, history: Sequence[Point] | None = None, about: Mapping[str, str] | None = None) -> str:
     """Return the page that `write_report` writes.
 
     Two runs that give the same figures give the same page, but for the block of timings.
