@@ -161,6 +161,8 @@ def test_unknown_figures_leave_gaps_and_single_moments_are_dots(browser, pages):
     assert browser.run("return document.querySelectorAll('[data-plot=\"log Z\"] circle').length") == 1
     assert "No residual above zero" in browser.text('[data-plot="Residuals"] .absent')
     assert "Nothing was unexplored" in browser.text('[data-plot="Unexplored mass"] .absent')
+    browser.open(pages["at once"])
+    assert "not every message had been computed" in browser.text('[data-plot="Residuals"] .absent')
     gap = re.sub(r'("max_residual":\[[^]]*?,[^],]*,)[^],]+', r"\1null", pages["grid"], count=1)
     counted = "return document.querySelectorAll('[data-plot=\"Residuals\"] .first').length"
     browser.open(pages["grid"])

@@ -146,6 +146,16 @@ def test_an_unsettled_answer_is_flagged():
     assert ">no<" in page_html(unsettled)
 
 
+def test_a_run_without_time_says_that_nothing_is_known():
+    with pytest.warns(abp.NotConvergedWarning):
+        result = abp.infer(grid(3, 5, 2.0, 1.0, seed=0), "dynamic", seconds=0.0)
+    figures = dict(re.findall(r'<dt>(.*?)</dt><dd class="value".*?>(.*?)</dd>', page_html(result)))
+    assert figures["Unexplored mass"] == "1"
+    assert figures["log Z"] == "unknown"
+    assert figures["Largest residual"] == "infinite"
+    assert "not every message had been computed" in page_html(result)
+
+
 def test_an_answer_on_part_of_the_states_says_so():
     result, _ = small_run(max_work=400)
     assert result.consistent

@@ -113,7 +113,7 @@ def figures(result: Result) -> list[Figure]:
         Figure("Consistent", "yes" if result.consistent else "no", _consistency_help(result, tolerance)),
         Figure("Largest residual", _nats(result.max_residual), _residual_help(tolerance)),
         Figure("log Z", figure_text(result.log_z, 9), LOG_Z_HELP),
-        Figure("Unexplored mass", probability_text(known_mass(result)), _mass_help(result)),
+        Figure("Unexplored mass", _mass(result), _mass_help(result)),
         Figure(
             "Active states",
             f"{active:,} of {everything:,} ({share_text(active, everything)})",
@@ -145,6 +145,12 @@ ARITHMETIC_HELP = {
 
 def _nats(value: float) -> str:
     return figure_text(value, 3) + (" nats" if math.isfinite(value) else "")
+
+
+def _mass(result: Result) -> str:
+    """Return the unexplored mass; it is all there is, and not almost all, before the first message."""
+    mass = known_mass(result)
+    return probability_text(mass, alone=mass == 1.0 and not result.consistent)
 
 
 def _consistency_help(result: Result, tolerance: str) -> str:

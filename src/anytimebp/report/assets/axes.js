@@ -83,8 +83,9 @@ function linearAxis(low, high, most, least = 0) {
 }
 
 function logAxis(low, high, most) {
-  let [from, to] = [Math.floor(Math.log10(low) + 1e-9), Math.ceil(Math.log10(high) - 1e-9)];
-  if (from === to) [from, to] = [from - 1, to + 1];
+  let from = Math.floor(Math.log10(low) + 1e-9);
+  const to = Math.ceil(Math.log10(high) - 1e-9);
+  if (from === to) from -= 1;
   const at = (value) => (Math.log10(value) - from) / (to - from);
   const stride = Math.max(1, Math.ceil((to - from) / most));
   const ticks = [];

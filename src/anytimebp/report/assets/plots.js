@@ -38,7 +38,7 @@ const PANELS = [
     rule: { name: "all", value: everything, text: count(everything) },
     say: count,
     fromZero: true,
-    ruleShown: everything <= 40 * mostActive,
+    ruleShown: mostActive === 0 || everything <= 40 * mostActive,
     absent: "No moment was recorded.",
   },
   {
@@ -52,7 +52,9 @@ const PANELS = [
     say: (value) => figure(value, 3),
     log: true,
     ruleShown: known(run.tolerance),
-    absent: "No residual above zero was recorded: there was nothing to settle, or it settled at once.",
+    absent: run.points.max_residual.some(known)
+      ? "No residual above zero was recorded: there was nothing to settle, or it settled at once."
+      : "No residual is known: not every message had been computed once.",
   },
   {
     title: "log Z",
