@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint pytest pytest-uncompiled bench clean
+.PHONY: demo test lint pytest pytest-uncompiled test-browser bench clean
 
 demo: $(VENV)/ready
 	$(BIN)/anytimebp demo
@@ -16,11 +16,16 @@ lint: $(VENV)/ready
 	$(BIN)/lint-imports
 
 pytest: $(VENV)/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not browser"
 
 # The same kernels as plain Python: coverage, bounds and a check that compiling changes nothing.
 pytest-uncompiled: $(VENV)/ready
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not compiled"
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not compiled and not browser"
+
+# The report of a run in a real browser, which is installed if need be. Uncompiled: the models are tiny.
+test-browser: $(VENV)/browser-ready
+	sh tests/browser/install_chromium.sh
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m browser tests/browser
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/run.py
@@ -28,6 +33,10 @@ bench: $(VENV)/ready
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+$(VENV)/browser-ready: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
 	touch $@
 
 clean:

@@ -38,6 +38,7 @@ NAMES = {
     "__version__",
     "infer",
     "plot_run",
+    "write_report",
 }
 
 

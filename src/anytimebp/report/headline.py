@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from anytimebp.engine.options import FULL_METHODS
 from anytimebp.report.history import known_mass
 from anytimebp.report.wording import figure_text, printable, probability_text, share_text
 from anytimebp.results.snapshot import Result
@@ -21,7 +22,6 @@ METHOD_HELP = {
     "fixed": "Variables start with one state each; the others join in an order computed once.",
     "dynamic": "Variables start with one state each; the state that seems likeliest as things stand joins next.",
 }
-FULL_METHODS = ("bp", "residual")
 GOOD_ENDS = (StopReason.CONVERGED, StopReason.TARGET_REACHED)
 
 
@@ -49,9 +49,9 @@ def verdict_html(result: Result) -> str:
     reason = result.stop_reason
     sentence = _capital(str(reason).removeprefix("converged: "))
     good = result.consistent and reason in GOOD_ENDS
+    head = f'<strong>{escape(ending_words(reason))}</strong> <code class="reason">{escape(reason.name)}</code>'
     parts = [
-        f'<p class="ending {"good" if good else "early"}"><strong>{escape(ending_words(reason))}</strong> '
-        f'<code class="reason">{escape(reason.name)}</code></p>',
+        f'<p class="ending {"good" if good else "early"}">{head}</p>',
         f'<p class="sentence">{with_code(sentence)}.</p>',
     ]
     caution = _caution(result)
@@ -100,7 +100,9 @@ def _not_the_last(result: Result) -> str:
     later = result.current.updates - result.updates
     if later <= 0:
         return ""
-    return f"The run was stopped {later:,} updates later, before messages had settled again; this is the last settled state."
+    return (
+        f"The run was stopped {later:,} updates later, before messages had settled again; this is the last settled one."
+    )
 
 
 def figures(result: Result) -> list[Figure]:
@@ -111,7 +113,7 @@ def figures(result: Result) -> list[Figure]:
         Figure("Consistent", "yes" if result.consistent else "no", _consistency_help(result, tolerance)),
         Figure("Largest residual", _nats(result.max_residual), _residual_help(tolerance)),
         Figure("log Z", figure_text(result.log_z, 9), LOG_Z_HELP),
-        Figure("Unexplored mass", probability_text(known_mass(result)), _mass_help(result)),
+        Figure("Unexplored mass", _mass(result), _mass_help(result)),
         Figure(
             "Active states",
             f"{active:,} of {everything:,} ({share_text(active, everything)})",
@@ -145,6 +147,12 @@ def _nats(value: float) -> str:
     return figure_text(value, 3) + (" nats" if math.isfinite(value) else "")
 
 
+def _mass(result: Result) -> str:
+    """Return the unexplored mass; it is all there is, and not almost all, before the first message."""
+    mass = known_mass(result)
+    return probability_text(mass, alone=mass == 1.0 and not result.consistent)
+
+
 def _consistency_help(result: Result, tolerance: str) -> str:
     if result.consistent:
         return f"On the active states, no message would move by more than the tolerance of {tolerance} nats."
@@ -152,9 +160,7 @@ def _consistency_help(result: Result, tolerance: str) -> str:
 
 
 def _residual_help(tolerance: str) -> str:
-    return (
-        f"How far the least settled message may still move. One nat is a factor of 2.7; the tolerance is {tolerance}."
-    )
+    return f"How far the least settled message still moves. One nat is a factor of 2.7; the tolerance is {tolerance}."
 
 
 def _mass_help(result: Result) -> str:

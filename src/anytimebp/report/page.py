@@ -25,7 +25,7 @@ from anytimebp.report.shown_marginals import left_out, shown_marginals
 from anytimebp.results.snapshot import Result
 
 MOST_POINTS = 2_000  # drawn per line: about one for each pixel
-SCRIPTS = ("plots.js", "marginals.js")
+SCRIPTS = ("axes.js", "plots.js", "marginals.js")
 
 
 def write_report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 LONGEST_TEXT = 1000  # characters of a name or label; nobody reads on, and pages have a size
@@ -25,7 +26,7 @@ def probability_text(value: float, *, alone: bool = False) -> str:
         return "1"
     if missing < ALMOST_ONE:
         return "> 0.999999"
-    if missing < 1e-3:  # noqa: PLR2004
+    if missing < 1e-2:  # noqa: PLR2004
         return f"{value:.{2 - _exponent(missing) - 1}f}"
     if value < 1e-3:  # noqa: PLR2004
         return tidy_exponent(f"{value:.2e}")
@@ -35,11 +36,11 @@ def probability_text(value: float, *, alone: bool = False) -> str:
 def share_text(part: int, whole: int) -> str:
     """Return a part of a whole in per cent; 0 and 100 are kept for none and all."""
     if part in {0, whole} or whole == 0:
-        return "0 %" if part == 0 and whole else "100 %"
+        return "0\N{NO-BREAK SPACE}%" if part == 0 and whole else "100\N{NO-BREAK SPACE}%"
     percent = 100.0 * part / whole
     if percent < 0.1:  # noqa: PLR2004
-        return "under 0.1 %"
-    return "over 99.9 %" if percent > 99.9 else f"{percent:.1f} %"  # noqa: PLR2004
+        return "under 0.1\N{NO-BREAK SPACE}%"
+    return "over 99.9\N{NO-BREAK SPACE}%" if percent > 99.9 else f"{percent:.1f}\N{NO-BREAK SPACE}%"  # noqa: PLR2004
 
 
 def figure_text(value: float, digits: int) -> str:
@@ -60,9 +61,11 @@ def tidy_exponent(text: str) -> str:
 def label_texts(labels: Sequence[Hashable]) -> list[str]:
     """Return what to call these states of one variable: as `str` does, or as `repr` where that would not tell."""
     texts = [str(label) for label in labels]
-    if len(set(texts)) < len(texts):  # 3 and "3" are two states
-        texts = [repr(label) for label in labels]
-    return [short_text(text if text.strip() else repr(label)) for text, label in zip(texts, labels, strict=True)]
+    often = Counter(texts)
+    told = [text if text.strip() and often[text] == 1 else repr(x) for text, x in zip(texts, labels, strict=True)]
+    if len(set(told)) < len(told):  # 3, "3" and "'3'" are three states
+        told = [repr(label) for label in labels]
+    return [short_text(text) for text in told]
 
 
 def short_text(text: str) -> str:

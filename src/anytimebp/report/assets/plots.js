@@ -1,103 +1,11 @@
 
-"use strict";
-
 // Plots of the figures of a run, drawn as SVG. One moment is read out at a time, in all of them.
 
-const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 210;
 const FEW = 30; // moments that are shown as dots
 
-const place = (id) => document.getElementById(id);
-const read = (id) => JSON.parse(place(id).textContent);
-
-function make(tag, attributes, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes || {})) {
-    if (value !== undefined && value !== null) node.setAttribute(name, value);
-  }
-  node.append(...children); // strings become text, never markup
-  return node;
-}
-
-function draw(tag, attributes, text) {
-  const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
 const run = read("run");
 const timings = read("timings");
-const known = (value) => typeof value === "number" && Number.isFinite(value);
-
-// Numbers as text
-
-const count = (value) => value.toLocaleString("en");
-
-function figure(value, digits) {
-  if (!known(value)) return "unknown";
-  if (value === 0) return "0";
-  const size = Math.abs(value);
-  const text = size < 1e-3 || size >= 1e9 ? value.toExponential(digits - 1) : String(Number(value.toPrecision(digits)));
-  return text.replace("e+", "e").replace(/^-/, "\u2212");
-}
-
-function probability(value) {
-  if (value > 0.9995 && value < 1) return "> 0.999";
-  return figure(value, 3);
-}
-
-function duration(seconds) {
-  if (!known(seconds)) return "unknown";
-  if (seconds < 1e-3) return `${figure(seconds * 1e6, 3)} \u00b5s`;
-  if (seconds < 1) return `${figure(seconds * 1e3, 3)} ms`;
-  return seconds < 100 ? `${figure(seconds, 3)} s` : `${count(Math.round(seconds))} s`;
-}
-
-// Axes
-
-function steps(low, high, most) {
-  const raw = (high - low) / Math.max(1, most);
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = power * [1, 2, 5, 10].find((k) => k * power >= raw * (1 - 1e-9));
-  const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k += 1) ticks.push(k * step);
-  return { ticks, decimals: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
-}
-
-function tickText(value, decimals) {
-  const size = Math.abs(value);
-  if (size >= 1e6 && decimals === 0) {
-    const [unit, name] = [[1e12, "T"], [1e9, "G"], [1e6, "M"]].find(([least]) => size >= least);
-    return `${Number((value / unit).toPrecision(6))}${name}`.replace(/^-/, "\u2212");
-  }
-  if (decimals > 7) return figure(value, 4);
-  return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })
-    .replace(/^-(?=0(\.0*)?$)/, "").replace(/^-/, "\u2212");
-}
-
-function linearAxis(low, high, most) {
-  if (high === low) {
-    const pad = Math.abs(high) * 1e-3 || 1;
-    [low, high] = [low - pad, high + pad];
-  }
-  const { ticks, decimals } = steps(low, high, most);
-  const at = (value) => (value - low) / (high - low);
-  return { at, ticks: ticks.map((value) => ({ at: at(value), text: tickText(value, decimals) })) };
-}
-
-function logAxis(low, high, most) {
-  let [from, to] = [Math.floor(Math.log10(low) + 1e-9), Math.ceil(Math.log10(high) - 1e-9)];
-  if (from === to) [from, to] = [from - 1, to + 1];
-  const at = (value) => (Math.log10(value) - from) / (to - from);
-  const stride = Math.max(1, Math.ceil((to - from) / most));
-  const ticks = [];
-  for (let power = to; power >= from; power -= stride) {
-    const plain = power >= -2 && power <= 3;
-    ticks.push({ at: (power - from) / (to - from), text: plain ? count(10 ** power) : `1e${power}` });
-  }
-  return { at, ticks };
-}
 
 // The horizontal axis: time or work
 
@@ -130,7 +38,7 @@ const PANELS = [
     rule: { name: "all", value: everything, text: count(everything) },
     say: count,
     fromZero: true,
-    ruleShown: everything <= 40 * mostActive,
+    ruleShown: mostActive === 0 || everything <= 40 * mostActive,
     absent: "No moment was recorded.",
   },
   {
@@ -144,7 +52,9 @@ const PANELS = [
     say: (value) => figure(value, 3),
     log: true,
     ruleShown: known(run.tolerance),
-    absent: "No residual above zero was recorded: there was nothing to settle, or it settled at once.",
+    absent: run.points.max_residual.some(known)
+      ? "No residual above zero was recorded: there was nothing to settle, or it settled at once."
+      : "No residual is known: not every message had been computed once.",
   },
   {
     title: "log Z",
@@ -173,7 +83,7 @@ function verticalAxis(panel) {
   const low = values.reduce((a, b) => Math.min(a, b));
   const high = values.reduce((a, b) => Math.max(a, b));
   if (panel.log) return logAxis(low, high, 5);
-  if (panel.fromZero) return linearAxis(0, high * 1.06 || 1, 5);
+  if (panel.fromZero) return linearAxis(0, high * 1.06 || 1, 5, 1);
   const pad = (high - low) * 0.06;
   return linearAxis(low - pad, high + pad, 5);
 }

@@ -1,0 +1,418 @@
+"""The page on a run: what is in the file. How a browser shows it is tested in tests/browser."""
+
+import json
+import math
+import re
+from html import unescape
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import anytimebp as abp
+from anytimebp.report import shown_marginals as shown_module
+from anytimebp.report.history import History, Point, whole_history
+from anytimebp.report.page import as_json, page_html, thinned
+from anytimebp.report.shown_marginals import likeliest
+from anytimebp.report.wording import figure_text, label_texts, probability_text, share_text, short_text
+from oracle.models import grid
+
+HOSTILE = "</script><script>alert(1)</script>"
+TIMINGS = re.compile(r'(<script type="application/json" id="timings">)(.*?)(</script>)')
+
+
+def block(page, name):
+    """Return one of the blocks of data in a page."""
+    (text,) = re.findall(rf'<script type="application/json" id="{name}">(.*?)</script>', page)
+    return json.loads(text)
+
+
+def cards(page):
+    shown = block(page, "marginals")
+    return {
+        card[0]: {
+            "n_states": card[1],
+            "n_active": card[2],
+            "states": list(zip([shown["texts"][i] for i in card[3]], card[4], strict=True)),
+            "rest": card[5],
+            "rest_closed": card[6],
+        }
+        for card in shown["cards"]
+    }
+
+
+def one_variable(labels, log_scores, name="v"):
+    graph = abp.FactorGraph()
+    graph.add_variable(name, labels)
+    graph.add_factor([0], log_table=log_scores)
+    return abp.infer(graph, "bp")
+
+
+def small_run(**options):
+    history = History()
+    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", callback=history.observe, rng=0, **options)
+    return result, history
+
+
+# Same run, same page
+
+
+def test_two_runs_give_the_same_page_but_for_the_timings():
+    pages = [page_html(result, history=history, about={"seed": "0"}) for result, history in (small_run(), small_run())]
+    assert TIMINGS.search(pages[0])[2] != TIMINGS.search(pages[1])[2]
+    same = [TIMINGS.sub(r"\1\3", page) for page in pages]
+    assert same[0] == same[1]
+
+
+def test_the_timings_stand_in_their_block_only():
+    result, history = small_run()
+    late = result.seconds + 1234.5
+    moved = [point._replace(seconds=point.seconds + late) for point in history]
+    pages = [page_html(result, history=points) for points in (history, moved)]
+    assert TIMINGS.sub(r"\1\3", pages[0]) == TIMINGS.sub(r"\1\3", pages[1])
+    timings = block(pages[1], "timings")
+    assert timings["points"] == [point.seconds for point in moved]
+    assert timings["answer"] == result.seconds
+    assert timings["stopped"] == result.current.seconds
+
+
+# Escaping
+
+
+def test_no_name_label_or_line_ends_a_script_or_opens_a_tag():
+    result = one_variable([HOSTILE, "<!--<script>", "b"], [0.0, 0.1, 0.2], name=HOSTILE)
+    page = page_html(result, about={HOSTILE: HOSTILE, '"><img src=x onerror=alert(1)>': "'"})
+    assert page.count("<script") == page.count("</script>") == 4
+    assert "<!--" not in page
+    assert "<img" not in page
+    assert page.count(unescape("&lt;script&gt;alert")) == 0
+    assert list(cards(page)) == [HOSTILE]
+    assert {label for label, _ in cards(page)[HOSTILE]["states"]} == {HOSTILE, "<!--<script>", "b"}
+
+
+def test_what_looks_like_a_placeholder_stays():
+    page = page_html(one_variable(["$run", "${script}"], [0.0, 0.0], name="$title"), about={"$run": "${timings} $$"})
+    assert "<dt>$run</dt><dd><bdi>${timings} $$</bdi></dd>" in page
+    assert {label for label, _ in cards(page)["$title"]["states"]} == {"$run", "${script}"}
+
+
+def test_any_text_can_be_written(tmp_path):
+    labels = ["\ud800 half", "😀", "שלום", "a\u2028b", "\0", "x" * 500]
+    result = one_variable(labels, np.zeros(6), name="\udfff")
+    path = tmp_path / "report.html"
+    abp.write_report(result, path, about={"half": "\ud800"})
+    page = path.read_text(encoding="utf-8")
+    assert [label for label, _ in cards(page)["\udfff"]["states"]] == labels
+    assert "\\ud800" in page
+
+
+def test_json_has_no_infinity():
+    with pytest.raises(ValueError, match="JSON"):
+        as_json(float("inf"))
+    unknown = Point(0.1, 1, 2, 3, math.inf, math.nan, -math.inf, math.nan)
+    page = page_html(one_variable(2, [0.0, 0.0]), history=[unknown])
+    points = block(page, "run")["points"]
+    assert points["max_residual"] == points["mean_residual"] == points["log_z"] == [None]
+    assert points["unexplored_mass"] == [0.0]  # the last point has the result's
+
+
+def test_an_infinite_tolerance_is_no_obstacle():
+    result = abp.infer(grid(2, 3, 1.0, 0.5, seed=0), "bp", tolerance=math.inf)
+    assert block(page_html(result), "run")["tolerance"] is None
+
+
+def test_the_page_asks_for_nothing():
+    page = page_html(small_run()[0])
+    assert "default-src 'none'" in page
+    assert re.findall(r"(?:src|href)=\"[^\"]*\"", page) == ['href="data:,"']
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+# What the head says
+
+
+def test_an_unsettled_answer_is_flagged():
+    settled, _ = small_run()
+    with pytest.warns(abp.NotConvergedWarning):
+        unsettled = abp.infer(grid(4, 5, 2.0, 1.0, seed=0), "bp", max_updates=10)
+    assert not unsettled.consistent
+    assert 'class="warning" role="alert"' in page_html(unsettled)
+    assert "not settled" in page_html(unsettled)
+    assert 'role="alert"' not in page_html(settled)
+    assert ">yes<" in page_html(settled)
+    assert ">no<" in page_html(unsettled)
+
+
+def test_a_run_without_time_says_that_nothing_is_known():
+    with pytest.warns(abp.NotConvergedWarning):
+        result = abp.infer(grid(3, 5, 2.0, 1.0, seed=0), "dynamic", seconds=0.0)
+    figures = dict(re.findall(r'<dt>(.*?)</dt><dd class="value".*?>(.*?)</dd>', page_html(result)))
+    assert figures["Unexplored mass"] == "1"
+    assert figures["log Z"] == "unknown"
+    assert figures["Largest residual"] == "infinite"
+    assert "not every message had been computed" in page_html(result)
+
+
+def test_an_answer_on_part_of_the_states_says_so():
+    result, _ = small_run(max_work=400)
+    assert result.consistent
+    assert result.unexplored_mass > 0
+    page = page_html(result)
+    assert "Not all states took part" in page
+    assert "Not all states took part" not in page_html(small_run()[0])
+
+
+def test_the_head_has_every_figure():
+    result, _ = small_run()
+    page = page_html(result, about={"Model": "grid.uai"})
+    figures = dict(re.findall(r'<dt>(.*?)</dt><dd class="value".*?>(.*?)</dd>', page))
+    assert figures["log Z"] == figure_text(result.log_z, 9)
+    assert figures["Work"] == f"{result.work:,}"
+    assert figures["Updates"] == f"{result.updates:,}"
+    assert figures["Method"] == "dynamic"
+    assert figures["Arithmetic"] == "linear"
+    assert figures["Active states"] == "54 of 54 (100\N{NO-BREAK SPACE}%)"
+    assert figures["Unexplored mass"] == "0"
+    assert figures["Consistent"] == "yes"
+    assert figures["Time"] == ""
+    assert "CONVERGED" in page
+    assert "<dt>Model</dt><dd><bdi>grid.uai</bdi></dd>" in page
+
+
+@pytest.mark.parametrize("method", abp.METHODS)
+def test_every_method_is_explained(method):
+    page = page_html(abp.infer(grid(2, 4, 1.0, 0.2, seed=0), method, rng=0))
+    assert "How messages and states were chosen" not in page
+
+
+def test_only_results_are_reported():
+    result, _ = small_run()
+    with pytest.raises(abp.OptionError, match="Snapshot"):
+        page_html(result.current)
+
+
+def test_a_model_without_variables_has_a_page():
+    assert "on 0 variables" in page_html(abp.infer(abp.FactorGraph(), "bp"))
+
+
+# Numbers and labels
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (1e-9, "1.00e-9"),
+        (5e-324, "4.94e-324"),
+        (0.000999, "9.99e-4"),
+        (0.0123456, "0.0123"),
+        (0.175, "0.175"),
+        (0.5, "0.500"),
+        (0.9944, "0.9944"),
+        (0.9989, "0.9989"),
+        (0.9995, "0.99950"),
+        (0.99999, "0.999990"),
+        (0.9999999, "> 0.999999"),
+        (math.nextafter(1.0, 0.0), "> 0.999999"),
+        (1.0, "> 0.999999"),
+        (math.nan, "unknown"),
+    ],
+)
+def test_probabilities_never_round_to_something_false(value, text):
+    assert probability_text(value) == text
+
+
+def test_probabilities_are_close_and_on_the_right_side():
+    for value in np.concatenate([np.logspace(-12, 0, 500)[:-1], 1.0 - np.logspace(-12, -1, 500)]).tolist():
+        text = probability_text(value)
+        if text.startswith("> "):
+            assert float(text[2:]) < value < 1
+        else:
+            assert 0 < float(text) < 1
+            assert float(text) == pytest.approx(value, rel=6e-3)
+            assert 1 - float(text) == pytest.approx(1 - value, rel=6e-2)
+
+
+def test_one_is_shown_where_nothing_else_is_possible():
+    assert cards(page_html(one_variable(["a", "b"], [0.0, -np.inf])))["v"]["states"] == [("a", "1"), ("b", "0")]
+    shown = cards(page_html(one_variable(["a", "b"], [0.0, -50.0])))["v"]["states"]
+    assert shown == [("a", "> 0.999999"), ("b", "1.93e-22")]
+
+
+def test_shares_keep_nothing_and_everything_apart():
+    space = "\N{NO-BREAK SPACE}"
+    said = [share_text(part, 100_000) for part in (0, 1, 500, 34_500, 99_999, 100_000)]
+    assert said == [f"{x}{space}%" for x in ("0", "under 0.1", "0.5", "34.5", "over 99.9", "100")]
+    assert share_text(0, 0) == f"100{space}%"
+
+
+def test_figures_as_text():
+    assert figure_text(1e-8, 3) == "1e-8"
+    assert figure_text(-1234.56789, 9) == "\N{MINUS SIGN}1234.56789"
+    assert figure_text(math.inf, 3) == "infinite"
+    assert figure_text(-1.5e-7, 3) == "\N{MINUS SIGN}1.5e-7"
+    assert figure_text(math.nan, 3) == "unknown"
+
+
+def test_labels_of_any_kind_are_told_apart():
+    assert label_texts([1, 2.5, None, ("a", 1), "x"]) == ["1", "2.5", "None", "('a', 1)", "x"]
+    assert label_texts([3, "3", "x"]) == ["3", "'3'", "x"]
+    assert label_texts(["", " "]) == ["''", "' '"]
+    assert len(set(label_texts([3, "3", "'3'"]))) == 3
+
+
+def test_very_long_texts_are_cut_and_say_so():
+    assert short_text("x" * 1000) == "x" * 1000
+    assert short_text("x" * 12_345) == "x" * 1000 + "… (12,345 characters)"
+
+
+# Bounds
+
+
+def test_at_most_twenty_states_and_the_rest_in_sum():
+    card = cards(page_html(one_variable(300, np.linspace(0.0, -30.0, 300))))["v"]
+    marginal = one_variable(300, np.linspace(0.0, -30.0, 300)).marginals["v"]
+    assert [label for label, _ in card["states"]] == [str(i) for i in range(20)]
+    assert card["rest"] == probability_text(float(marginal[20:].sum()))
+    assert card["rest_closed"] == probability_text(float(marginal[5:].sum()))
+    assert card["n_states"] == 300
+
+
+def test_zeros_of_a_large_universe_are_not_listed():
+    log_scores = np.full(100, -np.inf)
+    log_scores[[7, 50]] = 0.0
+    card = cards(page_html(one_variable(100, log_scores)))["v"]
+    assert card["states"] == [("7", "0.500"), ("50", "0.500")]
+    assert card["rest"] == "0"
+
+
+def test_at_most_five_thousand_variables_and_the_page_says_what_is_left_out():
+    graph = abp.FactorGraph()
+    graph.add_variables(5_003, 25)
+    graph.add_factors(np.arange(5_003)[:, None], log_table=np.linspace(0.0, 1.0, 25))
+    page = page_html(abp.infer(graph, "bp"))
+    assert len(block(page, "marginals")["cards"]) == 5_000
+    assert "the first 5,000 of 5,003 variables and at most 20 states of each variable" in page
+    assert "<code>--output</code>" in page
+    assert len(page) < 2_000_000
+    assert "This page lists" not in page_html(one_variable(3, np.zeros(3)))
+
+
+def test_long_labels_do_not_make_a_huge_page(monkeypatch):
+    monkeypatch.setattr(shown_module, "MOST_CHARACTERS", 5_000)
+    graph = abp.FactorGraph()
+    for i in range(30):
+        graph.add_variable(f"v{i}", [f"{i}{j}".ljust(500, "x") for j in range(2)])
+    page = page_html(abp.infer(graph, "bp"))
+    assert len(block(page, "marginals")["cards"]) == 5
+    assert "the first 5 of 30 variables" in page
+
+
+def test_labels_that_many_variables_share_are_written_once():
+    graph = abp.FactorGraph()
+    for i in range(50):
+        graph.add_variable(f"v{i}", ["a label that all share", "another"])
+    assert page_html(abp.infer(graph, "bp")).count("a label that all share") == 1
+
+
+def test_likeliest_is_stable():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        marginal = rng.integers(0, 4, 60) / 100
+        assert likeliest(marginal, 20) == np.argsort(-marginal, kind="stable")[:20].tolist()
+
+
+def test_by_uncertainty_is_by_entropy():
+    graph = abp.FactorGraph()
+    for name, odds in (("sure", 9.0), ("even", 0.0), ("fair", 1.0), ("even too", 0.0)):
+        graph.add_variable(name, 2)
+        graph.add_factor([name], log_table=[odds, 0.0])
+    assert block(page_html(abp.infer(graph, "bp")), "marginals")["by_uncertainty"] == [1, 3, 2, 0]
+
+
+def test_many_points_are_thinned_evenly_with_both_ends():
+    points = [Point(i / 10, i, i, i, 1.0, 1.0, 0.0, 0.0) for i in range(10_007)]
+    kept = thinned(points, 2_000)
+    assert len(kept) == 2_000
+    assert (kept[0], kept[-1]) == (points[0], points[-1])
+    gaps = np.diff([point.updates for point in kept])
+    assert set(gaps.tolist()) == {5, 6}
+    run = block(page_html(small_run()[0], history=points), "run")
+    assert run["n_points"] == 10_007
+    assert len(run["points"]["work"]) == 2_000
+
+
+# History
+
+
+def test_a_history_has_what_the_snapshots_had():
+    seen = []
+    history = History()
+
+    def both(snapshot):
+        seen.append(snapshot)
+        assert history.observe(snapshot) is None
+
+    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", callback=both)
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert len(history) == len(seen) > 10
+    for point, snapshot in zip(history, seen, strict=True):
+        assert point.states == snapshot.domain_sizes.sum()
+        assert (point.updates, point.work, point.seconds) == (snapshot.updates, snapshot.work, snapshot.seconds)
+        assert (point.max_residual, point.mean_residual) == (snapshot.max_residual, snapshot.mean_residual)
+        assert point.log_z == snapshot.log_z
+        assert math.isnan(point.unexplored_mass) or point.unexplored_mass == snapshot.unexplored_mass
+
+
+def test_the_unexplored_mass_is_asked_for_now_and_then():
+    _, history = small_run()
+    looked = [point.states for point in history if not math.isnan(point.unexplored_mass)]
+    assert looked[0] == history[0].states
+    assert 3 < len(looked) < len(history) / 2
+    assert all(b >= 4 / 3 * a for a, b in pairwise(looked))
+
+
+def test_a_history_keeps_no_snapshot():
+    _, history = small_run()
+    assert all(type(value) in {int, float} for point in history for value in point)
+
+
+def test_a_history_of_a_result_is_its_trace():
+    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", max_work=400)
+    history = History.of(result)
+    assert [point.work for point in history] == result.trace.column("work").tolist()
+    assert [point.seconds for point in history] == result.trace.column("seconds").tolist()
+    assert history[-1].unexplored_mass == result.unexplored_mass > 0
+    assert all(math.isnan(point.unexplored_mass) for point in history[:-1])
+    assert "points" in repr(history)
+
+
+def test_a_history_ends_where_the_run_stopped():
+    result, history = small_run(max_updates=37)
+    assert result.trace[-1].updates > history[-1].updates
+    assert whole_history(result, history)[-1].updates == result.trace[-1].updates
+    assert len(whole_history(result, [])) == len(result.trace)
+
+
+# The file
+
+
+def test_a_report_replaces_a_file_whole_or_not_at_all(tmp_path, monkeypatch):
+    result, _ = small_run()
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    abp.write_report(result, path)
+    assert path.read_text(encoding="utf-8") == page_html(result)
+    monkeypatch.setattr("anytimebp.report.page.page_html", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        abp.write_report(result, path)
+    assert path.read_text(encoding="utf-8") == page_html(result)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_assets_are_in_the_package():
+    names = {item.name for item in (files("anytimebp.report") / "assets").iterdir()}
+    assert names == {"page.html", "page.css", "axes.js", "plots.js", "marginals.js"}
