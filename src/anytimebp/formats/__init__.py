@@ -1,0 +1,1 @@
+"""Files and foreign models, to and from ours; never the engine."""
