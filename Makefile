@@ -1,8 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+HEAVY := .venv-heavy
 
-.PHONY: demo test lint pytest pytest-uncompiled bench clean
+.PHONY: demo test test-heavy lint pytest pytest-uncompiled bench clean
 
 demo: $(VENV)/ready
 	$(BIN)/python examples/demo.py
@@ -16,11 +17,15 @@ lint: $(VENV)/ready
 	$(BIN)/lint-imports
 
 pytest: $(VENV)/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not heavy"
 
 # The same kernels as plain Python: coverage, bounds and a check that compiling changes nothing.
 pytest-uncompiled: $(VENV)/ready
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not compiled"
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not compiled and not heavy"
+
+# Against packages that are large and slow to install, in an environment of its own.
+test-heavy: $(HEAVY)/ready
+	$(HEAVY)/bin/python -m pytest tests/heavy
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/run.py
@@ -30,5 +35,10 @@ $(VENV)/ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $@
 
+$(HEAVY)/ready: pyproject.toml
+	$(PYTHON) -m venv $(HEAVY)
+	$(HEAVY)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[heavy]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache
+	rm -rf $(VENV) $(HEAVY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache

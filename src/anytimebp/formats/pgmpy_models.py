@@ -6,7 +6,7 @@ Numbers are copied as they are; a CPD becomes a factor on its parents and, last,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,23 +62,31 @@ def _read_factors(model: Any) -> FactorGraph:
     factors = list(model.get_factors())
     for number, factor in enumerate(factors):
         _check_discrete(factor, f"factor {number}")
-    nodes = _variables_of(model.nodes(), factors)
+    nodes = _variables_of(model, factors)
     return _build(nodes, factors, [list(factor.variables) for factor in factors])
 
 
-def _variables_of(nodes: Iterable[Hashable], factors: Sequence[Any]) -> list[Hashable]:
+def _variables_of(model: Any, factors: Sequence[Any]) -> list[Hashable]:
     """Return the variables in the order of the nodes, which may be variables, factors, or cliques of variables."""
     known = {variable for factor in factors for variable in factor.variables}
     found: dict[Hashable, None] = {}
-    for node in nodes:
+    for node in model.nodes():
         if node in known:
             found[node] = None
         elif isinstance(node, tuple) and set(node) <= known:
             found.update(dict.fromkeys(node))
-        elif not hasattr(node, "values"):
+        elif not _is_factor_node(model, node, known):
             msg = f"from_pgmpy: no factor says how many states {node!r} has"
             raise ModelError(msg)
     return [*found, *(variable for factor in factors for variable in factor.variables if variable not in found)]
+
+
+def _is_factor_node(model: Any, node: Hashable, variables: set[Hashable]) -> bool:
+    """Tell whether a node of a pgmpy factor graph stands for a factor: the factor itself, or a text such as phi_a_b."""
+    if not hasattr(model, "get_factor_nodes"):
+        return False
+    neighbours = set(model.neighbors(node))
+    return hasattr(node, "values") or (bool(neighbours) and neighbours <= variables)
 
 
 def _check_discrete(factor: Any, what: str) -> None:
