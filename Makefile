@@ -1,8 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+HEAVY := .venv-heavy
 
-.PHONY: demo test lint pytest pytest-uncompiled test-browser bench clean
+.PHONY: demo test lint pytest pytest-uncompiled test-browser test-heavy bench clean
 
 demo: $(VENV)/ready
 	$(BIN)/anytimebp demo
@@ -16,16 +17,20 @@ lint: $(VENV)/ready
 	$(BIN)/lint-imports
 
 pytest: $(VENV)/ready
-	$(BIN)/python -m pytest -m "not browser"
+	$(BIN)/python -m pytest -m "not browser and not heavy"
 
 # The same kernels as plain Python: coverage, bounds and a check that compiling changes nothing.
 pytest-uncompiled: $(VENV)/ready
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not compiled and not browser"
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not compiled and not browser and not heavy"
 
 # The report of a run in a real browser, which is installed if need be. Uncompiled: the models are tiny.
 test-browser: $(VENV)/browser-ready
 	sh tests/browser/install_chromium.sh
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m browser tests/browser
+
+# Against packages that are large and slow to install, in an environment of its own.
+test-heavy: $(HEAVY)/ready
+	$(HEAVY)/bin/python -m pytest tests/heavy
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/run.py
@@ -39,5 +44,10 @@ $(VENV)/browser-ready: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
 	touch $@
 
+$(HEAVY)/ready: pyproject.toml
+	$(PYTHON) -m venv $(HEAVY)
+	$(HEAVY)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[heavy]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache
+	rm -rf $(VENV) $(HEAVY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache

@@ -1,6 +1,6 @@
 """Marginals of discrete factor graphs whose variables have many states.
 
-What runs a model (and loads Numba) is imported when it is first used; stating a model needs NumPy alone.
+What runs a model (and loads Numba) or converts one is imported when it is first used; stating one needs NumPy alone.
 """
 
 from importlib import import_module
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from anytimebp.engine.options import METHODS
     from anytimebp.engine.recording import Every
     from anytimebp.formats.files import read_evidence, read_marginals, read_model, write_marginals, write_model
+    from anytimebp.formats.networkx_graphs import from_networkx, to_networkx
+    from anytimebp.formats.pgmpy_models import from_pgmpy
+    from anytimebp.formats.pyagrum_models import from_pyagrum
     from anytimebp.growth.dynamic import DynamicGrowth
     from anytimebp.growth.fixed import FixedGrowth
     from anytimebp.growth.policy import GrowthPolicy, GrowthView
@@ -72,11 +75,15 @@ __all__ = [
     "UnknownVariableError",
     "Variable",
     "__version__",
+    "from_networkx",
+    "from_pgmpy",
+    "from_pyagrum",
     "infer",
     "plot_run",
     "read_evidence",
     "read_marginals",
     "read_model",
+    "to_networkx",
     "write_marginals",
     "write_model",
     "write_report",
@@ -87,6 +94,10 @@ _LATER = {
     "Inference": "anytimebp.engine.inference",
     "METHODS": "anytimebp.engine.options",
     "Every": "anytimebp.engine.recording",
+    "from_networkx": "anytimebp.formats.networkx_graphs",
+    "from_pgmpy": "anytimebp.formats.pgmpy_models",
+    "from_pyagrum": "anytimebp.formats.pyagrum_models",
+    "to_networkx": "anytimebp.formats.networkx_graphs",
     "DynamicGrowth": "anytimebp.growth.dynamic",
     "FixedGrowth": "anytimebp.growth.fixed",
     "GrowthPolicy": "anytimebp.growth.policy",
@@ -103,7 +114,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs Numba when it is first asked for."""
+    """Import the rest when it is first asked for."""
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     msg = f"module {__name__!r} has no attribute {name!r}"

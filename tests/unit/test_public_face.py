@@ -10,6 +10,8 @@ import anytimebp as abp
 
 NAMES = {
     "AnytimeBPError",
+    "DroppedWarning",
+    "FormatError",
     "DynamicGrowth",
     "Every",
     "EvidenceError",
@@ -36,8 +38,17 @@ NAMES = {
     "UnknownVariableError",
     "Variable",
     "__version__",
+    "from_networkx",
+    "from_pgmpy",
+    "from_pyagrum",
     "infer",
     "plot_run",
+    "read_evidence",
+    "read_marginals",
+    "read_model",
+    "to_networkx",
+    "write_marginals",
+    "write_model",
     "write_report",
 }
 
@@ -66,7 +77,8 @@ def test_importing_is_silent_and_does_not_load_numba():
     code = "import sys, json, anytimebp; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
     out, err = python(code)
     modules = set(json.loads(out))
-    assert not modules & {"numba", "llvmlite", "pandas", "matplotlib", "scipy"}
+    heavy = {"numba", "llvmlite", "matplotlib", "networkx", "pandas", "polars", "pyarrow", "scipy", "xarray"}
+    assert not modules & heavy
     assert err == ""
 
 

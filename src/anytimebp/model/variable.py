@@ -173,8 +173,15 @@ class VariableTable(Sequence[Variable]):
 
     @property
     def blocks(self) -> tuple[VariableBlock, ...]:
-        """The variables in blocks of one call each."""
+        """The variables, in blocks of one call each, for whoever goes through very many."""
         return tuple(self._blocks)
+
+    def names(self) -> list[str]:
+        """Return all names, in order."""
+        found: list[str] = []
+        for block in self._blocks:
+            found += block.names or [f"x{i}" for i in range(block.first, block.first + block.n)]
+        return found
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the universe sizes, in order."""

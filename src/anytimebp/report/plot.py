@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anytimebp.errors import OptionError
+from anytimebp.optional import load_optional
 from anytimebp.results.snapshot import Result
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def plot_run(
     if not isinstance(result, Result):
         msg = f"plot_run takes a Result, as infer returns it, got {type(result).__name__}"
         raise OptionError(msg)
-    figure_class = _load_figure()
+    figure_class = load_optional("matplotlib.figure", "plot").Figure  # no pyplot: nothing global, no window
     trace = result.trace
     figure = figure_class(figsize=(7.0, 6.4 if errors else 4.6), layout="constrained")
     panels = figure.subplots(3 if errors else 2, 1, sharex=True)
@@ -47,14 +47,6 @@ def plot_run(
     panels[-1].set_xlabel("seconds")
     panels[0].set_title(f"{result.method}: {result.stop_reason.name.lower().replace('_', ' ')}", loc="left")
     return figure  # type: ignore[no-any-return]
-
-
-def _load_figure() -> Any:
-    try:
-        return import_module("matplotlib.figure").Figure  # no pyplot: nothing global, no window
-    except ImportError:
-        msg = 'plot_run needs matplotlib, an extra: pip install "anytimebp[plot]"'
-        raise ImportError(msg) from None
 
 
 def _draw_states(panel: Any, seconds: Any, states: Any, n_states: int) -> None:

@@ -52,6 +52,21 @@ class Marginals(Mapping[str, FloatArray]):
         marginal.flags.writeable = False
         return marginal
 
+    def concatenated(self) -> FloatArray:
+        """Return the marginals of all variables in order, one after the other, as a new array."""
+        sizes = self.variables.sizes()
+        first = np.cumsum(sizes) - sizes
+        slots = np.diff(self._slot_start)
+        if isinstance(self._states, dict):
+            place = np.arange(len(self._belief)) + np.repeat(first - self._slot_start[:-1], slots)
+            for index, states in self._states.items():
+                place[self._slot_start[index] : self._slot_start[index + 1]] = first[index] + states
+        else:
+            place = self._states + np.repeat(first, slots)
+        whole = np.zeros(int(sizes.sum()))
+        whole[place] = self._belief
+        return whole
+
     def domain(self, index: int) -> IndexArray | None:
         """Return the states in a variable's slots, or None for the whole universe in order."""
         if isinstance(self._states, dict):

@@ -12,13 +12,16 @@ import numpy as np
 from anytimebp.errors import OptionError
 from anytimebp.model.source import IndexArray
 from anytimebp.model.variable import VariableKey
+from anytimebp.results import tables
 from anytimebp.results.html import result_html
 from anytimebp.results.marginals import FactorMarginals, Marginals
 from anytimebp.results.stop import StopReason
-from anytimebp.results.trace import Trace, load_pandas
+from anytimebp.results.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
+    import xarray as xr
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -125,17 +128,29 @@ class Snapshot:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all marginals in one data frame: variable, state (its label), probability. Needs pandas."""
-        pd = load_pandas()
+        return tables.to_pandas(self.marginals)
 
-        variables = self.marginals.variables
-        sizes = variables.sizes()
-        return pd.DataFrame(
-            {
-                "variable": np.repeat(np.array([v.name for v in variables], dtype=object), sizes),
-                "state": pd.Series([label for v in variables for label in v.labels], dtype=object),
-                "probability": np.concatenate([self.marginals[i] for i in range(len(sizes))] or [np.empty(0)]),
-            }
-        )
+    def to_polars(self) -> pl.DataFrame:
+        """Return all marginals in one polars data frame: variable, state, probability. Needs polars.
+
+        States are whole numbers if all labels are, and text otherwise.
+        """
+        return tables.to_polars(self.marginals)
+
+    def to_xarray(self) -> xr.DataArray:
+        """Return all marginals in one array of dimensions variable and state. Needs xarray.
+
+        Raises:
+            OptionError: If the variables do not share one universe.
+        """
+        return tables.to_xarray(self.marginals)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return all marginals as an Arrow stream, as `pyarrow.table(result)` and others ask for it.
+
+        The same columns as `to_polars`; needs pyarrow or polars.
+        """
+        return tables.arrow_stream(self.marginals, requested_schema)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

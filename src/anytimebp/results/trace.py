@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, get_type_hints, overload
 
 import numpy as np
 
 from anytimebp.model.source import FloatArray
+from anytimebp.optional import load_optional
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def load_pandas() -> Any:
-    """Return the module pandas, or say how to get it."""
-    try:
-        return import_module("pandas")
-    except ImportError:
-        msg = 'this needs pandas, an extra: pip install "anytimebp[pandas]"'
-        raise ImportError(msg) from None
+    import polars as pl
 
 
 class Moment(NamedTuple):
@@ -74,8 +66,15 @@ class Trace(Sequence[Moment]):
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the moments as a data frame, a column per figure. Needs pandas."""
-        pd = load_pandas()
-        return pd.DataFrame(list(self._moments), columns=list(Moment._fields))
+        pandas = load_optional("pandas")
+        frame: pd.DataFrame = pandas.DataFrame(list(self._moments), columns=list(Moment._fields))
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the moments as a polars data frame, a column per figure. Needs polars."""
+        polars = load_optional("polars")
+        frame: pl.DataFrame = polars.DataFrame(list(self._moments), schema=get_type_hints(Moment), orient="row")
+        return frame
 
     def __repr__(self) -> str:
         """Return one line."""

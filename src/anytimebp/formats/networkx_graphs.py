@@ -1,0 +1,241 @@
+"""Factor graphs to and from networkx.
+
+Two forms are read. With factor nodes, as `to_networkx` writes it: variables and factors are nodes, and a factor's
+`scope` orders the axes of its table. Without: nodes are variables, edges are pairwise factors. An undirected edge has
+no first end, so its table must be symmetric, or its axes of different length, or its `scope` given: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.errors import InconsistentModelError, ModelError
+from anytimebp.formats.names import names_of
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import DenseSource, ListedSource, RuleSource, TableSource, read_table
+from anytimebp.optional import load_optional
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+SCORES = ("log_table", "table", "rule", "entries", "default")
+"""Attributes that say what a factor scores: the arguments of `FactorGraph.add_factor`."""
+
+
+class _Stated(NamedTuple):
+    """A factor as a node or an edge states it."""
+
+    where: str
+    scope: tuple[str, ...]
+    scores: dict[str, Any]
+
+
+# -------------------------------------------------------------------- out
+def to_networkx(graph: FactorGraph, *, tables: bool = True) -> nx.Graph:
+    """Return a factor graph as a bipartite networkx graph. Needs networkx.
+
+    A variable is a node by its name, with `kind="variable"`, `bipartite=0` and `labels`. Factor number k is the node
+    `("factor", k)`, with `kind="factor"`, `bipartite=1`, `scope` (names in the order of the axes) and its scores under
+    the name by which they were given: `log_table`, `table`, `rule`, or `entries` and `default`.
+
+    Args:
+        graph: The model.
+        tables: Whether factors carry their scores. They are not copied: tables are read-only views, and tied factors
+            share one object.
+    """
+    found: nx.Graph = load_optional("networkx").Graph()
+    for variable in graph.variables:
+        found.add_node(variable.name, kind="variable", bipartite=0, labels=variable.labels)
+    names = graph.variables.names()
+    for block in graph.blocks:
+        scores = [_scores_of(block.source, member) for member in range(block.source.n_members if tables else 0)]
+        for offset, row in enumerate(block.scopes.tolist()):
+            scope = tuple(names[i] for i in row)
+            node = ("factor", block.first + offset)
+            given = scores[block.member(offset)] if tables else {}
+            found.add_node(node, kind="factor", bipartite=1, scope=scope, **given)
+            found.add_edges_from((node, name) for name in scope)
+    return found
+
+
+def _scores_of(source: TableSource, member: int) -> dict[str, Any]:
+    if isinstance(source, DenseSource):
+        return {"log_table" if source.is_log else "table": _read_only(source.values[member])}
+    if isinstance(source, ListedSource):
+        return {"entries": (_read_only(source.indices), _read_only(source.log_scores)), "default": source.default}
+    if isinstance(source, RuleSource):
+        return {"rule": source.rule}
+    msg = f"to_networkx does not know factors of the kind {type(source).__name__}"
+    raise TypeError(msg)
+
+
+def _read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+# -------------------------------------------------------------------- in
+def from_networkx(graph: nx.Graph) -> FactorGraph:
+    """Return the factor graph that a networkx graph states: what `to_networkx` wrote, or a pairwise model.
+
+    In a pairwise model nodes are variables, with `states` (a count or labels) or `labels`, and may have scores of their
+    own; every edge is a factor on its ends. Scores are given as to `FactorGraph.add_factor`: `table`, `log_table`,
+    `rule`, or `entries` and `default`. The first axis of an edge's table belongs to the first of the edge's `scope`; of
+    a directed edge without one, to its tail. An undirected edge without `scope` needs a table from which the order can
+    be told: symmetric, or with axes of different length. One table object on many edges is stored once (tied).
+
+    Args:
+        graph: Graph, DiGraph, MultiGraph or MultiDiGraph. Nodes that are not strings become their `str`.
+
+    Raises:
+        ModelError: If something is missing or could be read in two ways; it names the node or the edge.
+    """
+    if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed", "is_multigraph")):
+        msg = f"from_networkx takes a networkx graph, got {type(graph).__name__}"
+        raise ModelError(msg)
+    if any(data.get("kind") == "factor" for _, data in graph.nodes(data=True)):
+        return _read_bipartite(graph)
+    return _read_pairwise(graph)
+
+
+def _read_bipartite(graph: nx.Graph) -> FactorGraph:
+    for node, data in graph.nodes(data=True):
+        if data.get("kind") not in {"variable", "factor"}:
+            msg = f'node {node!r} must have kind="variable" or kind="factor", got {data.get("kind")!r}'
+            raise ModelError(msg)
+        if data["kind"] == "variable" and _given_scores(data):
+            msg = f"node {node!r}: where factors are nodes, only they have scores, not variables"
+            raise ModelError(msg)
+    for *ends, data in graph.edges(data=True):
+        if _given_scores(data):
+            msg = f"edge {tuple(ends)!r}: where factors are nodes, only they have scores, not edges"
+            raise ModelError(msg)
+    found = FactorGraph()
+    names = _add_variables(found, {n: data for n, data in graph.nodes(data=True) if data["kind"] == "variable"})
+    stated = []
+    for node, data in graph.nodes(data=True):
+        if data["kind"] == "factor":
+            scope = _read_scope(data.get("scope"), names, f"node {node!r}")
+            _check_neighbours(graph, node, scope, names)
+            stated.append(_Stated(f"node {node!r}", scope, _demand_scores(data, f"node {node!r}")))
+    _add_factors(found, stated)
+    return found
+
+
+def _check_neighbours(graph: nx.Graph, node: Hashable, scope: tuple[str, ...], names: Mapping[Hashable, str]) -> None:
+    joined = {*graph.succ[node], *graph.pred[node]} if graph.is_directed() else set(graph[node])
+    found = {names.get(other, repr(other)) for other in joined}
+    if found != set(scope):
+        msg = f"node {node!r}: its scope is {scope}, but its edges lead to {sorted(found)}"
+        raise ModelError(msg)
+
+
+def _read_pairwise(graph: nx.Graph) -> FactorGraph:
+    found = FactorGraph()
+    names = _add_variables(found, dict(graph.nodes(data=True)))
+    stated = [
+        _Stated(f"node {node!r}", (names[node],), scores)
+        for node, data in graph.nodes(data=True)
+        if (scores := _given_scores(data))
+    ]
+    edges = graph.edges(keys=True, data=True) if graph.is_multigraph() else graph.edges(data=True)
+    for *edge, data in edges:
+        where = f"edge {tuple(edge)!r}"
+        ends, scores = (names[edge[0]], names[edge[1]]), _demand_scores(data, where)
+        if data.get("scope") is not None:
+            scope = _read_scope(data["scope"], names, where)
+            if sorted(scope) != sorted(ends):
+                msg = f"{where}: its scope must be its two ends, got {scope}"
+                raise ModelError(msg)
+        else:
+            scope = ends if graph.is_directed() else _undirected_scope(found, ends, scores, where)
+        stated.append(_Stated(where, scope, scores))
+    _add_factors(found, stated)
+    return found
+
+
+def _undirected_scope(graph: FactorGraph, ends: tuple[str, str], scores: dict[str, Any], where: str) -> tuple[str, str]:
+    """Return the order of the ends that the table leaves open to no doubt."""
+    table = scores.get("table", scores.get("log_table"))
+    if table is not None:
+        values = read_table(table, where)
+        shape = tuple(graph.variables[name].n_states for name in ends)
+        if shape[0] != shape[1]:
+            return ends[::-1] if values.shape == shape[::-1] else ends
+        if values.shape != shape or np.array_equal(values, values.T, equal_nan=True):
+            return ends  # nothing to tell apart, or refused for its shape when it is added
+    msg = (
+        f"{where}: which of its ends the first axis belongs to cannot be told, since the edge is not directed; "
+        f"give it the attribute scope=({ends[0]!r}, {ends[1]!r}) or the reverse, or use a DiGraph"
+    )
+    raise ModelError(msg)
+
+
+def _read_scope(given: object, names: Mapping[Hashable, str], where: str) -> tuple[str, ...]:
+    """Return a scope by names; it may be given by nodes or by names."""
+    if given is None or isinstance(given, str) or not isinstance(given, Iterable):
+        msg = f"{where} needs the attribute scope, its variables in the order of its axes; got {given!r}"
+        raise ModelError(msg)
+    scope = []
+    for item in given:
+        try:
+            scope.append(names[item])
+        except (KeyError, TypeError):
+            msg = f"{where}: its scope has {item!r}, which is not a variable of the graph"
+            raise ModelError(msg) from None
+    return tuple(scope)
+
+
+def _add_variables(graph: FactorGraph, nodes: Mapping[Hashable, Mapping[str, Any]]) -> dict[Hashable, str]:
+    """Add the variables; return their names by node, and by name, for scopes may use either."""
+    names = names_of(nodes)
+    for node, data in nodes.items():
+        given = [data[key] for key in ("labels", "states") if data.get(key) is not None]
+        if len(given) != 1:
+            got = "both" if given else "neither"
+            msg = f"node {node!r} needs the attribute states (a count or labels) or labels; it has {got}"
+            raise ModelError(msg)
+        states = given[0]
+        counted = isinstance(states, range) and states == range(len(states))
+        graph.add_variable(names[node], len(states) if counted else states)
+    return {name: name for name in names.values()} | names
+
+
+def _given_scores(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: data[key] for key in SCORES if data.get(key) is not None}
+
+
+def _demand_scores(data: Mapping[str, Any], where: str) -> dict[str, Any]:
+    scores = _given_scores(data)
+    if not scores:
+        msg = f"{where} has no scores: it needs one of the attributes {', '.join(SCORES[:-1])}"
+        raise ModelError(msg)
+    return scores
+
+
+def _add_factors(graph: FactorGraph, stated: Iterable[_Stated]) -> None:
+    """Add factors in order; those in a row that share their scores and sizes are tied."""
+
+    def shared(factor: _Stated) -> tuple[object, ...]:
+        sizes = tuple(graph.variables[name].n_states for name in factor.scope)
+        return (sizes, *((key, value if key == "default" else id(value)) for key, value in factor.scores.items()))
+
+    for (sizes, *_), run in groupby(stated, key=shared):
+        factors = list(run)
+        where, scope, scores = factors[0]
+        try:
+            scores = scores | {key: read_table(scores[key], where) for key in ("table", "log_table") if key in scores}
+            fits = all(getattr(scores.get(key), "shape", sizes) == sizes for key in ("table", "log_table"))
+            if len(factors) == 1 or not fits:
+                graph.add_factor(scope, **scores)
+            else:
+                graph.add_factors([[graph.variables.index_of(v) for v in f.scope] for f in factors], **scores)
+        except (ModelError, InconsistentModelError) as error:
+            msg = f"{where}: {error}"
+            raise type(error)(msg) from None

@@ -1,0 +1,61 @@
+"""Bayesian networks and Markov random fields of pyAgrum.
+
+Decides by the methods that a model has, so that nothing is imported. Numbers are copied as they are; a CPT becomes a
+factor on its parents and, last, its variable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anytimebp.errors import ModelError
+from anytimebp.model.graph import FactorGraph
+
+
+def from_pyagrum(model: Any) -> FactorGraph:
+    """Return a model of pyAgrum as a factor graph; names are kept, and labels, which in pyAgrum are text.
+
+    Args:
+        model: A BayesNet (factor k is then the CPT of variable k, potentials over parents and variable) or a
+            MarkovRandomField (MarkovNet). Not changed.
+
+    Raises:
+        ModelError: If this is another kind of model.
+    """
+    if hasattr(model, "cpt") and not hasattr(model, "utility"):  # influence diagrams have both
+        graph = _with_variables(model)
+        for node in sorted(model.nodes()):
+            _add_cpt(graph, model.cpt(node))
+        return graph
+    if hasattr(model, "factors") and hasattr(model, "factor"):
+        graph = _with_variables(model)
+        for nodes in sorted(model.factors(), key=sorted):
+            tensor = model.factor(nodes)
+            _add(graph, tensor, list(tensor.names))
+        return graph
+    msg = f"from_pyagrum takes a BayesNet or a MarkovRandomField of pyAgrum, got {type(model).__name__}"
+    raise ModelError(msg)
+
+
+def _with_variables(model: Any) -> FactorGraph:
+    graph = FactorGraph()
+    for node in sorted(model.nodes()):
+        variable = model.variable(node)
+        graph.add_variable(variable.name(), variable.labels())
+    return graph
+
+
+def _add_cpt(graph: FactorGraph, cpt: Any) -> None:
+    child, *parents = cpt.names
+    if cpt.max() == 0.0:
+        msg = f"from_pyagrum: the CPT of variable {child!r} is zero everywhere, as it is before it is filled"
+        raise ModelError(msg)
+    _add(graph, cpt, [*parents, child])
+
+
+def _add(graph: FactorGraph, tensor: Any, scope: list[str]) -> None:
+    """Add a tensor as a factor on its variables in the order wanted."""
+    axes = list(tensor.names)[::-1]  # pyAgrum's first variable varies fastest: it is the last axis of the array
+    graph.add_factor(scope, table=np.array(tensor.toarray().transpose([axes.index(name) for name in scope])))

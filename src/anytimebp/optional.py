@@ -1,0 +1,21 @@
+"""Packages that few users need: imported when they are first used, and who lacks one is told which extra brings it."""
+
+from importlib import import_module
+from typing import Any
+
+
+def load_optional(module: str, extra: str | None = None) -> Any:
+    """Return a module of an optional package, or say how to get it.
+
+    Args:
+        module: As in an import statement.
+        extra: The extra of this library that installs it; by default it is called like the package.
+    """
+    package = module.partition(".")[0]
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != package:  # the package is there, but something that it needs itself is not
+            raise
+        msg = f'this needs {package}, an extra: pip install "anytimebp[{extra or package}]"'
+        raise ModuleNotFoundError(msg, name=package) from None

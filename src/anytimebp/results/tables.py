@@ -1,0 +1,161 @@
+"""Marginals as tables of other libraries: pandas, polars, Arrow, xarray.
+
+Decides the columns (variable, state, probability; a row per state of the whole universe) and the types of labels. The
+libraries are imported when asked for; `state_columns` needs none and serves whoever writes files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.errors import OptionError
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.variable import Labels, VariableTable
+from anytimebp.optional import load_optional
+from anytimebp.results.marginals import Marginals
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import xarray as xr
+
+ObjectArray: TypeAlias = npt.NDArray[np.object_]
+INT64 = range(-(2**63), 2**63)
+
+
+class StateColumns(NamedTuple):
+    """A row per state, variables in order and states in the order of the universe.
+
+    Attributes:
+        names: Of the variables, str, shape (rows,).
+        labels: As the user gave them, shape (rows,).
+        probabilities: Shape (rows,).
+    """
+
+    names: ObjectArray
+    labels: ObjectArray
+    probabilities: FloatArray
+
+    def typed_labels(self) -> IndexArray | ObjectArray:
+        """Return labels of one type, int64 or str; see `typed_labels`."""
+        return typed_labels(self.labels)
+
+
+def state_columns(marginals: Marginals) -> StateColumns:
+    """Return all marginals as plain arrays."""
+    variables = marginals.variables
+    sizes = variables.sizes()
+    names = np.repeat(_objects(variables.names(), len(sizes)), sizes)
+    return StateColumns(names, _objects(_all_labels(variables), len(names)), marginals.concatenated())
+
+
+def typed_labels(labels: ObjectArray) -> IndexArray | ObjectArray:
+    """Return labels as int64 if all of them are whole numbers that fit, otherwise each as text. Booleans are text."""
+    kinds = set(map(type, labels))
+    if kinds <= {str}:
+        return labels
+    whole = all(issubclass(kind, int) and kind is not bool for kind in kinds)
+    if whole and min(labels) in INT64 and max(labels) in INT64:
+        return labels.astype(np.int64)
+    return _objects(map(str, labels), len(labels))
+
+
+def to_pandas(marginals: Marginals) -> pd.DataFrame:
+    """Return a pandas data frame; labels are as the user gave them."""
+    pandas = load_optional("pandas")
+    names, labels, probabilities = state_columns(marginals)
+    states = pandas.Series(labels, dtype=object)
+    frame: pd.DataFrame = pandas.DataFrame({"variable": names, "state": states, "probability": probabilities})
+    return frame
+
+
+def to_polars(marginals: Marginals) -> pl.DataFrame:
+    """Return a polars data frame."""
+    polars = load_optional("polars")
+    columns = state_columns(marginals)
+    states = columns.typed_labels()
+    frame: pl.DataFrame = polars.DataFrame(
+        {
+            "variable": polars.Series(columns.names.tolist(), dtype=polars.String),
+            "state": states if states.dtype == np.int64 else polars.Series(states.tolist(), dtype=polars.String),
+            "probability": columns.probabilities,
+        }
+    )
+    return frame
+
+
+def arrow_stream(marginals: Marginals, requested_schema: object | None) -> object:
+    """Return a capsule with an Arrow stream, from pyarrow, or from polars where that alone is installed."""
+    try:
+        pa = load_optional("pyarrow", "arrow")
+    except ModuleNotFoundError as missing:
+        try:
+            frame = to_polars(marginals)
+        except ModuleNotFoundError:
+            raise missing from None
+        return frame.__arrow_c_stream__(requested_schema)
+    columns = state_columns(marginals)
+    states = columns.typed_labels()
+    table = pa.table(
+        {
+            "variable": pa.array(columns.names, type=pa.string()),
+            "state": pa.array(states, type=pa.int64() if states.dtype == np.int64 else pa.string()),
+            "probability": columns.probabilities,
+        }
+    )
+    return table.__arrow_c_stream__(requested_schema)
+
+
+def to_xarray(marginals: Marginals) -> xr.DataArray:
+    """Return an xarray array of shape (variables, states); refuse variables that do not share one universe."""
+    xarray = load_optional("xarray")
+    variables = marginals.variables
+    labels = _shared_labels(variables)
+    array: xr.DataArray = xarray.DataArray(
+        marginals.concatenated().reshape(len(variables), len(labels)),
+        dims=("variable", "state"),
+        coords={
+            "variable": _objects(variables.names(), len(variables)),
+            "state": typed_labels(_objects(labels, len(labels))),
+        },
+        name="probability",
+    )
+    return array
+
+
+def _shared_labels(variables: VariableTable) -> Labels:
+    blocks = variables.blocks
+    shared: Labels = blocks[0].labels if blocks else ()
+    for block in blocks:
+        if not _same_labels(block.labels, shared):
+            msg = (
+                f"to_xarray: the variables do not share one universe: {variables.name(block.first)!r} has the states "
+                f"{_shown(block.labels)}, {variables.name(0)!r} has {_shown(shared)}; use a table, as to_pandas makes"
+            )
+            raise OptionError(msg)
+    return shared
+
+
+def _same_labels(one: Labels, other: Labels) -> bool:
+    """Tell whether two universes are the same to a reader; 1, 1.0 and True are not, though equal in Python."""
+    if one is other or (isinstance(one, range) and one == other):
+        return True
+    return len(one) == len(other) and all(type(a) is type(b) and a == b for a, b in zip(one, other, strict=True))
+
+
+def _shown(labels: Labels) -> str:
+    return ", ".join([*map(repr, labels[:4]), *(["..."] if len(labels) > 4 else [])])  # noqa: PLR2004
+
+
+def _all_labels(variables: VariableTable) -> Iterable[Hashable]:
+    return chain.from_iterable(chain.from_iterable(repeat(block.labels, block.n)) for block in variables.blocks)
+
+
+def _objects(items: Iterable[Any], count: int) -> ObjectArray:
+    """Return items as an array of objects, tuples among them whole."""
+    return np.fromiter(items, dtype=object, count=count)
