@@ -153,7 +153,7 @@ def test_dynamic_adds_the_best_state_by_the_slow_twin(seed, zeros):
     for snapshot in inference:
         if slow is not None and snapshot.consistent:
             now = domains_of(inference._run)
-            joined = [(i, d[-1]) for i, d in enumerate(now) if len(d) > len(domains[i])]
+            joined = [(i, state) for i, d in enumerate(now) for state in d[len(domains[i]) :]]
             scores = [dynamic_scores(graph, slow, domains, i) for i in range(len(domains))]
             best = max(np.delete(s, d).max(initial=-np.inf) for s, d in zip(scores, domains, strict=True))
             if len(joined) == 1 and best > -np.inf:  # rounds without a snapshot hide what joined first
