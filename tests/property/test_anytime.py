@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
@@ -146,6 +146,7 @@ def record_of_growth(graph, method, **options):
 
 @few
 @given(seed=seeds, zeros=st.sampled_from([0.0, 0.2]))
+@example(seed=3391, zeros=0.2)  # a round is cut, and the next state joins the same variable
 def test_dynamic_adds_the_best_state_by_the_slow_twin(seed, zeros):
     graph = random_loopy(seed, scale=1.0, unary=3.0, zeros=zeros, max_states=7)
     inference = abp.Inference(graph, "dynamic", tolerance=1e-12)

@@ -5,13 +5,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from oracle import uai
-from oracle.same_graph import assert_same_numbers
 
 import anytimebp as abp
 from anytimebp.cli.main import main
 from anytimebp.formats.files import write_model_file
 from anytimebp.formats.uai_results import read_pr
+from oracle import uai
+from oracle.same_graph import assert_same_numbers
 
 MODELS = (
     *("279_ASP", "CSP_12", "ObjectDetection_11", "ObjectDetection_24", "Promedus_11", "Segmentation_11", "alarm"),

@@ -143,7 +143,7 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
     def observe(snapshot: Snapshot) -> None:
         history.observe(snapshot)
         if bar:
-            bar.observe(snapshot)
+            bar.observe(history[-1])
 
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import sys
@@ -11,7 +12,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from anytimebp.results.snapshot import Snapshot
+from anytimebp.report.history import Point
 from anytimebp.results.trace import Moment
 
 
@@ -68,7 +69,8 @@ class LiveBar:
         )
         self._progress.update(self._task, completed=min(1.0, done), description=text)
 
-    def observe(self, snapshot: Snapshot) -> None:
+    def observe(self, point: Point) -> None:
         """Take note of what only a snapshot knows."""
-        self._log_z = f"{snapshot.log_z:.6g}"
-        self._unexplored = f"{snapshot.unexplored_mass:.1e}"
+        self._log_z = f"{point.log_z:.6g}"
+        if not math.isnan(point.unexplored_mass):
+            self._unexplored = f"{point.unexplored_mass:.1e}"

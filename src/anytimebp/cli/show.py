@@ -10,11 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from anytimebp.model.source import IndexArray
+from anytimebp.report.wording import probability_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
-MOST_DIGITS = 17  # behind the point; enough for the number below 1
-SMALL = 1e-4  # probabilities below are shown as powers of ten
 PIPE_WIDTH = 110  # characters of a line where no terminal says
 
 ENDED = {
@@ -102,16 +101,6 @@ def _table(title: str, result: Result, variables: IndexArray) -> Table:
     effective = np.exp(result.marginals.entropies())
     for index in variables.tolist():
         variable = result.marginals.variables[index]
-        likeliest = ", ".join(f"{label} {probability(p)}" for label, p in result.top(index, 3) if p > 0.0)
+        likeliest = ", ".join(f"{label} {probability_text(p)}" for label, p in result.top(index, 3) if p > 0.0)
         table.add_row(Text(variable.name), f"{effective[index]:.4g} of {variable.n_states:,}", Text(likeliest))
     return table
-
-
-def probability(value: float) -> str:
-    """Return a probability in few digits that are never more certain than it is."""
-    if value in {0.0, 1.0}:
-        return f"{value:.0f}"
-    digits = 4
-    while digits < MOST_DIGITS and float(f"{value:.{digits}f}") in {0.0, 1.0}:
-        digits += 1
-    return f"{value:.{digits}f}" if value > SMALL else f"{value:.0e}"

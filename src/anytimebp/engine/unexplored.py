@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from anytimebp.errors import InconsistentModelError
 from anytimebp.growth.estimates import log_ratios
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
@@ -42,12 +41,11 @@ class UnexploredMass:
         self._log_normaliser = log_normaliser
 
     def __call__(self) -> float:
-        """Return the largest, over variables, estimated belief outside the domain."""
+        """Return the largest, over variables, estimated belief outside the domain; NaN if messages exclude it."""
         weight = np.empty(len(self._arrays.message))
         status, _ = read_weights(self._universe.compiled.arrays, self._arrays, weight)
         if status != OK:
-            msg = "no joint state is possible: messages exclude every state"
-            raise InconsistentModelError(msg)
+            return float("nan")
         unexplored = self._arrays.domain_size < self._universe.n_allowed
         return max((self._of(i, weight) for i in np.flatnonzero(unexplored).tolist()), default=0.0)
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from anytimebp.engine.options import FULL_METHODS
-from anytimebp.report.history import known_mass
 from anytimebp.report.wording import figure_text, printable, probability_text, share_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
@@ -87,7 +86,7 @@ def _caution(result: Result) -> str:
 
 
 def _not_everything(result: Result) -> str:
-    mass = known_mass(result)
+    mass = result.unexplored_mass
     if not mass > 0.0:
         return ""
     return (
@@ -149,7 +148,7 @@ def _nats(value: float) -> str:
 
 def _mass(result: Result) -> str:
     """Return the unexplored mass; it is all there is, and not almost all, before the first message."""
-    mass = known_mass(result)
+    mass = result.unexplored_mass
     return probability_text(mass, alone=mass == 1.0 and not result.consistent)
 
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, overload
 
-from anytimebp.errors import InconsistentModelError
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.trace import Moment
 
@@ -60,7 +59,7 @@ class History(Sequence[Point]):
         """Return what the trace of a result tells; only the end knows the unexplored mass, which is the result's."""
         points = [_point(moment, NAN) for moment in result.trace]
         if points:
-            points[-1] = points[-1]._replace(unexplored_mass=known_mass(result))
+            points[-1] = points[-1]._replace(unexplored_mass=result.unexplored_mass)
         return cls(points)
 
     def observe(self, snapshot: Snapshot) -> None:
@@ -68,7 +67,7 @@ class History(Sequence[Point]):
         states = int(snapshot.domain_sizes.sum())
         mass = NAN
         if states >= self._next_look or not callable(snapshot.outside):
-            mass = known_mass(snapshot)
+            mass = snapshot.unexplored_mass
             self._next_look = GROWTH_BETWEEN_LOOKS * states
         self._points.append(
             Point(
@@ -110,16 +109,8 @@ def whole_history(result: Result, history: Sequence[Point] | None) -> list[Point
     if result.trace and points and result.trace[-1].updates > points[-1].updates:
         points.append(_point(result.trace[-1], NAN))
     if points and math.isnan(points[-1].unexplored_mass):
-        points[-1] = points[-1]._replace(unexplored_mass=known_mass(result))
+        points[-1] = points[-1]._replace(unexplored_mass=result.unexplored_mass)
     return points
-
-
-def known_mass(snapshot: Snapshot) -> float:
-    """Return the unexplored mass, NaN where the messages of an unsettled state exclude everything."""
-    try:
-        return float(snapshot.unexplored_mass)
-    except InconsistentModelError:
-        return NAN
 
 
 def _point(moment: Moment, unexplored_mass: float) -> Point:

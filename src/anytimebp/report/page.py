@@ -20,7 +20,7 @@ from string import Template
 from anytimebp.errors import OptionError
 from anytimebp.formats.whole_file import whole_file
 from anytimebp.report.headline import about_html, ending_words, escape, figures, figures_html, verdict_html, with_code
-from anytimebp.report.history import Point, known_mass, whole_history
+from anytimebp.report.history import Point, whole_history
 from anytimebp.report.shown_marginals import left_out, shown_marginals
 from anytimebp.results.snapshot import Result
 
@@ -98,7 +98,7 @@ def _run(result: Result, points: Sequence[Point], n_points: int) -> dict[str, ob
         "n_points": n_points,
         "all_states": result.n_states,
         "tolerance": _finite(result.tolerance),
-        "explored": known_mass(result) == 0.0,
+        "explored": result.unexplored_mass == 0.0,
     }
 
 

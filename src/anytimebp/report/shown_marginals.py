@@ -74,16 +74,14 @@ def shown_marginals(marginals: Marginals, domain_sizes: IndexArray) -> ShownMarg
     """Return the first variables of the model with their likeliest states, as many as a page can bear."""
     texts = TextList()
     cards: list[Card] = []
-    entropies: list[float] = []
     name_characters = 0
     for index in range(min(len(marginals), MOST_VARIABLES)):
         marginal = marginals[index]
         cards.append(_card(marginals, index, marginal, int(domain_sizes[index]), texts))
-        entropies.append(entropy(marginal))
         name_characters += len(cards[-1].name)
         if name_characters + texts.characters > MOST_CHARACTERS:
             break
-    order = np.argsort(-np.array(entropies), kind="stable").tolist()
+    order = np.argsort(-marginals.entropies()[: len(cards)], kind="stable").tolist()
     return {"texts": list(texts.place), "cards": cards, "by_uncertainty": order, "n_closed": CLOSED_STATES}
 
 
@@ -126,9 +124,3 @@ def likeliest(marginal: FloatArray, count: int) -> list[int]:
         states = np.flatnonzero(marginal >= np.partition(marginal, -count)[-count])
     best: list[int] = states[np.argsort(-marginal[states], kind="stable")[:count]].tolist()
     return best
-
-
-def entropy(marginal: FloatArray) -> float:
-    """Return the entropy in nats."""
-    positive = marginal[marginal > 0.0]
-    return float(-(positive * np.log(positive)).sum())

@@ -69,7 +69,8 @@ class Snapshot:
     def unexplored_mass(self) -> float:
         """Largest, over variables, estimated belief outside the domain; zero for full methods.
 
-        Computed when it is first asked for, from one round of messages out of the domains.
+        Computed when it is first asked for, from one round of messages out of the domains. NaN where messages that have
+        not settled exclude every state of a domain.
         """
         return self.outside() if callable(self.outside) else self.outside
 
