@@ -83,7 +83,7 @@ def test_reading_agrees_with_pyagrum(name, tmp_path):
 @pytest.mark.parametrize("name", ["asia", *NOT_FOR_PYAGRUM])
 def test_reading_agrees_with_pgmpy(name, tmp_path):
     path = unpack(name, tmp_path)
-    expected = abp.from_pgmpy(BIFReader(str(path), n_jobs=1).get_model())
+    expected = abp.from_pgmpy(BIFReader(str(path)).get_model())
     graph = abp.read_model(path)
     assert {v.name: v.labels for v in graph.variables} == {v.name: v.labels for v in expected.variables}
     tables = {expected.factor_scope(k): expected.factor_log_table(k) for k in range(expected.n_factors)}
