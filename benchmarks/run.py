@@ -11,6 +11,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # must be set before NumPy is loaded
 import argparse
 from pathlib import Path
 
+import files
 import growth
 import processes
 import speed
@@ -57,6 +58,11 @@ SECTIONS = {
         "How many milliseconds a time budget is overrun by, at the worst of five runs, on 33 variables of 1000 states "
         "with 256 MB of tables; negative where a run ends before its budget."
     ),
+    "Files": (
+        "A grid of 10 x 10 variables with 60 states each, numbers of four digits. `np.fromstring` parses the numbers "
+        "of the same text, unchecked; peak is the memory that reading takes at the most, the tables included."
+    ),
+    "Commands": "Whole commands in fresh processes, on the example of `anytimebp demo`.",
 }
 
 
@@ -70,6 +76,13 @@ def measure(*, quick):
     yield "Start", processes.start_up(3 if quick else 5)
     yield "Hubs", speed.hubs()
     yield from measure_growth(quick=quick)
+    yield from measure_files(quick=quick)
+
+
+def measure_files(*, quick):
+    """Yield the sections on files and the command line."""
+    yield "Files", files.reading(5 if quick else 15)
+    yield "Commands", files.commands()
 
 
 def measure_growth(*, quick):
@@ -86,11 +99,13 @@ def main():
     parser.add_argument("--write", action="store_true", help="keep the tables in docs/benchmarks.md")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and 1,000 small graphs instead of 10,000")
     parser.add_argument("--growth", action="store_true", help="only what is about sparse domains")
+    parser.add_argument("--files", action="store_true", help="only what is about files and the command line")
     options = parser.parse_args()
     keep_freed_memory()
     print(machine("numpy", "numba", "anytimebp"), "\n")
     sections = {}
-    for title, rows in (measure_growth if options.growth else measure)(quick=options.quick):
+    chosen = measure_growth if options.growth else measure_files if options.files else measure
+    for title, rows in chosen(quick=options.quick):
         sections[title] = f"{SECTIONS[title]}\n\n{rows}\n"
         print(f"## {title}\n\n{sections[title]}", flush=True)
     if options.write:

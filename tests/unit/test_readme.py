@@ -1,8 +1,10 @@
 """The README's code runs as it stands."""
 
 import re
+import shlex
 from pathlib import Path
 
+from anytimebp.cli.main import main
 from anytimebp.kernels.jit import UNCOMPILED
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -10,6 +12,14 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 
 def test_the_examples_run(capsys):
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     exec(compile("\n".join(blocks), str(README), "exec"), {})  # noqa: S102
     assert UNCOMPILED or "converged" in capsys.readouterr().out  # plain Python uses up the examples' time budgets
+
+
+def test_the_commands_run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = re.findall(r"^anytimebp (.*)$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) == 4
+    assert [main(shlex.split(line)) for line in lines] == [0, 0, 0, 0]
+    assert {path.name for path in tmp_path.iterdir()} == {"demo.npz", "marginals.csv", "run.html", "demo.uai"}
