@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app.main([word for word in given if word != "--debug"], "anytimebp", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except (BrokenPipeError, SystemExit):  # whoever read our output has seen enough; click may turn one into the other
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ANSWERED
     except (KeyboardInterrupt, click.Abort) as error:
