@@ -210,7 +210,8 @@ def test_bif_keeps_names_and_puts_the_child_last(read):
         ((b"rain, dew )", b"rain, snow )"), 8, "no variable 'snow'"),
         ((b"dew  rain", b"rain  dew"), 13, "has a probability block already"),
         ((b"and their child */", b"and their child"), 7, "does not end"),
-        ((b"0.75 0.5; }", b"0.75 0.5;"), 13, "expected type, table, default"),
+        ((b"0.75 0.5; }", b"0.75 0.5;"), 14, "expected type, table, default"),
+        ((b"0.75 0.5; }", b"0.75 // 0.1; }"), 14, "probabilities are numbers of at least 0, at the end of the file"),
     ],
 )
 def test_bif_errors_name_the_line(read, change, line, said):

@@ -21,7 +21,8 @@ from anytimebp.formats.whole_file import open_input
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray
 
-TOKEN = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|"[^"]*"|[{}()\[\],;|]|(?:(?!/[/*])[^\s{}()\[\],;|"])+', re.DOTALL)
+SKIPPED = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+TOKEN = re.compile(r'"[^"]*"|[{}()\[\],;|]|(?:(?!/[/*])[^\s{}()\[\],;|"])+')
 MARKS = frozenset("{}()[],;|")
 FREE_ENTRIES = 2**24  # of tables that are filled by defaults; a short file could claim any number
 END = ""
@@ -39,17 +40,15 @@ def read_bif(path: Path) -> FactorGraph:
 
 
 class _Parser:
-    """Reads statements from a list of tokens; knows the line of each."""
+    """Reads statements from text, token by token."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path = path
         self._text = text
-        self._tokens: list[str] = []
-        self._starts: list[int] = []
-        self._at = 0
+        self._at = 0  # where to read on
+        self._last = 0  # where the last token starts
         self._found = Network()
         self._free = FREE_ENTRIES
-        self._split()
 
     def network(self) -> FactorGraph:
         statements: dict[str, Callable[[], None]] = {
@@ -67,13 +66,11 @@ class _Parser:
 
     # ---------------------------------------------------------------- statements
     def _skip_network(self) -> None:
-        while self._next() != "{":
-            self._refuse_end("{")
-        while self._next() != "}":
-            self._refuse_end("}")
+        self._skip_past("{")
+        self._skip_past("}")
 
     def _variable(self) -> None:
-        name = self._name("the name of a variable")
+        name = self._name(self._next(), "the name of a variable")
         if name in self._found.labels:
             self._fail(f"variable {name!r} is declared twice")
         self._expect("{")
@@ -81,7 +78,7 @@ class _Parser:
             if word == "type":
                 self._found.labels[name] = self._type(name)
             else:
-                self._skip_statement()
+                self._skip_property(word)
         if name not in self._found.labels:
             self._fail(f"variable {name!r} has no type with its states")
 
@@ -121,9 +118,9 @@ class _Parser:
         labels = self._found.labels
         shape = [len(labels[name]) for name in parents]
         size = len(labels[child])
-        rows: dict[tuple[int, ...], list[float]] = {}
-        default: list[float] | None = None
-        whole: list[float] | None = None
+        rows: dict[tuple[int, ...], FloatArray] = {}
+        default: FloatArray | None = None
+        whole: FloatArray | None = None
         self._expect("{")
         while (word := self._next()) != "}":
             if word == "table":
@@ -136,9 +133,9 @@ class _Parser:
                     self._fail(f"the distribution of {child!r} has a row twice")
                 rows[key] = self._numbers(size, f"a row of {child!r}")
             else:
-                self._skip_statement()
+                self._skip_property(word)
         if whole is not None:
-            return np.moveaxis(np.array(whole).reshape([size, *shape]), 0, -1)
+            return np.moveaxis(whole.reshape([size, *shape]), 0, -1)
         return self._fill(child, [*shape, size], rows, default)
 
     def _row_key(self, parents: list[str]) -> tuple[int, ...]:
@@ -154,7 +151,7 @@ class _Parser:
         return place
 
     def _fill(
-        self, child: str, shape: list[int], rows: dict[tuple[int, ...], list[float]], default: list[float] | None
+        self, child: str, shape: list[int], rows: dict[tuple[int, ...], FloatArray], default: FloatArray | None
     ) -> FloatArray:
         missing = prod(shape[:-1]) - len(rows)
         if missing and default is None:
@@ -169,41 +166,32 @@ class _Parser:
         return table
 
     # ---------------------------------------------------------------- tokens
-    def _split(self) -> None:
-        place = 0
-        while place < len(self._text):
-            match = TOKEN.match(self._text, place)
-            if match is None:
-                self._starts.append(place)
-                self._at = len(self._starts)
-                self._fail("a comment or a quoted name does not end")
-            token = match[0]
-            if not (token[0].isspace() or token.startswith(("//", "/*"))):
-                self._tokens.append(token)
-                self._starts.append(place)
-            place = match.end()
-
     def _next(self) -> str:
-        if self._at == len(self._tokens):
+        """Return the next token, or END."""
+        start = SKIPPED.match(self._text, self._at).end()  # type: ignore[union-attr]
+        self._last = start
+        if start == len(self._text):
+            self._at = start
             return END
-        self._at += 1
-        return self._tokens[self._at - 1]
+        match = TOKEN.match(self._text, start)
+        if match is None:
+            self._fail("a comment or a quoted name does not end")
+        self._at = match.end()
+        return match[0]
 
     def _expect(self, mark: str) -> None:
-        token = self._next()
-        if token != mark:
+        if self._next() != mark:
             self._fail(f"expected {mark!r}")
 
-    def _refuse_end(self, wanted: str) -> None:
-        if self._at == len(self._tokens):
-            self._fail(f"the file ends before {wanted!r}")
+    def _skip_past(self, mark: str) -> None:
+        """Pass over everything up to a mark."""
+        while (token := self._next()) != mark:
+            if token == END:
+                self._fail(f"the file ends before {mark!r}")
 
-    def _name(self, what: str) -> str:
-        token = self._next()
-        if token == END or token in MARKS:
-            self._fail(f"expected {what}")
+    def _name(self, token: str, what: str) -> str:
         name = token.strip('"')
-        if not name:
+        if not name or token in MARKS:
             self._fail(f"expected {what}")
         return name
 
@@ -213,18 +201,29 @@ class _Parser:
             self._fail(f"there is no variable {name[:80]!r}")
         return name
 
-    def _names_until(self, mark: str, what: str, skip: str = "") -> list[str]:
-        """Read names, with or without commas between them."""
+    def _names_until(self, mark: str, what: str, skip: str = ",") -> list[str]:
+        """Read names up to a mark, with or without commas between them."""
         names: list[str] = []
-        while self._at < len(self._tokens) and self._tokens[self._at] != mark:
-            if self._tokens[self._at] == "," or (skip and self._tokens[self._at] == skip):
-                self._at += 1
-            else:
-                names.append(self._name(what))
-        self._expect(mark)
+        while (token := self._next()) != mark:
+            if token not in {",", skip}:
+                names.append(self._name(token, what))
         return names
 
-    def _numbers(self, count: int, what: str) -> list[float]:
+    def _numbers(self, count: int, what: str) -> FloatArray:
+        """Read the numbers of a statement: all at once, and one by one only to find which is wrong."""
+        end = self._text.find(";", self._at)
+        piece = self._text[self._at : end]
+        if end >= 0 and "/" not in piece and "_" not in piece:
+            try:
+                values = np.array(list(map(float, piece.replace(",", " ").split())))
+            except ValueError:
+                values = np.empty(0)
+            if len(values) == count and (values >= 0.0).all() and (values < np.inf).all():
+                self._at = end + 1
+                return values
+        return self._numbers_one_by_one(count, what)
+
+    def _numbers_one_by_one(self, count: int, what: str) -> FloatArray:
         values: list[float] = []
         while (token := self._next()) != ";":
             if token == ",":  # noqa: S105
@@ -238,22 +237,20 @@ class _Parser:
             values.append(value)
         if len(values) != count:
             self._fail(f"{what} needs {count:,} numbers, got {len(values):,}")
-        return values
+        return np.array(values)
 
-    def _skip_statement(self) -> None:
-        """Pass over a property."""
-        if self._tokens[self._at - 1] != "property":
+    def _skip_property(self, token: str) -> None:
+        if token != "property":  # noqa: S105
             self._fail("expected type, table, default, property or a row in brackets")
-        while self._next() != ";":
-            self._refuse_end(";")
+        self._skip_past(";")
 
     def _fail(self, message: str) -> NoReturn:
         """Raise at the token read last."""
-        if not self._starts:
+        if not self._text.strip():
             raise FormatError(self._path, "the file is empty")
-        at = min(max(self._at, 1), len(self._starts)) - 1
-        token = self._text[self._starts[at] :].split(None, 1)[0][:40] if at < len(self._starts) else ""
-        raise FormatError(self._path, f"{message}, at {token!r}", self._text.count("\n", 0, self._starts[at]) + 1)
+        token = self._text[self._last : self._last + 40].split(None, 1)[:1]
+        place = f", at {token[0]!r}" if token else ", at the end of the file"
+        raise FormatError(self._path, f"{message}{place}", self._text.count("\n", 0, self._last) + 1)
 
 
 def write_bif(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
