@@ -30,7 +30,7 @@ from anytimebp.results.trace import Moment, Trace
 if TYPE_CHECKING:
     from anytimebp.api import infer
     from anytimebp.engine.inference import Inference
-    from anytimebp.engine.options import METHODS
+    from anytimebp.engine.methods import METHODS
     from anytimebp.engine.recording import Every
     from anytimebp.formats.files import read_evidence, read_marginals, read_model, write_marginals, write_model
     from anytimebp.formats.networkx_graphs import from_networkx, to_networkx
@@ -92,7 +92,7 @@ __all__ = [
 _LATER = {
     "infer": "anytimebp.api",
     "Inference": "anytimebp.engine.inference",
-    "METHODS": "anytimebp.engine.options",
+    "METHODS": "anytimebp.engine.methods",
     "Every": "anytimebp.engine.recording",
     "from_networkx": "anytimebp.formats.networkx_graphs",
     "from_pgmpy": "anytimebp.formats.pgmpy_models",

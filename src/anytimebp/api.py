@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from anytimebp.engine.inference import Inference
-from anytimebp.engine.options import DEFAULT_METHOD, RandomLike
+from anytimebp.engine.methods import DEFAULT_METHOD
+from anytimebp.engine.options import RandomLike
 from anytimebp.engine.recording import Every
 from anytimebp.growth.policy import GrowthPolicy
 from anytimebp.model.evidence import EvidenceLike

@@ -88,7 +88,7 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
     [
         (["infer"], 2, "Missing argument 'MODEL'. (see anytimebp infer --help)"),
         (["infer", "none.uai"], 2, "none.uai: No such file or directory"),
-        (["infer", "m.uai", "--method", "magic"], 2, "method must be one of 'bp', "),
+        (["infer", "m.uai", "--method", "magic"], 2, "Invalid value for '--method': 'magic' is not one of 'bp', "),
         (["infer", "m.uai", "--seconds", "soon"], 2, "Invalid value for '--seconds'"),
         (["infer", "m.uai", "--seconds", "-1"], 2, "seconds must be a number of at least 0"),
         (["infer", "m.uai", "--method", "bp", "--target-error", "0.1"], 2, "target_error"),
@@ -283,3 +283,22 @@ def on_terminal(command):
             pressed = True
     os.close(child)
     return process.wait(30), shown.decode()
+
+
+def test_an_abort_writes_nothing_and_says_so(folder, capsys, monkeypatch):
+    def pressed_twice(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(abp.Inference, "run", pressed_twice)
+    before = sorted(folder.iterdir())
+    assert run("infer", "m.uai", "--output", "r.MAR", "--report", "r.html") == 130
+    printed, errors = capsys.readouterr()
+    assert (printed, errors) == ("", "anytimebp: interrupted; nothing more is written\n")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_words_are_completed():
+    environment = os.environ | {"_ANYTIMEBP_COMPLETE": "bash_complete", "COMP_CWORD": "3"}
+    environment["COMP_WORDS"] = "anytimebp infer --method d"
+    done = subprocess.run([*COMMAND], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["plain,dynamic"]

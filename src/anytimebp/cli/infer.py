@@ -7,7 +7,6 @@ import sys
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import click
@@ -16,6 +15,7 @@ import anytimebp as abp
 from anytimebp.cli.live import LiveBar, wants_bar
 from anytimebp.cli.paths import check_output, model_argument
 from anytimebp.cli.show import show_result
+from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, METHODS
 from anytimebp.errors import AnytimeBPError
 from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_ending
 from anytimebp.formats.marginal_tables import load_parquet
@@ -36,7 +36,7 @@ class Request:
     model: Path
     evidence: Path | None
     observe: tuple[str, ...]
-    method: str | None
+    method: str
     seconds: float | None
     target_error: float | None
     tolerance: float
@@ -52,7 +52,13 @@ class Request:
 @model_argument
 @click.option("--evidence", type=click.Path(dir_okay=False, path_type=Path), help="Evidence: .evid (UAI) or .json.")
 @click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be given many times.")
-@click.option("--method", help="dynamic (the default), fixed, random, truncated; bp or residual, on all states.")
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    default=DEFAULT_METHOD,
+    show_default=True,
+    help="bp and residual work on all states, the others on domains that grow.",
+)
 @click.option("--seconds", type=float, help="Stop after this time with the best consistent marginals.")
 @click.option("--target-error", type=float, help="Stop once the mass outside the domains is under this.")
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="Residual of settled messages, in nats.")
@@ -128,9 +134,9 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
     """Run, with a bar if somebody watches, and a history if it is shown."""
     bar = LiveBar(int(graph.variables.sizes().sum()), request.seconds) if wants_bar() else None
     looks = bar is not None or request.report is not None
-    prepare = partial(
-        abp.Inference,
+    inference = abp.Inference(
         graph,
+        request.method,
         evidence=evidence,
         tolerance=request.tolerance,
         damping=request.damping,
@@ -138,7 +144,6 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
         rng=request.seed,
         record=_record(request.method) if looks else "end",
     )
-    inference = prepare() if request.method is None else prepare(method=request.method)
 
     def observe(snapshot: Snapshot) -> None:
         history.observe(snapshot)
@@ -158,9 +163,9 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
         )
 
 
-def _record(method: str | None) -> abp.Every:
+def _record(method: str) -> abp.Every:
     """Return how often to take a snapshot: a few dozen times, however long the run."""
-    return abp.Every(rounds=1) if method in {"bp", "residual"} else abp.Every(growth=GROWTH_BETWEEN_LOOKS)
+    return abp.Every(rounds=1) if method in FULL_METHODS else abp.Every(growth=GROWTH_BETWEEN_LOOKS)
 
 
 def _write(

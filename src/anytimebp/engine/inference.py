@@ -16,14 +16,8 @@ import numpy as np
 from anytimebp.engine.budget import Budget, Target
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.interrupt import InterruptFlag
-from anytimebp.engine.options import (
-    DEFAULT_METHOD,
-    FULL_METHODS,
-    GROWING_METHODS,
-    RandomLike,
-    RunOptions,
-    check_budget,
-)
+from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS
+from anytimebp.engine.options import RandomLike, RunOptions, check_budget
 from anytimebp.engine.recording import UNLIMITED, Every, Recorder, read_record
 from anytimebp.engine.run import Limits, Run, Step
 from anytimebp.engine.sparse_run import SparseRun

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from anytimebp.engine.methods import GROWING_METHODS, METHODS
 from anytimebp.engine.recording import Every, read_record
 from anytimebp.errors import OptionError
 from anytimebp.growth.policy import GrowthPolicy
@@ -15,16 +16,7 @@ from anytimebp.model.evidence import Observation
 
 RandomLike: TypeAlias = int | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | None
 
-METHODS = ("bp", "residual", "truncated", "random", "fixed", "dynamic")
-"""The methods, by the names that `infer` takes."""
-
-DEFAULT_METHOD = "dynamic"
 SCHEDULES = ("sequential", "random")
-FULL_METHODS = ("bp", "residual")
-"""Methods that work on all states from the start."""
-
-GROWING_METHODS = ("random", "fixed", "dynamic")
-"""Methods that start from one state a variable."""
 
 
 @dataclass(frozen=True, kw_only=True)

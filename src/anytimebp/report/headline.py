@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from anytimebp.engine.options import FULL_METHODS
+from anytimebp.engine.methods import FULL_METHODS
 from anytimebp.report.wording import figure_text, printable, probability_text, share_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason

@@ -1,0 +1,12 @@
+"""The names of the methods. Apart from what runs them, so that they can be listed without loading it."""
+
+METHODS = ("bp", "residual", "truncated", "random", "fixed", "dynamic")
+"""The methods, by the names that `infer` takes."""
+
+DEFAULT_METHOD = "dynamic"
+
+FULL_METHODS = ("bp", "residual")
+"""Methods that work on all states from the start."""
+
+GROWING_METHODS = ("random", "fixed", "dynamic")
+"""Methods that start from one state a variable."""
