@@ -9,11 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from anytimebp.engine.methods import GROWING_METHODS
 from anytimebp.model.source import IndexArray
 from anytimebp.report.wording import probability_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
+LONG = 1.0  # seconds from which a faster method is worth a word
 PIPE_WIDTH = 110  # characters of a line where no terminal says
 
 ENDED = {
@@ -74,7 +76,10 @@ def next_step(result: Result) -> str:
         return NEXT[result.stop_reason]
     if result.unexplored_mass > 0 or result.stop_reason is StopReason.TARGET_REACHED:
         return "a smaller --target-error or more --seconds for the rest of the states"
-    return "--output FILE.csv for all marginals, --report FILE.html for a page to look at"
+    more = "--output FILE.csv for all marginals, --report FILE.html for a page to look at"
+    if result.method in GROWING_METHODS and result.seconds > LONG:
+        return f"--method bp, which is faster where all states are wanted in the end; {more}"
+    return more
 
 
 def by_uncertainty(result: Result, observed: set[int]) -> IndexArray:
