@@ -12,6 +12,8 @@ import pytest
 import anytimebp as abp
 from fuzz.mutations import SEEDS, UAI, mutants
 
+pytestmark = pytest.mark.compiled  # files, not kernels: one pass is enough
+
 COUNT = int(os.environ.get("ANYTIMEBP_FUZZ", "1500"))
 MOST_SECONDS = 5.0  # for one file of some kilobytes
 MOST_BYTES = 600e6

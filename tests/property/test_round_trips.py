@@ -4,12 +4,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.formats.files import write_model_file
 from oracle.same_graph import assert_same_names, assert_same_numbers
+
+pytestmark = pytest.mark.compiled  # files, not kernels: one pass is enough
 
 names = st.text(st.characters(codec="utf-8", exclude_characters='"'), min_size=1, max_size=8).filter(
     lambda name: name == name.strip() and name.isprintable()

@@ -13,6 +13,8 @@ from anytimebp.formats.uai_results import read_pr
 from oracle import uai
 from oracle.same_graph import assert_same_numbers
 
+pytestmark = pytest.mark.compiled  # files, not kernels: one pass is enough
+
 MODELS = (
     *("279_ASP", "CSP_12", "ObjectDetection_11", "ObjectDetection_24", "Promedus_11", "Segmentation_11", "alarm"),
     *("mildew", "pathfinder", "pdb1fna", "pdb1i24", "pdb1k51", "pdb1mof", "pdb1rh4"),

@@ -12,6 +12,8 @@ from anytimebp.formats.files import write_model_file
 from fuzz.mutations import BIF, FG, UAI, XMLBIF
 from oracle.same_graph import assert_same_names, assert_same_numbers
 
+pytestmark = pytest.mark.compiled  # files, not kernels: one pass is enough
+
 
 @pytest.fixture
 def read(tmp_path):
