@@ -1,5 +1,6 @@
 """Growth: policies, budgets, recording, zeros, room, rules, degenerate runs."""
 
+import itertools
 import pickle
 import signal
 import warnings
@@ -311,7 +312,7 @@ def test_random_growth_is_uniform_over_pairs():
 def test_what_to_record_is_a_value():
     graph = grid(3, 5, 2.0, 0.5, seed=0)
     n = 45
-    assert len(abp.infer(graph, "fixed", record="round").trace) == n - 9 + 1  # the first domains too
+    assert len(abp.infer(graph, "fixed", record="round").trace) == n - 9 + 2  # the first domains, and the fresh start
     assert len(abp.infer(graph, "fixed", record="end").trace) == 1
     states = abp.infer(graph, "fixed", record=abp.Every(states=10)).trace.column("states")
     assert states.tolist() == [10.0, 20.0, 30.0, 40.0, 45.0]
@@ -636,3 +637,33 @@ def test_extreme_options():
     assert abp.infer(hundred, "truncated", fraction=0.07).domain_sizes.tolist() == [7, 7]
     with pytest.raises(abp.MemoryLimitError, match="the first domains need"):
         abp.infer(hundred, "truncated", fraction=0.9, max_memory=50_000)
+
+
+@pytest.mark.parametrize("method", ["random", "fixed", "dynamic"])
+def test_a_run_to_the_end_is_not_led_astray_by_how_it_grew(method):
+    graph = abp.FactorGraph()  # a strong ferromagnet: all alike, or, as BP from a fresh start says, undecided
+    graph.add_variables(6, 3)
+    pairs = list(itertools.combinations(range(6), 2))
+    graph.add_factors(pairs, log_table=2.0 * np.eye(3))
+    result = abp.infer(graph, method, rng=0)
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert result.consistent
+    assert worst(result, [np.full(3, 1 / 3)] * 6) < 1e-9
+
+
+@pytest.mark.parametrize("method", ["fixed", "dynamic"])
+def test_where_a_fresh_start_does_not_settle_the_answer_is_what_growth_has_led_to(method, monkeypatch):
+    graph = grid(3, 4, 1.0, 0.5, seed=1)
+    expected = abp.infer(graph, "bp")
+    whole = abp.infer(graph, method, tolerance=1e-4)
+    monkeypatch.setattr(patience, "FIRST", whole.updates - whole.trace[-2].updates - 1)  # too few for a fresh start
+    monkeypatch.setattr(patience, "PER_FACTOR", 0)
+    monkeypatch.setattr(patience, "STEPS", (0.0,))
+    result = abp.infer(graph, method, tolerance=1e-4)
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert result.consistent
+    assert not result.current.consistent
+    assert result.distance(expected) < 1e-3
+    last = list(abp.Inference(graph, method, tolerance=1e-4))[-1]
+    assert last.consistent
+    assert last.distance(result) == 0.0

@@ -82,6 +82,7 @@ class SparseRun:
         self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
         self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
         self._residual = np.full(1, np.inf)
+        self._starts_afresh = False
 
     # ------------------------------------------------------------ figures
     @property
@@ -318,11 +319,26 @@ class SparseRun:
         start_over(workspace.layout, workspace.arrays, self._heap, workspace.journal)
 
     def _finish(self) -> Iterator[Step]:
-        """End the run: there is nothing left to grow."""
+        """End the run: there is nothing left to grow.
+
+        Messages that were led here from small domains may rest at a fixed point that BP would not reach, even at one
+        that any push would leave. So once domains are full, the messages start over, and where they settle is the
+        answer; where they do not, it is what growth has led to.
+        """
         if self._progress[place.STATUS] != 0:
             raise self._vanished()
-        if self._progress[place.SETTLED]:
+        settled = bool(self._progress[place.SETTLED])
+        if settled and self._grow and self.rounds > 1 and not self._starts_afresh:
+            self._starts_afresh = True
+            self.patience.begin_round(settled=True)
+            self._progress[place.PHASE] = CONVERGE
+            self._progress[place.ROUND_UPDATES] = 0
+            self._start_over()
+            return
+        if settled or self._starts_afresh:
             self.ending = StopReason.CONVERGED
+            if not settled:
+                return  # what growth has led to was recorded when it settled
         elif self.patience.is_last:
             self.ending = StopReason.NOT_CONVERGED
         else:

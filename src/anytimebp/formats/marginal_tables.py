@@ -48,8 +48,8 @@ def _figures(result: Snapshot) -> dict[str, Any]:
         "unexplored_mass": _finite(result.unexplored_mass),
         "active_states": int(result.domain_sizes.sum()),
         "states": result.n_states,
-        "updates": result.updates,
-        "work": result.work,
+        "updates": int(result.updates),
+        "work": int(result.work),
         "arithmetic": result.arithmetic,
     }
 
