@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anytimebp.growth.estimates import log_ratios
+from anytimebp.growth.estimates import FlatDomains, all_log_ratios
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.model.source import FloatArray, IndexArray
@@ -41,33 +41,41 @@ class UnexploredMass:
         self._log_normaliser = log_normaliser
 
     def __call__(self) -> float:
-        """Return the largest, over variables, estimated belief outside the domain; NaN if messages exclude it."""
-        weight = np.empty(len(self._arrays.message))
-        status, _ = read_weights(self._universe.compiled.arrays, self._arrays, weight)
+        """Return the largest, over variables, estimated belief outside the domain; NaN where nothing can be said.
+
+        That is where messages that have not settled exclude a whole domain, and where hard zeros shut states out that
+        others, not active yet, may let in: one round of messages sees only what the domains admit.
+        """
+        universe, arrays = self._universe, self._arrays
+        weight = np.empty(len(arrays.message))
+        status, _ = read_weights(universe.compiled.arrays, arrays, weight)
         if status != OK:
             return float("nan")
-        unexplored = self._arrays.domain_size < self._universe.n_allowed
-        return max((self._of(i, weight) for i in np.flatnonzero(unexplored).tolist()), default=0.0)
-
-    def _domain(self, variable: int) -> IndexArray:
-        return self._states[self._start[variable] : self._start[variable + 1]]
-
-    def _of(self, variable: int, weight: FloatArray) -> float:
-        arrays, edge_variable = self._arrays, self._universe.compiled.arrays.edge_variable
-
-        def weights(edge: int) -> FloatArray:
-            start = arrays.edge_slot_start[edge]
-            return weight[start : start + arrays.domain_size[edge_variable[edge]]]
-
-        def scale(edge: int) -> float:
-            value = float(arrays.edge_scale[edge])
-            return float(np.log(value)) if arrays.arithmetic == LINEAR else value
-
-        ratios = (
-            log_ratios(self._universe, self._domain, weights, scale, self._log_scale, variable)
-            - self._log_normaliser[variable]
+        unexplored = arrays.domain_size < universe.n_allowed
+        if not unexplored.any():
+            return 0.0
+        log_edge_scale = np.log(arrays.edge_scale) if arrays.arithmetic == LINEAR else arrays.edge_scale
+        domains = FlatDomains(
+            arrays.domain_size,
+            self._start[:-1],
+            self._states,
+            arrays.edge_slot_start,
+            weight,
+            self._log_scale,
+            log_edge_scale,
         )
-        ratios[self._domain(variable)] = -np.inf
-        peak = max(0.0, float(ratios.max(initial=-np.inf)))
-        total = float(np.exp(ratios - peak).sum())
-        return total / (total + float(np.exp(-peak)))
+        ratio = all_log_ratios(universe, domains, unexplored)
+        sizes = np.diff(universe.start)
+        ratio -= np.repeat(self._log_normaliser, sizes)
+        is_outside = np.repeat(unexplored, sizes)
+        is_outside[np.repeat(universe.start[:-1], arrays.domain_size) + self._states] = False
+        if (is_outside & (universe.log_prior > -np.inf) & (ratio == -np.inf)).any():
+            return float("nan")
+        return _largest_share(np.where(is_outside, ratio, -np.inf), universe.start)
+
+
+def _largest_share(log_ratio: FloatArray, start: IndexArray) -> float:
+    """Return the largest, over variables, of x / (1 + x), where x is the sum of a variable's ratios."""
+    peak = np.maximum(0.0, np.maximum.reduceat(log_ratio, start[:-1]))
+    total = np.add.reduceat(np.exp(log_ratio - np.repeat(peak, np.diff(start))), start[:-1])
+    return float((total / (total + np.exp(-peak))).max(initial=0.0))
