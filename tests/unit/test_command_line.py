@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.cli.choice import choose_method
 from anytimebp.cli.main import main
+from anytimebp.cli.outputs import write_each
 from fuzz.mutations import BIF, UAI
 
 COMMAND = [sys.executable, "-m", "anytimebp"]
@@ -37,14 +40,15 @@ def test_infer_prints_how_it_ended_and_the_marginals(folder, capsys):
     assert run("infer", "m.bif", "--method", "bp") == 0
     printed, errors = capsys.readouterr()
     assert "converged" in printed
-    assert re.search(r"grass +[\d.]+ of 3 +dry 0\.\d+, ", printed)
+    assert re.search(r"grass +[\d.]+ of 3 +dry: 0\.\d+, ", printed)
+    assert "with loops: BP's approximation" in printed
     assert "next: " in printed
     assert errors == ""
 
 
 def test_infer_writes_what_the_library_computes(folder, capsys):
     assert run("infer", "m.uai", "--output", "r.MAR", "--output", "r.json", "--output", "r.csv.gz", "--top", 0) == 0
-    result = abp.infer(abp.read_model("m.uai"), rng=0)
+    result = abp.infer(abp.read_model("m.uai"), "bp")
     written = abp.read_marginals("r.MAR")
     assert [m.tolist() for m in written] == [result.marginals[i].tolist() for i in range(4)]
     assert json.loads((folder / "r.json").read_text())["log_z"] == result.log_z
@@ -88,7 +92,11 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
     [
         (["infer"], 2, "Missing argument 'MODEL'. (see anytimebp infer --help)"),
         (["infer", "none.uai"], 2, "none.uai: No such file or directory"),
-        (["infer", "m.uai", "--method", "magic"], 2, "Invalid value for '--method': 'magic' is not one of 'bp', "),
+        (
+            ["infer", "m.uai", "--method", "magic"],
+            2,
+            "Invalid value for '--method': 'magic' is not one of 'auto', 'bp', ",
+        ),
         (["infer", "m.uai", "--seconds", "soon"], 2, "Invalid value for '--seconds'"),
         (["infer", "m.uai", "--seconds", "-1"], 2, "seconds must be a number of at least 0"),
         (["infer", "m.uai", "--method", "bp", "--target-error", "0.1"], 2, "target_error"),
@@ -107,11 +115,17 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
         (["info", "none.bif"], 2, "none.bif: No such file"),
         (["convert", "m.uai", "m.txt"], 2, "m.txt: no format for a model"),
         (["convert", "m.uai", "m.bif"], 2, "Bayesian networks only"),
-        (["convert", "m.uai", "m.uai"], 2, "this would overwrite the model"),
+        (["convert", "m.uai", "m.uai"], 2, "m.uai: this would overwrite what is read"),
+        (
+            ["infer", "m.uai", "--evidence", "e.json", "--output", "e.json"],
+            2,
+            "e.json: this would overwrite what is read",
+        ),
         (["frobnicate"], 2, "No such command 'frobnicate'"),
     ],
 )
 def test_errors_are_a_line_and_a_code(folder, capsys, arguments, code, said):
+    (folder / "e.json").write_text("{}")
     (folder / "bad.uai").write_text("MARKOV\ntwo")
     (folder / "zero.uai").write_text("MARKOV 1 2 1 1 0 2 0 0")
     (folder / "clash.uai").write_text("MARKOV 1 2 2 1 0 1 0 2 0 1 2 1 0")
@@ -147,7 +161,7 @@ def test_one_output_that_fails_does_not_lose_the_others(folder, capsys, monkeypa
     monkeypatch.setattr(files, "MARGINAL_WRITERS", dict(files.MARGINAL_WRITERS) | {".csv": disk_full})
     assert run("infer", "m.uai", "--output", "r.csv", "--output", "r.MAR", "--method", "bp") == 2
     printed, errors = capsys.readouterr()
-    assert "r.csv: No space left on device" in errors
+    assert "r.csv: cannot be written: No space left on device" in errors
     assert "converged" in printed
     assert (folder / "r.MAR").exists()
     assert not (folder / "r.csv").exists()
@@ -160,13 +174,13 @@ def test_info_shows_sizes_and_a_method(folder, capsys):
     assert "variables      4" in printed
     assert re.search(r"2 to 3 +3  #{40}", printed)
     assert "with loops" in printed
-    assert "Try --method bp" in printed
+    assert "--method bp fits" in printed
 
 
 def test_info_advises_growing_where_full_bp_does_not_fit(folder, capsys):
     (folder / "huge.fg").write_text("1\n\n2\n0 1\n1000000 1000000\n1\n0 1.0\n")
     assert run("info", "huge.fg") == 0
-    assert "Try --method dynamic: full BP needs" in capsys.readouterr().out
+    assert "--method dynamic fits: full BP needs" in capsys.readouterr().out
 
 
 def test_convert_says_what_is_lost(folder, capsys):
@@ -225,7 +239,10 @@ def long_model(folder):
 @pytest.mark.compiled
 def test_a_pipe_gets_text_and_no_bar(long_model):
     done = subprocess.run(
-        [*COMMAND, "infer", long_model, "--seconds", "0.5"], capture_output=True, text=True, check=True
+        [*COMMAND, "infer", long_model, "--method", "dynamic", "--seconds", "0.5"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "\x1b" not in done.stdout + done.stderr
     assert "the time was used up; the marginals are consistent" in done.stdout
@@ -234,9 +251,7 @@ def test_a_pipe_gets_text_and_no_bar(long_model):
 
 @pytest.mark.compiled
 def test_a_reader_that_leaves_early_is_no_error(long_model):
-    command = (
-        f"{' '.join(COMMAND)} infer {long_model} --seconds 0.2 --output r.MAR | head -c 5; exit ${{PIPESTATUS[0]}}"
-    )
+    command = f"{' '.join(COMMAND)} infer {long_model} --method fixed --seconds 0.2 --output r.MAR | head -c 5; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)  # noqa: S607
     assert (done.returncode, done.stderr) == (0, "")
     assert len(abp.read_marginals("r.MAR")) == 64
@@ -245,7 +260,15 @@ def test_a_reader_that_leaves_early_is_no_error(long_model):
 @pytest.mark.compiled
 def test_ctrl_c_ends_the_run_and_writes_everything(long_model, folder):
     code, shown = on_terminal(
-        [*COMMAND, "infer", long_model, *("--output", "r.MAR", "--output", "r.json"), "--report", "r.html"]
+        [
+            *COMMAND,
+            "infer",
+            long_model,
+            *("--method", "dynamic"),
+            *("--output", "r.MAR", "--output", "r.json"),
+            "--report",
+            "r.html",
+        ]
     )
     assert code == 0
     assert "domains" in shown
@@ -302,3 +325,98 @@ def test_words_are_completed():
     environment["COMP_WORDS"] = "anytimebp infer --method d"
     done = subprocess.run([*COMMAND], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["plain,dynamic"]
+
+
+def test_the_method_is_chosen_by_size_and_time(folder, capsys):
+    for options, method in (([], "bp"), (["--grow", 1], "dynamic"), (["--target-error", 0.1], "dynamic")):
+        assert run("infer", "m.uai", "--top", 0, *options) == 0
+        assert f"\n{method}, " in capsys.readouterr().out
+    summary = abp.read_model("m.uai").summary()
+    assert choose_method(summary, 1.0).method == "bp"
+    assert choose_method(summary._replace(table_entries=10**9), 1.0).method == "dynamic"
+    assert choose_method(summary._replace(table_entries=10**9)).method == "bp"
+    assert choose_method(summary._replace(full_bp_bytes=10**18)).method == "dynamic"
+
+
+def test_observed_names_and_states_may_hold_equals_signs(folder, capsys):
+    graph = abp.FactorGraph()
+    graph.add_variable("age", ["<=30", ">30"])
+    graph.add_variable("a=b", ["c", "b=c"])
+    graph.add_variable("mixed", [1, "1"])
+    graph.add_factor([0, 1], table=[[1.0, 2.0], [3.0, 4.0]])
+    abp.write_model(graph, "eq.npz")
+    assert run("infer", "eq.npz", "--observe", "age=<=30", "--observe", "a=b=c", "--output", "r.json") == 0
+    found = json.loads((folder / "r.json").read_text())["marginals"]
+    assert found["age"]["probabilities"] == [1.0, 0.0]
+    assert found["a=b"]["probabilities"] == [1.0, 0.0]
+    assert run("infer", "eq.npz", "--observe", "mixed=1") == 2
+    assert "can be read in 2 ways" in capsys.readouterr().err
+
+
+def test_names_cannot_drive_the_terminal(folder, capsys):
+    graph = abp.FactorGraph()
+    graph.add_variable("e\x1b]0;PWNED\x07\x1b[2J", ["a\nb", "c"])
+    graph.add_variable("left\x9b", 2)
+    graph.add_factor([0], table=[0.5, 0.5])
+    abp.write_model(graph, "esc.npz")
+    assert run("infer", "esc.npz") == 0
+    assert run("convert", "esc.npz", "esc.fg") == 0
+    printed, errors = capsys.readouterr()
+    assert not {"\x1b", "\x07", "\x9b"} & set(printed + errors)
+    assert r"e\x1b]0;PWNED" in printed
+    assert r"a\nb" in printed
+
+
+def test_streams_that_are_closed_or_narrow_do_no_harm(folder):
+    graph = abp.FactorGraph()
+    graph.add_variable("café", ["ü", "☃"])
+    abp.write_model(graph, "cafe.npz")
+    for line, code in (
+        ("infer cafe.npz >&-", 0),
+        ("info cafe.npz >&-", 0),
+        ("convert cafe.npz out.npz >&- 2>&-", 0),
+        ("infer none.uai 2>&-", 2),
+        ("infer cafe.npz --method bp", 0),
+    ):
+        environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+        command = ["bash", "-c", f"{' '.join(COMMAND)} {line}"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code, (line, done)
+    assert r"caf\xe9" in done.stdout
+
+
+def test_a_result_that_is_not_settled_warns(folder, capsys):
+    assert run("infer", "m.uai", "--method", "bp", "--seconds", 0, "--output", "r.json") == 0
+    printed, errors = capsys.readouterr()
+    assert "NOT at a fixed point" in printed
+    assert errors == "anytimebp: warning: the marginals are not at a fixed point\n"
+    assert json.loads((folder / "r.json").read_text())["consistent"] is False
+
+
+def test_the_first_ctrl_c_waits_for_files_and_the_second_aborts(folder, capsys):
+    written = []
+
+    def press(times):
+        def write(path):
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+            written.append(path.name)
+
+        return write
+
+    assert write_each([(Path("a"), press(1)), (Path("b"), press(0))], interrupted=False) == []
+    assert written == ["a", "b"]
+    for times, interrupted in ((2, False), (1, True)):
+        with pytest.raises(KeyboardInterrupt):
+            write_each([(Path("c"), press(times))], interrupted=interrupted)
+    assert written == ["a", "b"]
+    assert "press again to abort" in capsys.readouterr().err
+
+
+@pytest.mark.compiled
+def test_sigterm_ends_a_run_as_ctrl_c_does(long_model, folder):
+    process = subprocess.Popen([*COMMAND, "infer", long_model, "--method", "dynamic", "--output", "r.json"])
+    time.sleep(6.0)
+    process.terminate()
+    assert process.wait(60) == 0
+    assert json.loads((folder / "r.json").read_text())["stop_reason"] == "INTERRUPTED"

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 import anytimebp as abp
+from anytimebp.cli.convert import say_what_is_lost
 from anytimebp.cli.paths import check_output
 from anytimebp.cli.sentence import LOCAL_TYPES, SENTENCE, build
 from anytimebp.cli.show import ended_line
-from anytimebp.formats.files import WRITERS
+from anytimebp.formats.files import WRITERS, write_model_file
 from anytimebp.model.graph import FactorGraph
 
 
@@ -21,6 +22,8 @@ def demo(save: Path | None) -> None:
     if save:
         check_output(save, WRITERS, "a model")
     graph = build()
+    if save:
+        say_what_is_lost(write_model_file(graph, save))
     click.echo(f"{SENTENCE}\n\n{graph.summary()}\n")
     result = abp.infer(graph, seconds=60.0)
     click.echo(f"{'':<22}{'alone':<26}together")
@@ -31,7 +34,6 @@ def demo(save: Path | None) -> None:
             click.echo(f"{variable.name:<22}{before[0]!s:<16}{before[1]:<10.2f}{after[0]!s:<16}{after[1]:.2f}{changed}")
     click.echo(f"\n{ended_line(result)}; {result.updates} factor updates, log Z = {result.log_z:.3f}")
     if save:
-        abp.write_model(graph, save)
         click.echo(f"The model is in {save}: try `anytimebp infer {save}`, with --observe Paris=person, say.")
 
 

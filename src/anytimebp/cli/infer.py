@@ -5,25 +5,29 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
 
 import anytimebp as abp
+from anytimebp.cli.choice import AUTO, choose_method
 from anytimebp.cli.live import LiveBar, wants_bar
+from anytimebp.cli.observed import count_allowed, describe_evidence, fixed_variables, read_observed
+from anytimebp.cli.outputs import write_each
 from anytimebp.cli.paths import check_output, model_argument
-from anytimebp.cli.show import show_result
-from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, METHODS
-from anytimebp.errors import AnytimeBPError
+from anytimebp.cli.show import Facts, show_result
+from anytimebp.engine.methods import FULL_METHODS, METHODS
 from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_ending
 from anytimebp.formats.marginal_tables import load_parquet
 from anytimebp.formats.whole_file import ending
-from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.report.history import History
 from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.results.stop import StopReason
 
 GROWTH_BETWEEN_LOOKS = 1.1  # of all active states: a look costs about as much as scoring every candidate
 PAGE_ENDINGS = {".html": None, ".htm": None}
@@ -41,7 +45,7 @@ class Request:
     target_error: float | None
     tolerance: float
     damping: float
-    grow: int
+    grow: int | None
     seed: int
     output: tuple[Path, ...]
     report: Path | None
@@ -54,16 +58,16 @@ class Request:
 @click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be given many times.")
 @click.option(
     "--method",
-    type=click.Choice(METHODS),
-    default=DEFAULT_METHOD,
+    type=click.Choice([AUTO, *METHODS]),
+    default=AUTO,
     show_default=True,
-    help="bp and residual work on all states, the others on domains that grow.",
+    help="bp and residual work on all states, the others on domains that grow; auto takes bp where it fits.",
 )
 @click.option("--seconds", type=float, help="Stop after this time with the best consistent marginals.")
 @click.option("--target-error", type=float, help="Stop once the mass outside the domains is under this.")
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="Residual of settled messages, in nats.")
 @click.option("--damping", type=float, default=0.0, show_default=True, help="Part of the old message that is kept.")
-@click.option("--grow", type=int, default=1, show_default=True, help="States that join the domains in a round.")
+@click.option("--grow", type=int, help="States that join the domains in a round; 1 unless given.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random methods.")
 @click.option(
     "--output",
@@ -74,75 +78,60 @@ class Request:
 @click.option("--report", type=click.Path(path_type=Path), help="Write a page to look at, .html.")
 @click.option("--top", type=click.IntRange(0), default=5, show_default=True, help="Variables to show, of each kind.")
 def infer(**options: object) -> None:
-    """Print and write the marginals of MODEL (.uai, .fg, .bif, .xmlbif, .npz, or .gz of these).
+    """Print and write the marginals of a model file.
 
-    Ctrl-C ends the run with the best consistent marginals so far and writes every output; pressed again, it aborts.
-    Output files are written whole or not at all, and without a time limit the same command writes the same bytes.
+    MODEL is a .uai, .fg, .bif, .xmlbif or .npz file, or a .gz of these. Ctrl-C ends the run with the best consistent
+    marginals so far and writes every output; pressed again, it aborts. Output files are written whole or not at all,
+    and without a time limit the same command writes the same bytes.
     """
     request = Request(**options)  # type: ignore[arg-type]
     _check_files(request)
     graph = abp.read_model(request.model)
-    evidence = _evidence(request, graph)
-    observed = {i for i, seen in read_evidence_mapping(evidence, graph.variables).items() if _is_one_state(seen)}
+    evidence = read_observed(request.evidence, request.observe, graph)
+    summary = graph.summary()
+    method = request.method
+    if method == AUTO:
+        grows = request.target_error is not None or request.grow is not None
+        method = choose_method(summary, request.seconds, grows=grows).method
     history = History()
-    result = _run(request, graph, evidence, history)
-    failures = _write(request, result, history, evidence)
-    show_result(result, observed, request.top)
+    result = _run(request, method, graph, evidence, history)
+    files = _files(request, result, history, evidence)
+    failures = write_each(files, interrupted=result.stop_reason is StopReason.INTERRUPTED)
+    facts = Facts(summary.is_forest, fixed_variables(evidence, graph), count_allowed(evidence, graph))
+    show_result(result, facts, request.top)
+    if files and not failures:
+        click.echo(f"wrote {', '.join(str(path) for path, _ in files)}")
+    for failure in failures[1:]:
+        click.echo(f"anytimebp: {failure}", err=True)
     if failures:
         raise failures[0]
 
 
 def _check_files(request: Request) -> None:
+    inputs = [request.model, *([request.evidence] if request.evidence else [])]
     if request.evidence:
         check_ending(request.evidence, EVIDENCE_READERS, "evidence")
     for path in request.output:
-        check_output(path, MARGINAL_WRITERS, "marginals", request.model)
+        check_output(path, MARGINAL_WRITERS, "marginals", inputs)
         if ending(path) == ".parquet":
             load_parquet(path)
     if request.report:
-        check_output(request.report, PAGE_ENDINGS, "a report", request.model)
+        check_output(request.report, PAGE_ENDINGS, "a report", inputs)
 
 
-def _evidence(request: Request, graph: FactorGraph) -> dict[str, object]:
-    evidence = abp.read_evidence(request.evidence, graph) if request.evidence else {}
-    for text in request.observe:
-        name, equals, label = text.rpartition("=")
-        if not equals:
-            message = f"--observe takes NAME=STATE, got {text!r}"
-            raise click.UsageError(message)
-        if name in evidence:
-            message = f"--observe: variable {name!r} is observed already"
-            raise click.UsageError(message)
-        evidence[name] = _label(graph, name, label)
-    return evidence
-
-
-def _label(graph: FactorGraph, name: str, text: str) -> object:
-    """Return the label that a word of the command line means; labels may be other things than text."""
-    variable = graph.variables[name]
-    if isinstance(variable.labels, range):
-        return int(text) if text.isascii() and text.isdigit() else text
-    return next((label for label in variable.labels if str(label) == text), text)
-
-
-def _is_one_state(seen: object) -> bool:
-    states = getattr(seen, "states", None)
-    return states is not None and len(states) == 1
-
-
-def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], history: History) -> Result:
+def _run(request: Request, method: str, graph: FactorGraph, evidence: dict[str, object], history: History) -> Result:
     """Run, with a bar if somebody watches, and a history if it is shown."""
-    bar = LiveBar(int(graph.variables.sizes().sum()), request.seconds) if wants_bar() else None
+    bar = LiveBar(count_allowed(evidence, graph), request.seconds) if wants_bar() else None
     looks = bar is not None or request.report is not None
     inference = abp.Inference(
         graph,
-        request.method,
+        method,
         evidence=evidence,
         tolerance=request.tolerance,
         damping=request.damping,
-        grow=request.grow,
+        grow=1 if request.grow is None else request.grow,
         rng=request.seed,
-        record=_record(request.method) if looks else "end",
+        record=_record(method) if looks else "end",
     )
 
     def observe(snapshot: Snapshot) -> None:
@@ -168,26 +157,19 @@ def _record(method: str) -> abp.Every:
     return abp.Every(rounds=1) if method in FULL_METHODS else abp.Every(growth=GROWTH_BETWEEN_LOOKS)
 
 
-def _write(
+def _files(
     request: Request, result: Result, history: History, evidence: dict[str, object]
-) -> list[AnytimeBPError | OSError]:
-    """Write every file; one that fails does not keep the others from being written."""
-    failures: list[AnytimeBPError | OSError] = []
-    for path in request.output:
-        try:
-            abp.write_marginals(result, path)
-        except (AnytimeBPError, OSError) as error:
-            failures.append(error)
+) -> list[tuple[Path, Callable[[Path], None]]]:
+    """Return what is to be written, and how."""
+    files: list[tuple[Path, Callable[[Path], None]]] = [
+        (path, partial(abp.write_marginals, result)) for path in request.output
+    ]
     if request.report:
         about = {
             "model": str(request.model),
-            "evidence": f"{len(evidence):,} variables" if evidence else "none",
+            "evidence": describe_evidence(evidence),
             "command": shlex.join(["anytimebp", *sys.argv[1:]]),
-            "seed": str(request.seed),
             "version": abp.__version__,
         }
-        try:
-            abp.write_report(result, request.report, history=history, about=about)
-        except (AnytimeBPError, OSError) as error:
-            failures.append(error)
-    return failures
+        files.append((request.report, partial(abp.write_report, result, history=history, about=about)))
+    return files

@@ -8,14 +8,11 @@ import click
 import numpy as np
 
 import anytimebp as abp
+from anytimebp.cli.choice import choose_method
 from anytimebp.cli.paths import model_argument
-from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import IndexArray
-from anytimebp.model.structure import GraphSummary, format_bytes
-from anytimebp.workspace.memory import available_memory
 
 BAR = 40  # characters of the longest bar
-LARGE_UNIVERSE = 50  # mean states from which growing domains can pay
 
 
 @click.command()
@@ -27,7 +24,10 @@ def info(model: Path) -> None:
     click.echo(f"{model}\n{summary}")
     if len(graph.variables):
         click.echo(f"\nstates             variables\n{_histogram(graph.variables.sizes())}")
-    click.echo(f"\n{_advice(graph, summary)}")
+    choice = choose_method(summary)
+    click.echo(f"\n--method {choice.method} fits: {choice.reason}.")
+    if choice.method == "bp" and not summary.is_forest:
+        click.echo("--method dynamic gives consistent marginals at any moment, best where most states are unlikely.")
 
 
 def _histogram(sizes: IndexArray) -> str:
@@ -42,24 +42,3 @@ def _histogram(sizes: IndexArray) -> str:
         bar = "#" * -int(-BAR * counts[power] // counts.max())
         lines.append(f"{name:<18} {counts[power]:>9,}  {bar}".rstrip())
     return "\n".join(lines)
-
-
-def _advice(graph: FactorGraph, summary: GraphSummary) -> str:
-    """Say what method to try, from sizes alone."""
-    memory = available_memory()
-    if memory is not None and summary.full_bp_bytes > memory:
-        needed, there = format_bytes(summary.full_bp_bytes), format_bytes(memory)
-        return (
-            f"Try --method dynamic: full BP needs {needed}, this machine has {there} left; "
-            "growing domains need only what they use."
-        )
-    if not graph.n_factors:
-        return "Any method: there are no factors, and all marginals are uniform."
-    if summary.is_forest:
-        return "Try --method bp: the graph is a forest, where two passes give the exact marginals."
-    if summary.universe_mean < LARGE_UNIVERSE:
-        return "Try --method bp: with few states a variable, sweeps over all of them are fastest."
-    return (
-        "Try --method bp if you want the end, which it reaches fastest while tables fit into memory; --method dynamic "
-        "with --seconds for consistent marginals at a deadline, best where most states are unlikely."
-    )

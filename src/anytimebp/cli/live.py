@@ -15,6 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from anytimebp.report.history import Point
 from anytimebp.results.trace import Moment
 
+BAR_WIDTH = 20  # characters
+
 
 def wants_bar() -> bool:
     """Tell whether standard error is a terminal that nothing else is about to draw on."""
@@ -39,7 +41,7 @@ class LiveBar:
         self._seconds = seconds
         self._log_z = self._unexplored = "..."
         self._progress = Progress(
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=BAR_WIDTH),
             TextColumn("{task.description}", markup=False),
             console=Console(stderr=True),
             transient=True,
@@ -63,11 +65,16 @@ class LiveBar:
         share = moment.states / self._n_states
         done = share if self._seconds is None else max(share, moment.seconds / max(self._seconds, 1e-9))
         left = "" if self._seconds is None else f"  {max(0.0, self._seconds - moment.seconds):.1f} s left"
-        text = (
-            f"{moment.seconds:.1f} s{left}  domains {share:.0%}  residual {moment.max_residual:.1e}"
-            f"  unexplored {self._unexplored}  log Z {self._log_z}"
-        )
-        self._progress.update(self._task, completed=min(1.0, done), description=text)
+        fields = [
+            f"{moment.seconds:.1f} s{left}",
+            f"domains {share:.0%}",
+            f"residual {moment.max_residual:.1e}",
+            f"unexplored {self._unexplored}",
+            f"log Z {self._log_z}",
+        ]
+        while len(fields) > 1 and len("  ".join(fields)) > self._progress.console.width - BAR_WIDTH - 2:
+            fields.pop()
+        self._progress.update(self._task, completed=min(1.0, done), description="  ".join(fields))
 
     def observe(self, point: Point) -> None:
         """Take note of what only a snapshot knows."""

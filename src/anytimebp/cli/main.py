@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -20,9 +24,9 @@ from anytimebp.errors import AnytimeBPError, InconsistentModelError
 ANSWERED, INTERNAL, BAD_INPUT, INCONSISTENT, ABORTED = 0, 1, 2, 3, 130
 
 EPILOG = """\b
-Exit codes: 0 answered (also when stopped early), 2 bad usage or input, 3 inconsistent model: no joint state is
-possible, 130 aborted by Ctrl-C, 1 anything unforeseen. Errors go to standard error; --debug, anywhere, adds the
-traceback."""
+Exit codes: 0 answered (also when stopped early), 2 bad usage or input, or a file that cannot be written, 3
+inconsistent model: no joint state is possible, 130 aborted by Ctrl-C, 1 anything unforeseen. Errors go to standard
+error; --debug, anywhere, adds the traceback."""
 
 
 @click.group(epilog=EPILOG, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
+    _prepare_streams()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # end as Ctrl-C does
     try:
         code = app.main([word for word in given if word != "--debug"], "anytimebp", standalone_mode=False)
         sys.stdout.flush()
@@ -53,6 +60,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  (the last resort: a line instead of a traceback)
         return _end(error, *_describe(error), debug=debug)
     return code if isinstance(code, int) else ANSWERED
+
+
+def _prepare_streams() -> None:
+    """Make printing safe: streams may be closed, or unable to encode a name."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (stays open)
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _describe(error: Exception) -> tuple[str, int]:
@@ -67,11 +84,16 @@ def _describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, AnytimeBPError):
         return str(error), BAD_INPUT
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}", BAD_INPUT
+        return describe_os_error(error), BAD_INPUT
     if isinstance(error, MemoryError):
         return "this machine has not enough memory for that", BAD_INPUT
     return f"unforeseen {type(error).__name__}: {error} (please report it, with what --debug shows)", INTERNAL
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return the file and what is wrong with it."""
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def _end(error: BaseException, message: str, code: int, *, debug: bool) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,11 +19,12 @@ def model_argument(function: Function) -> Function:
     return click.argument("model", type=click.Path(dir_okay=False, path_type=Path))(function)
 
 
-def check_output(path: Path, known: Mapping[str, object], what: str, model: Path | None = None) -> None:
+def check_output(path: Path, known: Mapping[str, object], what: str, inputs: Iterable[Path] = ()) -> None:
     """Raise FormatError if a file could not be written, as far as can be told beforehand."""
     check_ending(path, known, what)
-    if model and path.exists() and model.exists() and path.samefile(model):
-        raise FormatError(path, "this would overwrite the model")
+    for given in inputs:
+        if path.exists() and given.exists() and path.samefile(given):
+            raise FormatError(path, "this would overwrite what is read")
     if path.is_dir():
         raise FormatError(path, "this is a folder")
     if not path.parent.is_dir():

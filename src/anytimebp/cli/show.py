@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from typing import NamedTuple
 
+import click
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from anytimebp.engine.methods import GROWING_METHODS
+from anytimebp.cli.names import printable_name
+from anytimebp.engine.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.model.source import IndexArray
 from anytimebp.report.wording import probability_text
 from anytimebp.results.snapshot import Result
@@ -22,12 +26,11 @@ ENDED = {
     StopReason.CONVERGED: "converged: no message moves by more than the tolerance",
     StopReason.OUT_OF_TIME: "stopped: the time was used up",
     StopReason.OUT_OF_MEMORY: "stopped growing: larger domains would not fit into memory",
-    StopReason.TARGET_REACHED: "stopped: the estimated error is under --target-error",
+    StopReason.TARGET_REACHED: "stopped: the mass outside the domains is estimated to be under --target-error",
     StopReason.NOT_CONVERGED: "not converged: belief propagation does not settle on this model, damped or not",
     StopReason.INTERRUPTED: "interrupted",
 }
 NEXT = {
-    StopReason.OUT_OF_TIME: "allow more --seconds, or let more states join at once with --grow",
     StopReason.OUT_OF_MEMORY: "a machine with more memory, or --target-error to stop earlier",
     StopReason.NOT_CONVERGED: "another --method, --damping 0.5, or a looser --tolerance",
     StopReason.INTERRUPTED: "run it again with --seconds to stop by itself",
@@ -42,21 +45,39 @@ class _Output(Console):
         raise BrokenPipeError
 
 
-def show_result(result: Result, observed: set[int], top: int) -> None:
-    """Print a result on standard output.
+class Facts(NamedTuple):
+    """What a result does not know of its model.
+
+    Attributes:
+        is_forest: Whether BP is exact on it.
+        fixed: Indices of variables that the evidence leaves one state, which are not worth showing.
+        n_allowed: States of all variables together that the evidence allows.
+    """
+
+    is_forest: bool
+    fixed: set[int]
+    n_allowed: int
+
+
+def show_result(result: Result, facts: Facts, top: int) -> None:
+    """Print a result on standard output, and a warning on standard error if it is not at a fixed point.
 
     Args:
         result: The answer.
-        observed: Indices of variables that the evidence fixes, which are not worth showing.
+        facts: On the model.
         top: Variables to show, of each kind.
     """
+    if not result.consistent:
+        click.echo("anytimebp: warning: the marginals are not at a fixed point", err=True)
     console = _Output(
         width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=False
     )
     console.print(ended_line(result))
-    console.print(_figures(result))
-    order = by_uncertainty(result, observed)
-    if top > 0 and len(order):
+    console.print(_figures(result, facts))
+    order = by_uncertainty(result, facts.fixed)
+    if 0 < len(order) <= 2 * top:
+        console.print(_table("most uncertain first", result, order[::-1]))
+    elif top > 0 and len(order):
         console.print(_table("most uncertain", result, order[::-1][:top]))
         console.print(_table("most certain", result, order[:top]))
     console.print(f"next: {next_step(result)}")
@@ -70,11 +91,22 @@ def ended_line(result: Result) -> str:
     return text if result.consistent else f"{text}; the marginals are NOT at a fixed point"
 
 
+def _settled_before(result: Result) -> str:
+    """Say so if the answer is older than the end of the run."""
+    if result.current.updates <= result.updates:
+        return ""
+    return f"; settled after {result.seconds:.3g} s, the run went on to {result.current.seconds:.3g} s"
+
+
 def next_step(result: Result) -> str:
     """Say what to try next."""
+    if result.stop_reason is StopReason.OUT_OF_TIME:
+        return "allow more --seconds" + ("" if result.method in FULL_METHODS else ", a larger --grow, or --method bp")
+    if result.method == "truncated":
+        return "another --method, for the states that were left out"
     if result.stop_reason in NEXT:
         return NEXT[result.stop_reason]
-    if result.unexplored_mass > 0 or result.stop_reason is StopReason.TARGET_REACHED:
+    if not result.unexplored_mass <= 0 or result.stop_reason is StopReason.TARGET_REACHED:
         return "a smaller --target-error or more --seconds for the rest of the states"
     more = "--output FILE.csv for all marginals, --report FILE.html for a page to look at"
     if result.method in GROWING_METHODS and result.seconds > LONG:
@@ -82,19 +114,22 @@ def next_step(result: Result) -> str:
     return more
 
 
-def by_uncertainty(result: Result, observed: set[int]) -> IndexArray:
-    """Return the variables that are not observed, the most certain first; ties by order."""
+def by_uncertainty(result: Result, fixed: set[int]) -> IndexArray:
+    """Return the variables that are not fixed, the most certain first; ties by order."""
     entropy = result.marginals.entropies()
-    free = np.array([i for i in range(len(entropy)) if i not in observed], dtype=np.int64)
+    free = np.array([i for i in range(len(entropy)) if i not in fixed], dtype=np.int64)
     return free[np.argsort(entropy[free], kind="stable")]
 
 
-def _figures(result: Result) -> str:
-    active, states = int(result.domain_sizes.sum()), result.n_states
+def _figures(result: Result, facts: Facts) -> str:
+    active = int(result.domain_sizes.sum())
+    kind = "a forest: exact" if facts.is_forest else "with loops: BP's approximation"
+    mass = result.unexplored_mass
     return (
-        f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, {active:,} of {states:,} states active, "
-        f"log Z {result.log_z:.10g}, largest residual {result.max_residual:.1e}, "
-        f"unexplored mass {result.unexplored_mass:.1e}"
+        f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
+        f"{active:,} of {facts.n_allowed:,} states active{_settled_before(result)}\n"
+        f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}, "
+        f"unexplored mass {'unknown' if math.isnan(mass) else f'{mass:.1e}'}"
     )
 
 
@@ -106,6 +141,10 @@ def _table(title: str, result: Result, variables: IndexArray) -> Table:
     effective = np.exp(result.marginals.entropies())
     for index in variables.tolist():
         variable = result.marginals.variables[index]
-        likeliest = ", ".join(f"{label} {probability_text(p)}" for label, p in result.top(index, 3) if p > 0.0)
-        table.add_row(Text(variable.name), f"{effective[index]:.4g} of {variable.n_states:,}", Text(likeliest))
+        likeliest = ", ".join(
+            f"{printable_name(label)}: {probability_text(p)}" for label, p in result.top(index, 3) if p > 0.0
+        )
+        table.add_row(
+            Text(printable_name(variable.name)), f"{effective[index]:.4g} of {variable.n_states:,}", Text(likeliest)
+        )
     return table
