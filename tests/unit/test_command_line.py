@@ -95,7 +95,7 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
         (
             ["infer", "m.uai", "--method", "magic"],
             2,
-            "Invalid value for '--method': 'magic' is not one of 'auto', 'bp', ",
+            "'magic' is not one of 'auto', 'bp', ",
         ),
         (["infer", "m.uai", "--seconds", "soon"], 2, "Invalid value for '--seconds'"),
         (["infer", "m.uai", "--seconds", "-1"], 2, "seconds must be a number of at least 0"),
@@ -251,7 +251,8 @@ def test_a_pipe_gets_text_and_no_bar(long_model):
 
 @pytest.mark.compiled
 def test_a_reader_that_leaves_early_is_no_error(long_model):
-    command = f"{' '.join(COMMAND)} infer {long_model} --method fixed --seconds 0.2 --output r.MAR | head -c 5; exit ${{PIPESTATUS[0]}}"
+    ours = f"{' '.join(COMMAND)} infer {long_model} --method fixed --seconds 0.2 --output r.MAR"
+    command = f"{ours} | head -c 5; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)  # noqa: S607
     assert (done.returncode, done.stderr) == (0, "")
     assert len(abp.read_marginals("r.MAR")) == 64

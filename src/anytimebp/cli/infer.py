@@ -98,9 +98,7 @@ def infer(**options: object) -> None:
     files = _files(request, result, history, evidence)
     failures = write_each(files, interrupted=result.stop_reason is StopReason.INTERRUPTED)
     facts = Facts(summary.is_forest, fixed_variables(evidence, graph), count_allowed(evidence, graph))
-    show_result(result, facts, request.top)
-    if files and not failures:
-        click.echo(f"wrote {', '.join(str(path) for path, _ in files)}")
+    show_result(result, facts, request.top, [] if failures else [path for path, _ in files])
     for failure in failures[1:]:
         click.echo(f"anytimebp: {failure}", err=True)
     if failures:

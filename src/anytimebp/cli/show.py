@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -19,6 +21,7 @@ from anytimebp.report.wording import probability_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
+MORE = "--output FILE.csv for all marginals, --report FILE.html for a page to look at"
 LONG = 1.0  # seconds from which a faster method is worth a word
 PIPE_WIDTH = 110  # characters of a line where no terminal says
 
@@ -59,13 +62,14 @@ class Facts(NamedTuple):
     n_allowed: int
 
 
-def show_result(result: Result, facts: Facts, top: int) -> None:
+def show_result(result: Result, facts: Facts, top: int, files: Sequence[Path] = ()) -> None:
     """Print a result on standard output, and a warning on standard error if it is not at a fixed point.
 
     Args:
         result: The answer.
         facts: On the model.
         top: Variables to show, of each kind.
+        files: That were written.
     """
     if not result.consistent:
         click.echo("anytimebp: warning: the marginals are not at a fixed point", err=True)
@@ -80,7 +84,11 @@ def show_result(result: Result, facts: Facts, top: int) -> None:
     elif top > 0 and len(order):
         console.print(_table("most uncertain", result, order[::-1][:top]))
         console.print(_table("most certain", result, order[:top]))
-    console.print(f"next: {next_step(result)}")
+    step = next_step(result)
+    if step != MORE or not files:
+        console.print(f"next: {step}")
+    if files:
+        console.print(f"wrote {', '.join(map(str, files))}")
 
 
 def ended_line(result: Result) -> str:
@@ -95,7 +103,8 @@ def _settled_before(result: Result) -> str:
     """Say so if the answer is older than the end of the run."""
     if result.current.updates <= result.updates:
         return ""
-    return f"; settled after {result.seconds:.3g} s, the run went on to {result.current.seconds:.3g} s"
+    settled, ended = f"{result.seconds:.3g} s", f"{result.current.seconds:.3g} s"
+    return f"; settled after {settled}, stopped after {ended}" if settled != ended else ""
 
 
 def next_step(result: Result) -> str:
@@ -108,10 +117,9 @@ def next_step(result: Result) -> str:
         return NEXT[result.stop_reason]
     if not result.unexplored_mass <= 0 or result.stop_reason is StopReason.TARGET_REACHED:
         return "a smaller --target-error or more --seconds for the rest of the states"
-    more = "--output FILE.csv for all marginals, --report FILE.html for a page to look at"
     if result.method in GROWING_METHODS and result.seconds > LONG:
-        return f"--method bp, which is faster where all states are wanted in the end; {more}"
-    return more
+        return f"--method bp, which is faster where all states are wanted in the end; {MORE}"
+    return MORE
 
 
 def by_uncertainty(result: Result, fixed: set[int]) -> IndexArray:
@@ -123,7 +131,8 @@ def by_uncertainty(result: Result, fixed: set[int]) -> IndexArray:
 
 def _figures(result: Result, facts: Facts) -> str:
     active = int(result.domain_sizes.sum())
-    kind = "a forest: exact" if facts.is_forest else "with loops: BP's approximation"
+    everything = result.consistent and active == facts.n_allowed
+    kind = ("a forest: exact" if everything else "a forest") if facts.is_forest else "with loops: BP's approximation"
     mass = result.unexplored_mass
     return (
         f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
