@@ -160,3 +160,12 @@ def test_loopy_networks_have_the_marginals_of_loopy_bp(name, observed, tmp_path)
     result = abp.infer(graph, "bp", evidence=evidence, tolerance=1e-12)
     assert result.consistent != (observed and name in NEVER_QUIET)
     assert largest_gap(result, loopy_bp(network, evidence)) < 1e-8
+
+
+@pytest.mark.parametrize("name", ["alarm", "hepar2", "munin", "win95pts"])
+def test_growth_to_the_end_has_the_marginals_of_bp(name, tmp_path):
+    graph = abp.read_model(unpack(name, tmp_path))
+    expected = abp.infer(graph, "bp", tolerance=1e-10)
+    result = abp.infer(graph, "dynamic", record="end")
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert largest_gap(result, expected.marginals) < 1e-6
