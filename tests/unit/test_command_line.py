@@ -283,8 +283,8 @@ def test_ctrl_c_ends_the_run_and_writes_everything(long_model, folder):
     assert (folder / "r.html").exists()
 
 
-def on_terminal(command):
-    """Run a command on a terminal, press Ctrl-C once its bar has moved, and return exit code and what was shown."""
+def on_terminal(command, number=signal.SIGINT):
+    """Run a command on a terminal, stop it once its bar has moved, and return exit code and what was shown."""
     child, terminal = pty.openpty()
     process = subprocess.Popen(
         command,
@@ -303,7 +303,7 @@ def on_terminal(command):
             except OSError:
                 break
         if not pressed and shown.count(b"residual") > 8:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             pressed = True
     os.close(child)
     return process.wait(30), shown.decode()
@@ -416,8 +416,7 @@ def test_the_first_ctrl_c_waits_for_files_and_the_second_aborts(folder, capsys):
 
 @pytest.mark.compiled
 def test_sigterm_ends_a_run_as_ctrl_c_does(long_model, folder):
-    process = subprocess.Popen([*COMMAND, "infer", long_model, "--method", "dynamic", "--output", "r.json"])
-    time.sleep(6.0)
-    process.terminate()
-    assert process.wait(60) == 0
+    command = [*COMMAND, "infer", long_model, "--method", "dynamic", "--output", "r.json"]
+    code, _ = on_terminal(command, signal.SIGTERM)
+    assert code == 0
     assert json.loads((folder / "r.json").read_text())["stop_reason"] == "INTERRUPTED"
