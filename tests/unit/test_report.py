@@ -416,3 +416,16 @@ def test_a_report_replaces_a_file_whole_or_not_at_all(tmp_path, monkeypatch):
 def test_assets_are_in_the_package():
     names = {item.name for item in (files("anytimebp.report") / "assets").iterdir()}
     assert names == {"page.html", "page.css", "axes.js", "plots.js", "marginals.js"}
+
+
+def test_a_mass_that_hard_zeros_hide_is_called_unknown():
+    graph = abp.FactorGraph()  # the states that start together rule out the others
+    graph.add_variables(3, 3)
+    for pair in ((0, 1), (1, 2)):
+        graph.add_factor(pair, table=np.diag([1.0, 0.8, 0.7]))
+    inference = abp.Inference(graph, "dynamic")
+    assert next(inference).consistent
+    result = inference.run(max_updates=0)
+    assert math.isnan(result.unexplored_mass)
+    assert "cannot be estimated, because hard zeros" in page_html(result)
+    assert abp.infer(graph, "dynamic", target_error=0.9).unexplored_mass == 0.0  # no target is reached on the way

@@ -87,11 +87,13 @@ def _caution(result: Result) -> str:
 
 def _not_everything(result: Result) -> str:
     mass = result.unexplored_mass
-    if not mass > 0.0:
+    if mass == 0.0:
         return ""
+    unknown = "how much they hold cannot be estimated, because hard zeros shut some of them out as things stand"
+    estimate = f"they are estimated to hold up to {probability_text(mass)} of the probability of a variable"
     return (
         "Not all states took part. The marginals are settled among those that did; the others are shown with "
-        f"probability 0, and are estimated to hold up to {probability_text(mass)} of the probability of a variable."
+        f"probability 0, and {unknown if math.isnan(mass) else estimate}."
     )
 
 
@@ -165,6 +167,8 @@ def _residual_help(tolerance: str) -> str:
 def _mass_help(result: Result) -> str:
     if result.method in FULL_METHODS:
         return "All states that the evidence allows took part, so that nothing is left to explore."
+    if math.isnan(result.unexplored_mass):
+        return "Unknown while hard zeros shut states out that others, which do not take part yet, may let in."
     return (
         "Estimated probability of the states that did not take part, for the variable that misses the most. "
         "An estimate, not a bound on the error."
