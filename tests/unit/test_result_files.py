@@ -1,9 +1,13 @@
 """Evidence and marginals in files."""
 
 import csv
+import errno
 import json
 import os
 import stat
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -165,7 +169,91 @@ def test_links_and_modes_survive(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
+def test_pipes_by_their_link_in_dev_are_written_to():
+    code = "from anytimebp.formats.whole_file import whole_file as w\nwith w('/dev/stdout') as f: f.write(b'seen')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"seen"
+
+
 def test_devices_are_written_to_as_they_are():
     with whole_file(os.devnull) as file:
         file.write(b"gone")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)  # noqa: PTH116
+
+
+def test_writers_of_one_file_do_not_meet(tmp_path):
+    path, inside, failed = tmp_path / "out", threading.Barrier(8), []
+
+    def write(text):
+        try:
+            with whole_file(path) as file:
+                file.write(text)
+                inside.wait(20)
+        except (OSError, threading.BrokenBarrierError) as error:
+            failed.append(error)
+
+    writers = [threading.Thread(target=write, args=(bytes([65 + k]) * 1000,)) for k in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert failed == []
+    assert len(set(path.read_bytes())) == 1
+    assert len(path.read_bytes()) == 1000
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_names_may_be_as_long_as_the_system_allows(tmp_path):
+    path = tmp_path / ("é" * 125 + ".csv")
+    with whole_file(path) as file:
+        file.write(b"x")
+    assert path.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_new_files_have_the_mode_that_the_umask_says(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        with whole_file(tmp_path / "out") as file:
+            file.write(b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o666 & ~umask
+
+
+def test_links_that_go_in_circles_are_an_error_of_the_system(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.symlink_to(two)
+    two.symlink_to(one)
+    with pytest.raises(OSError, match="one") as caught:
+        fail_halfway(one)
+    assert caught.value.errno == errno.ELOOP
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
+
+
+def fail_with_the_disk_full(path):
+    with whole_file(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_errors_of_the_system_name_the_file(tmp_path):
+    with pytest.raises(OSError, match="No space") as caught:
+        fail_with_the_disk_full(tmp_path / "out")
+    assert caught.value.filename == str(tmp_path / "out")
+    with pytest.raises(FileNotFoundError) as caught:
+        fail_halfway(tmp_path / "nowhere" / "out")
+    assert caught.value.filename == str(tmp_path / "nowhere" / "out")
+
+
+def write_more_than_a_pipe_holds(path):
+    with whole_file(path) as file:
+        file.write(b"x" * 10**6)
+
+
+def test_a_pipe_whose_reader_leaves_is_named(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    threading.Timer(0.2, os.close, (reader,)).start()
+    with pytest.raises(BrokenPipeError) as caught:
+        write_more_than_a_pipe_holds(path)
+    assert caught.value.filename == str(path)
