@@ -58,6 +58,7 @@ def test_uai_factor_without_variables_counts_in_log_z(read):
         lambda text: text.replace(b"\n", b"\r"),
         lambda text: b"\xef\xbb\xbf" + text,
         lambda text: b"# made by hand\n" + text.replace(b"\n", b" # 7 7 7\n\n"),
+        lambda text: (b"# made by hand\n" + text.replace(b"\n", b" # 7 # 7\n")).replace(b"\n", b"\r"),
         lambda text: text.replace(b"\n", b" "),
         lambda text: text.replace(b" ", b"\t\n").lower(),
         gzip.compress,
@@ -109,6 +110,30 @@ def test_lines_are_right_far_into_a_file_with_comments(read):
     assert error.line == 6 + 40_000 + 1
     middle = rows.replace("0.125", "oops", 1)[:-5000] + "\nbad"
     assert refusal(read, f"MARKOV\n2\n2 40000\n1\n2 1 0\n80000\n{middle}").line == 7
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+@pytest.mark.parametrize("comment", ["", " # one row", " # " + "long " * 20_000])
+def test_lines_are_counted_whatever_ends_them(read, end, comment):
+    for shift in range(3):  # blocks end at other characters
+        rows = end.join(["0.125 0.125"] * 2000 + [comment] + ["0.25 0.25"] * 8000)
+        text = f"MARKOV{' ' * shift}{end}2{end}2 10000{end}1{end}2 1 0{end}20000{end}{rows}"
+        assert read(text).n_factors == 1
+        assert refusal(read, f"{text}{end}7").line == 6 + 10_001 + 1
+        assert refusal(read, text.replace("0.25 ", "0.25x ", 1)).line == 6 + 2001 + 1
+
+
+def test_tokens_may_end_with_the_file(tmp_path, read):
+    graph = read("MARKOV 11 2 2 2 2 2 2 2 2 2 2 2 1 1 10 2 1 12")
+    assert np.exp(graph.factor_log_table(0)) == pytest.approx([1, 12])
+    (tmp_path / "e.evid").write_text("10")
+    with pytest.raises(abp.FormatError, match="the count is 10, and 0 numbers follow"):
+        abp.read_evidence(tmp_path / "e.evid", graph)
+
+
+def test_bif_of_the_first_macs(read):
+    assert_same_names(read(BIF, ".bif"), read(BIF.replace(b"\n", b"\r"), ".bif"))
+    assert refusal(read, BIF.replace(b"\n", b"\r") + b"\rx", ".bif").line == 15
 
 
 def test_a_header_that_claims_much_allocates_little(read):

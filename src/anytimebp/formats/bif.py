@@ -16,12 +16,12 @@ import numpy as np
 
 from anytimebp.errors import FormatError
 from anytimebp.formats.bayesian import Network, build
-from anytimebp.formats.tokens import without_bom
+from anytimebp.formats.tokens import count_lines, without_bom
 from anytimebp.formats.whole_file import open_input
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray
 
-SKIPPED = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+SKIPPED = re.compile(r"(?:\s+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 TOKEN = re.compile(r'"[^"]*"|[{}()\[\],;|]|(?:(?!/[/*])[^\s{}()\[\],;|"])+')
 MARKS = frozenset("{}()[],;|")
 FREE_ENTRIES = 2**24  # of tables that are filled by defaults; a short file could claim any number
@@ -250,7 +250,7 @@ class _Parser:
             raise FormatError(self._path, "the file is empty")
         token = self._text[self._last : self._last + 40].split(None, 1)[:1]
         place = f", at {token[0]!r}" if token else ", at the end of the file"
-        raise FormatError(self._path, f"{message}{place}", self._text.count("\n", 0, self._last) + 1)
+        raise FormatError(self._path, f"{message}{place}", count_lines(self._text[: self._last]) + 1)
 
 
 def write_bif(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
