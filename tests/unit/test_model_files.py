@@ -198,6 +198,45 @@ def test_fg_tables_that_are_nearly_all_zero_stay_lists(read):
     assert np.exp(source.log_scores) == pytest.approx([0.5, 2.0])
 
 
+def test_fg_entries_may_come_in_any_order_and_in_many_blocks(read):
+    n = 300_000  # more than are read at once
+    rng = np.random.default_rng(0)
+    values, order = rng.random(2 * n).tolist(), rng.permutation(2 * n).tolist()
+    lines = [f"{k} {values[k]!r}" for k in order]
+    text = f"1\n\n2\n0 1\n2 {n}\n{2 * n}\n"
+    graph = read(text + "\n".join(lines), ".fg")
+    assert (graph.blocks[0].source.values[0] == np.reshape(values, (n, 2)).T).all()
+    lines[-1] = f"{order[3]} 1"  # in another block than the first of that index
+    error = refusal(read, text + "\n".join(lines), ".fg")
+    assert f"lists an entry twice, at '{order[3]}'" in str(error)
+    assert error.line == 6 + 2 * n
+    assert f"ends {2 * n + 2:,} numbers early" in str(refusal(read, text + "\n".join(lines[: n - 1]), ".fg"))
+
+
+def test_fg_says_how_many_joint_states_can_be_listed(read):
+    error = refusal(read, f"1\n\n2\n0 1\n{2**30} {2**30}\n1\n{2**53} 0.5\n", ".fg")
+    assert f"from 0 to {2**53 - 1:,} (there are more joint states" in str(error)
+
+
+def test_fg_keeps_the_labels_of_variables(tmp_path):
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 3, names=["x3", "x12"])
+    graph.add_factor([1, 0], table=np.arange(9.0).reshape(3, 3))
+    assert write_model_file(graph, tmp_path / "m.fg") == []
+    back = abp.read_model(tmp_path / "m.fg")
+    assert_same_names(graph, back)
+    assert_same_numbers(graph, back)
+
+
+def test_fg_says_which_names_it_loses(tmp_path):
+    for names in (["x12", "x3"], ["x3", "y"], ["x3", "x04"]):  # x3 would be read before x12
+        graph = abp.FactorGraph()
+        graph.add_variables(2, 3, names=names)
+        graph.add_factor([1, 0], table=np.arange(9.0).reshape(3, 3))
+        assert "names of variables" in write_model_file(graph, tmp_path / "m.fg")[0]
+        assert_same_numbers(graph, abp.read_model(tmp_path / "m.fg"))
+
+
 def test_fg_says_that_variables_without_factors_are_lost(tmp_path):
     graph = abp.FactorGraph()
     graph.add_variables(3, 2)
@@ -388,6 +427,39 @@ def test_other_archives_are_refused(tmp_path):
     np.savez(tmp_path / "m.npz", header=np.frombuffer(b'{"anytimebp": 9}', dtype=np.uint8))
     with pytest.raises(abp.FormatError, match="version 9"):
         abp.read_model(tmp_path / "m.npz")
+
+
+# ---------------------------------------------------------------- many factors
+def chain(n, kind):
+    graph = abp.FactorGraph()
+    graph.add_variables(n, ["a", "b"])
+    rng = np.random.default_rng(0)
+    for k in range(n):
+        table = rng.dirichlet([1.0, 1.0], 2 if k else None)
+        graph.add_factor([k - 1, k] if k else [k], **{kind: table if kind == "table" else np.log(table)})
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [(e, "table") for e in (".npz", ".uai", ".fg", ".bif", ".xmlbif")] + [(e, "log_table") for e in (".uai", ".fg")],
+)
+def test_writing_looks_through_the_factors_a_few_times_only(tmp_path, monkeypatch, ending, kind):
+    looks = []
+    blocks = abp.FactorGraph.blocks.fget
+    graph = chain(200, kind)
+    monkeypatch.setattr(abp.FactorGraph, "blocks", property(lambda self: looks.append(1) or blocks(self)))
+    write_model_file(graph, tmp_path / f"m{ending}")
+    assert len(looks) < 20
+
+
+@pytest.mark.parametrize("ending", [".uai", ".fg", ".bif", ".xmlbif"])
+def test_small_factors_of_one_shape_that_follow_each_other_are_read_as_one_block(tmp_path, ending):
+    graph = chain(200, "table")
+    write_model_file(graph, tmp_path / f"m{ending}")
+    back = abp.read_model(tmp_path / f"m{ending}")
+    assert len(back.blocks) == 2
+    assert_same_numbers(graph, back)
 
 
 # ---------------------------------------------------------------- log scores in formats of potentials

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from anytimebp.errors import FormatError
 from anytimebp.formats.potentials import refuse_rule
 from anytimebp.formats.whole_file import MAX_COMPRESSION, open_input
-from anytimebp.model.factor import FactorBlock, describe_factor
+from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import DenseSource, ListedSource
 from anytimebp.model.variable import VariableBlock
@@ -75,7 +75,7 @@ def _is_plain(label: object) -> bool:
 
 
 def _factor_header(graph: FactorGraph, block: FactorBlock, path: Path) -> dict[str, Any]:
-    refuse_rule(block, describe_factor(graph.blocks, graph.variables, block.first), path)
+    refuse_rule(graph, block, path)
     if isinstance(block.source, ListedSource):
         default = block.source.default
         return {"kind": "entries", "default": None if default == -np.inf else default}

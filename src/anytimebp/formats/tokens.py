@@ -87,12 +87,12 @@ class Tokens:
             done += len(tokens)
         return values
 
-    def numbers(self, count: int, what: str) -> FloatArray:
-        """Return the next `count` tokens as numbers, which may be negative or no finite ones."""
+    def numbers(self, count: int, what: str, more: int = 0) -> FloatArray:
+        """Return the next `count` tokens as numbers, which may be negative or no finite ones; `more` are to follow."""
         self.check_room(count, what)
         values = np.empty(count)
         done = 0
-        for tokens in self._take(count, what):
+        for tokens in self._take(count, what, more):
             read = _number if "_" in self._text else float
             try:
                 values[done : done + len(tokens)] = np.fromiter(map(read, tokens), np.float64, len(tokens))
@@ -153,11 +153,11 @@ class Tokens:
                 place -= 1
         return line, ""
 
-    def _take(self, count: int, what: str) -> Iterator[list[str]]:
+    def _take(self, count: int, what: str, more: int = 0) -> Iterator[list[str]]:
         """Give the next `count` tokens, block by block."""
         while count > 0:
             if self._at == len(self._tokens) and not self._fill():
-                self.fail(f"the file ends {count:,} numbers early, in {what}")
+                self.fail(f"the file ends {count + more:,} numbers early, in {what}")
             tokens = self._tokens[self._at : self._at + count]
             self._at += len(tokens)
             count -= len(tokens)
