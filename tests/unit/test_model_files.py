@@ -481,6 +481,15 @@ def test_log_scores_that_potentials_cannot_hold_are_refused(tmp_path, scores):
         abp.write_model(graph, tmp_path / "m.uai")
 
 
+@pytest.mark.parametrize("ending", [".npz", ".bif"])
+def test_numbers_too_long_for_text_are_refused_with_the_file(tmp_path, ending):
+    graph = abp.FactorGraph()
+    graph.add_variable("a", [10**5000, 1])
+    graph.add_factor([0], table=[0.5, 0.5])
+    with pytest.raises(abp.FormatError, match=rf"m{ending}: a name or a label cannot be written"):
+        abp.write_model(graph, tmp_path / f"m{ending}")
+
+
 def test_unknown_endings_name_the_known_ones(tmp_path):
     for call in (abp.read_model, lambda path: abp.write_model(network(), path)):
         with pytest.raises(abp.FormatError, match=r"'.txt'; there are .uai, .fg, .bif"):

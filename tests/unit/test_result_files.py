@@ -125,6 +125,58 @@ def test_csv_and_json_hold_labels_and_every_bit(result, tmp_path):
     assert "seconds" not in found
 
 
+ODD = ["a\rb", "a\nb", "a\r\nb", "a,b", 'a"b', '"', " a ", "", "é\u2028", "'1'"]
+
+
+def result_on(*universes, names=None):
+    graph = abp.FactorGraph()
+    for k, states in enumerate(universes):
+        variable = graph.add_variable(names[k] if names else f"v{k}", states)
+        graph.add_factor([variable], log_table=np.arange(variable.n_states) / 7)
+    return abp.infer(graph, "bp")
+
+
+def test_csv_reads_back_whatever_the_names_and_labels(tmp_path):
+    names = [name for name in ODD if name]
+    result = result_on(*[ODD] * len(names), names=names)
+    abp.write_marginals(result, tmp_path / "r.csv")
+    marginal = result.marginals[0].tolist()
+    expected = [[name, label, repr(p)] for name in names for label, p in zip(ODD, marginal, strict=True)]
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["variable", "state", "probability"]
+    assert rows == expected
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(tmp_path / "r.csv", keep_default_na=False, dtype=str)
+    assert frame.to_numpy().tolist() == expected
+
+
+def test_labels_equal_as_text_are_told_apart_in_files(tmp_path):
+    result = result_on([1, "1", None], [2.5, "2.5"], [None, "None"])
+    abp.write_marginals(result, tmp_path / "r.csv")
+    rows = list(csv.reader((tmp_path / "r.csv").read_text().splitlines()))[1:]
+    assert [row[1] for row in rows] == ["1", "'1'", "None", "2.5", "'2.5'", "None", "'None'"]
+    abp.write_marginals(result, tmp_path / "r.json")
+    found = json.loads((tmp_path / "r.json").read_text())["marginals"]
+    assert [found[f"v{k}"]["labels"] for k in range(3)] == [[1, "1", "None"], ["2.5", "'2.5'"], ["None", "'None'"]]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_names_that_are_no_text_are_refused_with_the_file(tmp_path, ending):
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+    for result in (result_on(2, names=["\ud800"]), result_on(["\ud800", "b"])):
+        with pytest.raises(abp.FormatError, match=rf"r{ending}: .*\\ud800"):
+            abp.write_marginals(result, tmp_path / f"r{ending}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json"])
+def test_numbers_too_long_for_text_are_refused_with_the_file(tmp_path, ending):
+    with pytest.raises(abp.FormatError, match=rf"r{ending}: a name or a label cannot be written"):
+        abp.write_marginals(result_on([10**5000, 1]), tmp_path / f"r{ending}")
+
+
 def test_an_empty_graph_can_be_written(tmp_path):
     nothing = abp.infer(abp.FactorGraph(), "bp")
     for name in ("r.json", "r.csv", "r.MAR"):
