@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -308,12 +309,57 @@ def test_xmlbif_has_the_child_fastest(read):
         ((b"</NETWORK></BIF>", b"</BIF>"), 10, "not well-formed XML"),
         ((b"<!ELEMENT BIF ( NETWORK )*>", b'<!ENTITY a "b">'), 2, "entities are not read"),
         ((b'TYPE="nature"><NAME>rain', b'TYPE="decision"><NAME>rain'), 4, "type 'decision'"),
+        ((b'TYPE="nature"><NAME>rain', b'type="decision"><NAME>rain'), 4, "type 'decision'"),
+        ((b"0.2 0.8</TABLE>", b"0.2 0.8</TABLE><TABLE>0.3 0.7</TABLE>"), 6, "a definition with two tables"),
+        ((b"[ <!ELEMENT BIF ( NETWORK )*> ]>", b'SYSTEM "x.dtd">&nbsp;'), 2, "not well-formed"),
+        ((b"0.3 0.7</TABLE>", b"0.3 0_7</TABLE>"), 9, "at '0_7'"),
+        ((b"0.9 0.1", b"0.9 -0.1"), 8, "at '-0.1'"),
+        ((b"0.9 0.1", b"9" * 200_000), 8, "no blank within 2,000 characters"),
+        (
+            (b"<OUTCOME>wet", b"<OUTCOME>" + b"we\n" * 2**20),
+            None,
+            "text of OUTCOME has more than 1,048,576 chara",
+        ),
     ],
 )
 def test_xmlbif_errors_name_the_line(read, change, line, said):
     error = refusal(read, XMLBIF.replace(*change), ".xmlbif")
     assert said in str(error), str(error)
-    assert error.line == line
+    assert error.line == line or line is None
+
+
+@pytest.mark.parametrize("encoding", ["Shift_JIS", "big5", "utf-7", "nosuch", "rot13", "idna", "punycode"])
+def test_xml_in_an_encoding_that_cannot_be_read_is_refused(read, encoding):
+    error = refusal(read, XMLBIF.replace(b"utf-8", encoding.encode()), ".xmlbif")
+    assert "the encoding of the file cannot be read" in str(error)
+
+
+def test_xmlbif_entities_of_a_document_type_elsewhere_are_refused(read):
+    text = XMLBIF.replace(b"[ <!ELEMENT BIF ( NETWORK )*> ]", b'SYSTEM "x.dtd"')
+    assert read(text, ".xmlbif").n_factors == 2
+    error = refusal(read, text.replace(b"<NAME>rain", b"<NAME>rain&half;"), ".xmlbif")
+    assert "'half' is not declared here" in str(error)
+    assert error.line == 4
+
+
+def test_what_properties_hold_is_not_the_variables(read):
+    text = XMLBIF.replace(b"<NAME>rain</NAME>", b"<NAME>rain</NAME><PROPERTY><NAME>other</NAME>p</PROPERTY>")
+    assert_same_names(read(XMLBIF, ".xmlbif"), read(text, ".xmlbif"))
+
+
+def test_xmlbif_tables_are_read_in_pieces(read):
+    values = np.random.default_rng(0).random((2, 50_000))  # more text than one piece
+    rows = "\n".join(" ".join(map(repr, row)) for row in values.T.tolist())
+    states = "".join(f"<OUTCOME>{k}</OUTCOME>" for k in range(50_000))
+    text = (
+        f"<BIF><VARIABLE><NAME>a</NAME>{states}</VARIABLE><VARIABLE><NAME>b</NAME><OUTCOME>0</OUTCOME>"
+        f"<OUTCOME>1</OUTCOME></VARIABLE><DEFINITION><FOR>a</FOR><TABLE>{'1 ' * 50_000}</TABLE></DEFINITION>"
+        f"<DEFINITION><FOR>b</FOR><GIVEN>a</GIVEN><TABLE>\n{rows}</TABLE></DEFINITION></BIF>"
+    )
+    graph = read(text, ".xmlbif")
+    assert (graph.blocks[-1].source.values[0] == values.T).all()
+    spoiled = text.replace(repr(float(values[1, 40_000])), "x", 1)
+    assert refusal(read, spoiled, ".xmlbif").line == 40_002
 
 
 def test_a_million_entities_cost_nothing(read):
@@ -426,6 +472,49 @@ def test_other_archives_are_refused(tmp_path):
         abp.read_model(tmp_path / "m.npz")
     np.savez(tmp_path / "m.npz", header=np.frombuffer(b'{"anytimebp": 9}', dtype=np.uint8))
     with pytest.raises(abp.FormatError, match="version 9"):
+        abp.read_model(tmp_path / "m.npz")
+
+
+def archive(path, header, **arrays):
+    np.savez(path, header=np.frombuffer(header.encode(), dtype=np.uint8), **arrays)
+
+
+SPARSE = '{"anytimebp":1,"variables":[{"n":1,"names":["a"],"states":2}],"factors":[{"kind":"entries","default":%s}]}'
+
+
+def test_npz_numbers_beyond_floats_are_refused(tmp_path):
+    arrays = {"scopes_0": np.array([[0]]), "indices_0": np.array([[1]]), "log_scores_0": np.array([0.5])}
+    archive(tmp_path / "m.npz", SPARSE % "-1", **arrays)
+    assert abp.read_model(tmp_path / "m.npz").factor_log_table(0).tolist() == [-1.0, 0.5]
+    archive(tmp_path / "m.npz", SPARSE % f"1{'0' * 400}", **arrays)
+    with pytest.raises(abp.FormatError, match=r"m.npz: the header is not as it should be"):
+        abp.read_model(tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize("shape", ["((((", "'''", "\n   1", "1" * 60, "-1,-1", "(" * 60, "1,\\\n"])
+def test_npz_headers_of_arrays_that_make_no_sense_are_refused(tmp_path, shape):
+    text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({shape}), }}".ljust(117) + "\n"
+    with zipfile.ZipFile(tmp_path / "m.npz", "w") as file:
+        file.writestr("header.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
+    with pytest.raises(abp.FormatError, match="array 'header' is missing or damaged"):
+        abp.read_model(tmp_path / "m.npz")
+
+
+def test_npz_arrays_may_be_in_the_order_of_fortran(tmp_path):
+    values = np.arange(1.0, 7.0).reshape(1, 2, 3)
+    header = '{"anytimebp":1,"variables":[{"n":1,"names":null,"states":2},{"n":1,"names":null,"states":3}],'
+    archive(
+        tmp_path / "m.npz",
+        header + '"factors":[{"kind":"table"}]}',
+        scopes_0=np.array([[0, 1]]),
+        values_0=np.asfortranarray(values),
+    )
+    assert (abp.read_model(tmp_path / "m.npz").blocks[0].source.values == values).all()
+
+
+def test_npz_errors_about_labels_name_the_variable(tmp_path):
+    archive(tmp_path / "m.npz", SPARSE.replace('"states":2', '"states":["p","p"]') % 0)
+    with pytest.raises(abp.FormatError, match="variable 'a'"):
         abp.read_model(tmp_path / "m.npz")
 
 

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -26,10 +27,13 @@ from anytimebp.formats.whole_file import MAX_COMPRESSION, open_input
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import DenseSource, ListedSource
-from anytimebp.model.variable import VariableBlock
+from anytimebp.model.variable import VariableBlock, read_states
 
 VERSION = 1
-DAMAGED = (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, zlib.error, struct.error, RuntimeError)
+DAMAGED = (
+    *(zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, zlib.error, struct.error, RuntimeError),
+    *(TokenError, SyntaxError, MemoryError, OverflowError, TypeError),  # of headers of arrays, which NumPy parses
+)
 FREE_VARIABLES = 10_000_000  # that a file may claim without room for them; beyond, each takes a byte at least
 
 
@@ -120,8 +124,9 @@ class _Members:
         """Return an array whose dtype is of a kind."""
         try:
             info = self._archive.getinfo(f"{name}.npy")
-            if info.file_size > MAX_COMPRESSION * info.compress_size + 1000:
-                raise zipfile.BadZipFile
+            packed = info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+            if packed or info.file_size > MAX_COMPRESSION * info.compress_size + 1000:
+                raise zipfile.BadZipFile("its size or its compression is not that of an .npz")  # noqa: EM101, TRY003
             with self._archive.open(info) as member:
                 values = _read_array(member, info.file_size)
         except DAMAGED as error:
@@ -135,12 +140,12 @@ def _read_array(member: Any, n_bytes: int) -> npt.NDArray[Any]:
     version = np.lib.format.read_magic(member)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran_order, dtype = read(member)
-    if dtype.hasobject or fortran_order:
-        raise ValueError("it holds objects or is in Fortran order")  # noqa: EM101, TRY003
+    if dtype.hasobject:
+        raise ValueError("it holds objects")  # noqa: EM101, TRY003
     data = member.read(n_bytes)
     if len(data) != dtype.itemsize * int(np.prod(shape, dtype=object)):
         raise ValueError(f"shape {shape} does not fit its {len(data):,} bytes")  # noqa: EM102, TRY003
-    return np.frombuffer(data, dtype=dtype).reshape(shape)
+    return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
 def _read_graph(members: _Members, most_variables: int) -> FactorGraph:
@@ -151,10 +156,12 @@ def _read_graph(members: _Members, most_variables: int) -> FactorGraph:
             raise FormatError(members.path, f"the file claims more than {most_variables:,} variables")
         for block in header["variables"]:
             names, states = block["names"], block["states"]
+            if names:
+                read_states(states, str(names[0]))  # errors then name a variable
             graph.add_variables(block["n"], states, names)
         for k, block in enumerate(header["factors"]):
             _add_block(graph, members, k, block)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise FormatError(members.path, f"the header is not as it should be ({error!r})") from None
     return graph
 
