@@ -277,6 +277,17 @@ def test_bif_keeps_names_and_puts_the_child_last(read):
         ((b"rain, dew )", b"rain, snow )"), 8, "no variable 'snow'"),
         ((b"dew  rain", b"rain  dew"), 13, "has a probability block already"),
         ((b"and their child */", b"and their child"), 7, "does not end"),
+        ((b"(yes, a)", b"(yse, a)"), 9, "variable 'rain' has no state 'yse', at 'yse'"),
+        ((b"(yes, a)", b"(yes, a, a)"), 9, "got more, at 'a'"),
+        ((b"rain, dew )", b"rain, rain, dew )"), 8, "names a variable twice, at 'rain'"),
+        ((b"table 0.2, 0.8;", b"table 0.2, 0.8; table 0.3, 0.7;"), 6, "goes on after its table, at 'table'"),
+        ((b"table 0.2, 0.8;", b"table 0.2, 0.8; default 0.3, 0.7;"), 6, "goes on after its table, at 'default'"),
+        ((b"table 0.2, 0.8;", b"table 0.2, 0.8; () 0.3, 0.7;"), 6, "goes on after its table, at '('"),
+        ((b"(yes, a) 0.5, 0.3, 0.2;", b"table 1;"), 9, "'grass' needs 12 numbers, got 1"),
+        ((b"(no, b) 0.1 0.2 0.7;", b"table 1;"), 10, "a table besides rows or a default, at 'table'"),
+        ((b"default 0.3, 0.3, 0.4;", b"default 0.3, 0.3, 0.4; default 0, 0, 1;"), 11, "two defaults"),
+        ((b"{ yes, no }", b'{ "", "" }'), 3, "a state twice"),
+        ((b"variable rain", b'variable ""'), 3, "expected the name of a variable"),
         ((b"0.75 0.5; }", b"0.75 0.5;"), 14, "expected type, table, default"),
         ((b"0.75 0.5; }", b"0.75 // 0.1; }"), 14, "probabilities are numbers of at least 0, at the end of the file"),
     ],
@@ -385,6 +396,27 @@ def test_networks_keep_odd_names_and_every_bit(tmp_path, ending):
     back = abp.read_model(tmp_path / f"m{ending}")
     assert_same_names(network(), back)
     assert_same_numbers(network(), back)
+
+
+@pytest.mark.parametrize("ending", [".bif", ".xmlbif"])
+def test_a_state_may_have_an_empty_label(tmp_path, ending):
+    graph = abp.FactorGraph()
+    graph.add_variables(2, ["", "b"])
+    graph.add_factor([0], table=[0.25, 0.75])
+    graph.add_factor([0, 1], table=[[0.25, 0.75], [0.5, 0.5]])
+    write_model_file(graph, tmp_path / f"m{ending}")
+    back = abp.read_model(tmp_path / f"m{ending}")
+    assert_same_names(graph, back)
+    assert_same_numbers(graph, back)
+
+
+def test_text_that_unpacks_beyond_all_bounds_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("anytimebp.formats.bif.MOST_BYTES", 10_000)
+    for padding, name in ((b" " * 5000, "fine.bif.gz"), (b" " * 20_000, "bomb.bif.gz")):
+        (tmp_path / name).write_bytes(gzip.compress(BIF + padding))
+    assert abp.read_model(tmp_path / "fine.bif.gz").n_factors == 3
+    with pytest.raises(abp.FormatError, match=r"bomb.bif.gz: the file holds more than 10,000 bytes"):
+        abp.read_model(tmp_path / "bomb.bif.gz")
 
 
 @pytest.mark.parametrize("ending", [".bif", ".xmlbif"])

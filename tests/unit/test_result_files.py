@@ -73,6 +73,7 @@ def test_evidence_by_name(evidence):
         ('{"ground": []}', "empty"),
         ('{"ground": [[1]]}', "unhashable"),
         ("[1]", "an object of names and labels"),
+        ('{"ground": 1, "weather": "sun", "ground": 2}', "known.json: variable 'ground' is observed twice"),
         ('{\n"a": }', "line 2: not JSON"),
     ],
 )
@@ -101,6 +102,28 @@ def test_mar_of_the_older_style(tmp_path):
     (tmp_path / "r.MAR").write_text("MAR\n2 2 0.25 0.75 2 1\n")
     with pytest.raises(abp.FormatError, match="do not fit"):
         abp.read_marginals(tmp_path / "r.MAR")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "token"),
+    [
+        ("MAR\n2\n2 0.25 0.75\n2 0.5 nan", 4, "nan"),
+        ("MAR\n2\n2 -0.25 1\n2 0.5 0.5", 3, "-0.25"),
+        ("MAR\n1\n2\n2 0 1\n2 0.5\n1.5", 6, "1.5"),
+    ],
+)
+def test_marginals_that_are_no_probabilities_are_refused(tmp_path, text, line, token):
+    (tmp_path / "r.MAR").write_text(text)
+    with pytest.raises(abp.FormatError, match=f"from 0 to 1, at '{token}'") as caught:
+        abp.read_marginals(tmp_path / "r.MAR")
+    assert caught.value.line == line
+
+
+def test_evidence_that_unpacks_beyond_all_bounds_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("anytimebp.formats.evidence.MOST_BYTES", 1000)
+    (tmp_path / "e.json").write_text("{}" + " " * 1000)
+    with pytest.raises(abp.FormatError, match="more than 1,000 bytes"):
+        abp.read_evidence(tmp_path / "e.json", model())
 
 
 def test_pr_is_log10_of_z(result, tmp_path):

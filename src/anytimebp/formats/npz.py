@@ -10,13 +10,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shutil
 import struct
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -103,14 +106,22 @@ def _write_array(archive: zipfile.ZipFile, name: str, values: npt.NDArray[Any]) 
 
 def read_npz(path: Path) -> FactorGraph:
     """Read a graph that `write_npz` wrote."""
-    with open_input(path) as (file, n_bytes):
-        seekable = io.BytesIO(file.read()) if isinstance(file, gzip.GzipFile) or not file.seekable() else file
+    with open_input(path) as (file, n_bytes), _seekable(file) as seekable:
         try:
             archive = zipfile.ZipFile(seekable)
         except DAMAGED as error:
             raise FormatError(path, f"not an .npz archive, or cut short ({error})") from None
         with archive:
             return _read_graph(_Members(archive, path), max(FREE_VARIABLES, n_bytes))
+
+
+def _seekable(file: BinaryIO) -> AbstractContextManager[IO[bytes]]:
+    """Return a file in which one can go back and forth: what is packed goes to the disk first, not into memory."""
+    if not isinstance(file, gzip.GzipFile) and file.seekable():
+        return nullcontext(file)
+    unpacked = tempfile.TemporaryFile()  # noqa: SIM115
+    shutil.copyfileobj(file, unpacked)
+    return unpacked
 
 
 class _Members:

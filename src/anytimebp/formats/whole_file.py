@@ -36,6 +36,15 @@ def open_input(path: Path) -> Iterator[tuple[BinaryIO, int]]:
             raise FormatError(path, f"the gzip file is damaged or cut short ({error})") from None
 
 
+def read_at_most(path: Path, most: int) -> bytes:
+    """Return what a file holds, unpacked; refuse to read more than so many bytes."""
+    with open_input(path) as (file, _):
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise FormatError(path, f"the file holds more than {most:,} bytes, the most that is read of its kind")
+    return data
+
+
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name when all went well, and leaves no trace otherwise.
