@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import anytimebp as abp
-from anytimebp.results.tables import state_columns
+from anytimebp.results.tables import state_columns, typed_labels
 
 
 def run(*universes, **options):
@@ -137,7 +137,31 @@ def test_state_columns_are_plain_arrays():
     assert names.tolist() == ["v0", "v0", "v1", "v1"]
     assert labels.tolist() == ["a", ("b", 1), 0, 1]
     assert probabilities.tolist() == [p for _, _, p in rows(result)]
-    assert state_columns(result.marginals).typed_labels().tolist() == ["a", "('b', 1)", "0", "1"]
+    assert typed_labels(result.marginals.variables.blocks).tolist() == ["a", "('b', 1)", "0", "1"]
+
+
+def test_labels_that_are_equal_as_text_are_told_apart():
+    result = run([1, "1", None], ["a", "b"], [3, "3", "'3'"])
+    expected = ["1", "'1'", "None", "a", "b", "3", "'3'", "\"'3'\""]
+    assert result.to_polars()["state"].to_list() == expected
+    assert pa.table(result)["state"].to_pylist() == expected
+    assert run([1, "1", None]).to_xarray()["state"].to_numpy().tolist() == expected[:3]
+
+
+def test_labels_that_cannot_be_encoded_name_their_variable():
+    result = run(["ok", "fine"], ["ok", "\ud800"])
+    for make in (abp.Result.to_polars, pa.table):
+        with pytest.raises(abp.OptionError, match="of variable 'v1', cannot be encoded"):
+            make(result)
+
+
+def test_names_that_cannot_be_encoded_are_named():
+    graph = abp.FactorGraph()
+    graph.add_variable("\udc00", 2)
+    result = abp.infer(graph, "bp")
+    for make in (abp.Result.to_polars, abp.Result.to_xarray, pa.table):
+        with pytest.raises(abp.OptionError, match=r"of variable '\\udc00', cannot be encoded"):
+            make(result)
 
 
 def test_trace_in_polars_is_the_one_in_pandas():

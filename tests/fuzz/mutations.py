@@ -3,6 +3,10 @@
 import gzip
 import io
 import random
+import re
+import struct
+import zipfile
+import zlib
 
 import numpy as np
 
@@ -71,7 +75,7 @@ probability ( grass | rain, dew ) {
 }
 probability ( dew  rain ) { table 0.25 0.5 0.75 0.5; }
 """
-XMLBIF = b"""<?xml version="1.0"?>
+XMLBIF = b"""<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE BIF [ <!ELEMENT BIF ( NETWORK )*> ]>
 <BIF VERSION="0.3"><NETWORK><NAME>n</NAME>
 <VARIABLE TYPE="nature"><NAME>rain</NAME><OUTCOME>yes</OUTCOME><OUTCOME>no</OUTCOME></VARIABLE>
@@ -110,11 +114,23 @@ SEEDS = {
     ".json": [JSON_EVID],
     ".MAR": [MAR],
 }
+ENCODINGS = b"Shift_JIS big5 utf-7 nosuch rot13 idna punycode utf-16 latin-1 ascii mbcs hex".split()
 NASTY = [
     *(b"-1 0 1 2 1e999 nan inf -inf 1_0 0x10 1e-400 99999999999999999999999 1000000000000 4611686018427387904".split()),
     *(b"# // /* */ { } ( ) [ ] | , ; \" ' <a> </BIF> &x; MARKOV BAYES table default property variable".split()),
     *[b"\n", b"\r", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", "é".encode(), "\u2028".encode(), b"9" * 5000, b"[" * 3000],
-    *[b'<!DOCTYPE x [<!ENTITY a "b">]>', b'"\\ud800"', b"1e12", b"1.5.", b"+3", b"--", b"true", b"null"],
+    *[b"1" + b"0" * 400, b"'''", b"((((", b"\\\n", b"\n   ", b"9L", b"<f8", b"|O", b"decision", b"<NAME>"],
+    *[
+        b'<!DOCTYPE x [<!ENTITY a "b">]>',
+        b'<!DOCTYPE x SYSTEM "x.dtd">',
+        b'"\\ud800"',
+        b"1e12",
+        b"1.5.",
+        b"+3",
+        b"--",
+        b"true",
+        b"null",
+    ],
 ]
 
 
@@ -171,6 +187,49 @@ def _swap_number(data, rng):
     return data[:place] + str(rng.choice((0, 1, 2, 3, 7, 63, 10**6, 10**12, 2**63))).encode() + data[place + 1 :]
 
 
+def _respell_encoding(data, rng):
+    return data.replace(b'"utf-8"', b'"' + rng.choice(ENCODINGS) + b'"') if b'"utf-8"' in data else _insert(data, rng)
+
+
+def _spoil_member(data, rng):
+    """Spoil one file of an archive, whose checksum stays right."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, RuntimeError, zlib.error, struct.error):
+        return _insert(data, rng)
+    name = rng.choice(["header.npy", *members])
+    content = members.get(name, b"")
+    if name == "header.npy" and rng.random() < 0.7:  # JSON, in an array that has its length
+        members[name] = _array_file(_spoil_word(content[128:], rng))
+    else:
+        members[name] = content[:10] + _overwrite(content[10:128], rng) + content[128:]
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name), content)
+    return file.getvalue()
+
+
+def _array_file(data):
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.frombuffer(data, dtype=np.uint8))
+    return file.getvalue()
+
+
+def _spoil_word(data, rng):
+    """Put something nasty in place of a value."""
+    words = [match.span() for match in re.finditer(rb'"\w*"|[\w.-]+|\[.*?\]', data)]
+    start, end = rng.choice(words or [(0, 0)])
+    return data[:start] + rng.choice(NASTY) + data[end:]
+
+
+def _overwrite(data, rng):
+    """Write something nasty over a text, whose length stays."""
+    start = _place(data.rstrip(), rng)
+    return (data[:start] + rng.choice(NASTY) + data[start + len(rng.choice(NASTY)) :])[: len(data)].ljust(len(data))
+
+
 def _noise(data, rng):
     return rng.randbytes(rng.randrange(200))
 
@@ -187,6 +246,9 @@ WAYS = (
     _insert,
     _flip,
     _noise,
+    _respell_encoding,
+    _spoil_member,
+    _spoil_member,
 )
 
 

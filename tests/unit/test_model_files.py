@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -58,6 +59,7 @@ def test_uai_factor_without_variables_counts_in_log_z(read):
         lambda text: text.replace(b"\n", b"\r"),
         lambda text: b"\xef\xbb\xbf" + text,
         lambda text: b"# made by hand\n" + text.replace(b"\n", b" # 7 7 7\n\n"),
+        lambda text: (b"# made by hand\n" + text.replace(b"\n", b" # 7 # 7\n")).replace(b"\n", b"\r"),
         lambda text: text.replace(b"\n", b" "),
         lambda text: text.replace(b" ", b"\t\n").lower(),
         gzip.compress,
@@ -109,6 +111,30 @@ def test_lines_are_right_far_into_a_file_with_comments(read):
     assert error.line == 6 + 40_000 + 1
     middle = rows.replace("0.125", "oops", 1)[:-5000] + "\nbad"
     assert refusal(read, f"MARKOV\n2\n2 40000\n1\n2 1 0\n80000\n{middle}").line == 7
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+@pytest.mark.parametrize("comment", ["", " # one row", " # " + "long " * 20_000])
+def test_lines_are_counted_whatever_ends_them(read, end, comment):
+    for shift in range(3):  # blocks end at other characters
+        rows = end.join(["0.125 0.125"] * 2000 + [comment] + ["0.25 0.25"] * 8000)
+        text = f"MARKOV{' ' * shift}{end}2{end}2 10000{end}1{end}2 1 0{end}20000{end}{rows}"
+        assert read(text).n_factors == 1
+        assert refusal(read, f"{text}{end}7").line == 6 + 10_001 + 1
+        assert refusal(read, text.replace("0.25 ", "0.25x ", 1)).line == 6 + 2001 + 1
+
+
+def test_tokens_may_end_with_the_file(tmp_path, read):
+    graph = read("MARKOV 11 2 2 2 2 2 2 2 2 2 2 2 1 1 10 2 1 12")
+    assert np.exp(graph.factor_log_table(0)) == pytest.approx([1, 12])
+    (tmp_path / "e.evid").write_text("10")
+    with pytest.raises(abp.FormatError, match="the count is 10, and 0 numbers follow"):
+        abp.read_evidence(tmp_path / "e.evid", graph)
+
+
+def test_bif_of_the_first_macs(read):
+    assert_same_names(read(BIF, ".bif"), read(BIF.replace(b"\n", b"\r"), ".bif"))
+    assert refusal(read, BIF.replace(b"\n", b"\r") + b"\rx", ".bif").line == 15
 
 
 def test_a_header_that_claims_much_allocates_little(read):
@@ -173,6 +199,45 @@ def test_fg_tables_that_are_nearly_all_zero_stay_lists(read):
     assert np.exp(source.log_scores) == pytest.approx([0.5, 2.0])
 
 
+def test_fg_entries_may_come_in_any_order_and_in_many_blocks(read):
+    n = 300_000  # more than are read at once
+    rng = np.random.default_rng(0)
+    values, order = rng.random(2 * n).tolist(), rng.permutation(2 * n).tolist()
+    lines = [f"{k} {values[k]!r}" for k in order]
+    text = f"1\n\n2\n0 1\n2 {n}\n{2 * n}\n"
+    graph = read(text + "\n".join(lines), ".fg")
+    assert (graph.blocks[0].source.values[0] == np.reshape(values, (n, 2)).T).all()
+    lines[-1] = f"{order[3]} 1"  # in another block than the first of that index
+    error = refusal(read, text + "\n".join(lines), ".fg")
+    assert f"lists an entry twice, at '{order[3]}'" in str(error)
+    assert error.line == 6 + 2 * n
+    assert f"ends {2 * n + 2:,} numbers early" in str(refusal(read, text + "\n".join(lines[: n - 1]), ".fg"))
+
+
+def test_fg_says_how_many_joint_states_can_be_listed(read):
+    error = refusal(read, f"1\n\n2\n0 1\n{2**30} {2**30}\n1\n{2**53} 0.5\n", ".fg")
+    assert f"from 0 to {2**53 - 1:,} (there are more joint states" in str(error)
+
+
+def test_fg_keeps_the_labels_of_variables(tmp_path):
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 3, names=["x3", "x12"])
+    graph.add_factor([1, 0], table=np.arange(9.0).reshape(3, 3))
+    assert write_model_file(graph, tmp_path / "m.fg") == []
+    back = abp.read_model(tmp_path / "m.fg")
+    assert_same_names(graph, back)
+    assert_same_numbers(graph, back)
+
+
+def test_fg_says_which_names_it_loses(tmp_path):
+    for names in (["x12", "x3"], ["x3", "y"], ["x3", "x04"]):  # x3 would be read before x12
+        graph = abp.FactorGraph()
+        graph.add_variables(2, 3, names=names)
+        graph.add_factor([1, 0], table=np.arange(9.0).reshape(3, 3))
+        assert "names of variables" in write_model_file(graph, tmp_path / "m.fg")[0]
+        assert_same_numbers(graph, abp.read_model(tmp_path / "m.fg"))
+
+
 def test_fg_says_that_variables_without_factors_are_lost(tmp_path):
     graph = abp.FactorGraph()
     graph.add_variables(3, 2)
@@ -212,6 +277,17 @@ def test_bif_keeps_names_and_puts_the_child_last(read):
         ((b"rain, dew )", b"rain, snow )"), 8, "no variable 'snow'"),
         ((b"dew  rain", b"rain  dew"), 13, "has a probability block already"),
         ((b"and their child */", b"and their child"), 7, "does not end"),
+        ((b"(yes, a)", b"(yse, a)"), 9, "variable 'rain' has no state 'yse', at 'yse'"),
+        ((b"(yes, a)", b"(yes, a, a)"), 9, "got more, at 'a'"),
+        ((b"rain, dew )", b"rain, rain, dew )"), 8, "names a variable twice, at 'rain'"),
+        ((b"table 0.2, 0.8;", b"table 0.2, 0.8; table 0.3, 0.7;"), 6, "goes on after its table, at 'table'"),
+        ((b"table 0.2, 0.8;", b"table 0.2, 0.8; default 0.3, 0.7;"), 6, "goes on after its table, at 'default'"),
+        ((b"table 0.2, 0.8;", b"table 0.2, 0.8; () 0.3, 0.7;"), 6, "goes on after its table, at '('"),
+        ((b"(yes, a) 0.5, 0.3, 0.2;", b"table 1;"), 9, "'grass' needs 12 numbers, got 1"),
+        ((b"(no, b) 0.1 0.2 0.7;", b"table 1;"), 10, "a table besides rows or a default, at 'table'"),
+        ((b"default 0.3, 0.3, 0.4;", b"default 0.3, 0.3, 0.4; default 0, 0, 1;"), 11, "two defaults"),
+        ((b"{ yes, no }", b'{ "", "" }'), 3, "a state twice"),
+        ((b"variable rain", b'variable ""'), 3, "expected the name of a variable"),
         ((b"0.75 0.5; }", b"0.75 0.5;"), 14, "expected type, table, default"),
         ((b"0.75 0.5; }", b"0.75 // 0.1; }"), 14, "probabilities are numbers of at least 0, at the end of the file"),
     ],
@@ -244,12 +320,57 @@ def test_xmlbif_has_the_child_fastest(read):
         ((b"</NETWORK></BIF>", b"</BIF>"), 10, "not well-formed XML"),
         ((b"<!ELEMENT BIF ( NETWORK )*>", b'<!ENTITY a "b">'), 2, "entities are not read"),
         ((b'TYPE="nature"><NAME>rain', b'TYPE="decision"><NAME>rain'), 4, "type 'decision'"),
+        ((b'TYPE="nature"><NAME>rain', b'type="decision"><NAME>rain'), 4, "type 'decision'"),
+        ((b"0.2 0.8</TABLE>", b"0.2 0.8</TABLE><TABLE>0.3 0.7</TABLE>"), 6, "a definition with two tables"),
+        ((b"[ <!ELEMENT BIF ( NETWORK )*> ]>", b'SYSTEM "x.dtd">&nbsp;'), 2, "not well-formed"),
+        ((b"0.3 0.7</TABLE>", b"0.3 0_7</TABLE>"), 9, "at '0_7'"),
+        ((b"0.9 0.1", b"0.9 -0.1"), 8, "at '-0.1'"),
+        ((b"0.9 0.1", b"9" * 200_000), 8, "no blank within 2,000 characters"),
+        (
+            (b"<OUTCOME>wet", b"<OUTCOME>" + b"we\n" * 2**20),
+            None,
+            "text of OUTCOME has more than 1,048,576 chara",
+        ),
     ],
 )
 def test_xmlbif_errors_name_the_line(read, change, line, said):
     error = refusal(read, XMLBIF.replace(*change), ".xmlbif")
     assert said in str(error), str(error)
-    assert error.line == line
+    assert error.line == line or line is None
+
+
+@pytest.mark.parametrize("encoding", ["Shift_JIS", "big5", "utf-7", "nosuch", "rot13", "idna", "punycode"])
+def test_xml_in_an_encoding_that_cannot_be_read_is_refused(read, encoding):
+    error = refusal(read, XMLBIF.replace(b"utf-8", encoding.encode()), ".xmlbif")
+    assert "the encoding of the file cannot be read" in str(error)
+
+
+def test_xmlbif_entities_of_a_document_type_elsewhere_are_refused(read):
+    text = XMLBIF.replace(b"[ <!ELEMENT BIF ( NETWORK )*> ]", b'SYSTEM "x.dtd"')
+    assert read(text, ".xmlbif").n_factors == 2
+    error = refusal(read, text.replace(b"<NAME>rain", b"<NAME>rain&half;"), ".xmlbif")
+    assert "'half' is not declared here" in str(error)
+    assert error.line == 4
+
+
+def test_what_properties_hold_is_not_the_variables(read):
+    text = XMLBIF.replace(b"<NAME>rain</NAME>", b"<NAME>rain</NAME><PROPERTY><NAME>other</NAME>p</PROPERTY>")
+    assert_same_names(read(XMLBIF, ".xmlbif"), read(text, ".xmlbif"))
+
+
+def test_xmlbif_tables_are_read_in_pieces(read):
+    values = np.random.default_rng(0).random((2, 50_000))  # more text than one piece
+    rows = "\n".join(" ".join(map(repr, row)) for row in values.T.tolist())
+    states = "".join(f"<OUTCOME>{k}</OUTCOME>" for k in range(50_000))
+    text = (
+        f"<BIF><VARIABLE><NAME>a</NAME>{states}</VARIABLE><VARIABLE><NAME>b</NAME><OUTCOME>0</OUTCOME>"
+        f"<OUTCOME>1</OUTCOME></VARIABLE><DEFINITION><FOR>a</FOR><TABLE>{'1 ' * 50_000}</TABLE></DEFINITION>"
+        f"<DEFINITION><FOR>b</FOR><GIVEN>a</GIVEN><TABLE>\n{rows}</TABLE></DEFINITION></BIF>"
+    )
+    graph = read(text, ".xmlbif")
+    assert (graph.blocks[-1].source.values[0] == values.T).all()
+    spoiled = text.replace(repr(float(values[1, 40_000])), "x", 1)
+    assert refusal(read, spoiled, ".xmlbif").line == 40_002
 
 
 def test_a_million_entities_cost_nothing(read):
@@ -275,6 +396,27 @@ def test_networks_keep_odd_names_and_every_bit(tmp_path, ending):
     back = abp.read_model(tmp_path / f"m{ending}")
     assert_same_names(network(), back)
     assert_same_numbers(network(), back)
+
+
+@pytest.mark.parametrize("ending", [".bif", ".xmlbif"])
+def test_a_state_may_have_an_empty_label(tmp_path, ending):
+    graph = abp.FactorGraph()
+    graph.add_variables(2, ["", "b"])
+    graph.add_factor([0], table=[0.25, 0.75])
+    graph.add_factor([0, 1], table=[[0.25, 0.75], [0.5, 0.5]])
+    write_model_file(graph, tmp_path / f"m{ending}")
+    back = abp.read_model(tmp_path / f"m{ending}")
+    assert_same_names(graph, back)
+    assert_same_numbers(graph, back)
+
+
+def test_text_that_unpacks_beyond_all_bounds_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("anytimebp.formats.bif.MOST_BYTES", 10_000)
+    for padding, name in ((b" " * 5000, "fine.bif.gz"), (b" " * 20_000, "bomb.bif.gz")):
+        (tmp_path / name).write_bytes(gzip.compress(BIF + padding))
+    assert abp.read_model(tmp_path / "fine.bif.gz").n_factors == 3
+    with pytest.raises(abp.FormatError, match=r"bomb.bif.gz: the file holds more than 10,000 bytes"):
+        abp.read_model(tmp_path / "bomb.bif.gz")
 
 
 @pytest.mark.parametrize("ending", [".bif", ".xmlbif"])
@@ -365,6 +507,82 @@ def test_other_archives_are_refused(tmp_path):
         abp.read_model(tmp_path / "m.npz")
 
 
+def archive(path, header, **arrays):
+    np.savez(path, header=np.frombuffer(header.encode(), dtype=np.uint8), **arrays)
+
+
+SPARSE = '{"anytimebp":1,"variables":[{"n":1,"names":["a"],"states":2}],"factors":[{"kind":"entries","default":%s}]}'
+
+
+def test_npz_numbers_beyond_floats_are_refused(tmp_path):
+    arrays = {"scopes_0": np.array([[0]]), "indices_0": np.array([[1]]), "log_scores_0": np.array([0.5])}
+    archive(tmp_path / "m.npz", SPARSE % "-1", **arrays)
+    assert abp.read_model(tmp_path / "m.npz").factor_log_table(0).tolist() == [-1.0, 0.5]
+    archive(tmp_path / "m.npz", SPARSE % f"1{'0' * 400}", **arrays)
+    with pytest.raises(abp.FormatError, match=r"m.npz: the header is not as it should be"):
+        abp.read_model(tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize("shape", ["((((", "'''", "\n   1", "1" * 60, "-1,-1", "(" * 60, "1,\\\n"])
+def test_npz_headers_of_arrays_that_make_no_sense_are_refused(tmp_path, shape):
+    text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({shape}), }}".ljust(117) + "\n"
+    with zipfile.ZipFile(tmp_path / "m.npz", "w") as file:
+        file.writestr("header.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
+    with pytest.raises(abp.FormatError, match="array 'header' is missing or damaged"):
+        abp.read_model(tmp_path / "m.npz")
+
+
+def test_npz_arrays_may_be_in_the_order_of_fortran(tmp_path):
+    values = np.arange(1.0, 7.0).reshape(1, 2, 3)
+    header = '{"anytimebp":1,"variables":[{"n":1,"names":null,"states":2},{"n":1,"names":null,"states":3}],'
+    archive(
+        tmp_path / "m.npz",
+        header + '"factors":[{"kind":"table"}]}',
+        scopes_0=np.array([[0, 1]]),
+        values_0=np.asfortranarray(values),
+    )
+    assert (abp.read_model(tmp_path / "m.npz").blocks[0].source.values == values).all()
+
+
+def test_npz_errors_about_labels_name_the_variable(tmp_path):
+    archive(tmp_path / "m.npz", SPARSE.replace('"states":2', '"states":["p","p"]') % 0)
+    with pytest.raises(abp.FormatError, match="variable 'a'"):
+        abp.read_model(tmp_path / "m.npz")
+
+
+# ---------------------------------------------------------------- many factors
+def chain(n, kind):
+    graph = abp.FactorGraph()
+    graph.add_variables(n, ["a", "b"])
+    rng = np.random.default_rng(0)
+    for k in range(n):
+        table = rng.dirichlet([1.0, 1.0], 2 if k else None)
+        graph.add_factor([k - 1, k] if k else [k], **{kind: table if kind == "table" else np.log(table)})
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [(e, "table") for e in (".npz", ".uai", ".fg", ".bif", ".xmlbif")] + [(e, "log_table") for e in (".uai", ".fg")],
+)
+def test_writing_looks_through_the_factors_a_few_times_only(tmp_path, monkeypatch, ending, kind):
+    looks = []
+    blocks = abp.FactorGraph.blocks.fget
+    graph = chain(200, kind)
+    monkeypatch.setattr(abp.FactorGraph, "blocks", property(lambda self: looks.append(1) or blocks(self)))
+    write_model_file(graph, tmp_path / f"m{ending}")
+    assert len(looks) < 20
+
+
+@pytest.mark.parametrize("ending", [".uai", ".fg", ".bif", ".xmlbif"])
+def test_small_factors_of_one_shape_that_follow_each_other_are_read_as_one_block(tmp_path, ending):
+    graph = chain(200, "table")
+    write_model_file(graph, tmp_path / f"m{ending}")
+    back = abp.read_model(tmp_path / f"m{ending}")
+    assert len(back.blocks) == 2
+    assert_same_numbers(graph, back)
+
+
 # ---------------------------------------------------------------- log scores in formats of potentials
 def test_log_scores_become_potentials_and_it_is_said(tmp_path):
     graph = abp.FactorGraph()
@@ -382,6 +600,15 @@ def test_log_scores_that_potentials_cannot_hold_are_refused(tmp_path, scores):
     graph.add_factor([0], log_table=scores)
     with pytest.raises(abp.FormatError, match=r"factor 0 \(x0\) has log scores from"):
         abp.write_model(graph, tmp_path / "m.uai")
+
+
+@pytest.mark.parametrize("ending", [".npz", ".bif"])
+def test_numbers_too_long_for_text_are_refused_with_the_file(tmp_path, ending):
+    graph = abp.FactorGraph()
+    graph.add_variable("a", [10**5000, 1])
+    graph.add_factor([0], table=[0.5, 0.5])
+    with pytest.raises(abp.FormatError, match=rf"m{ending}: a name or a label cannot be written"):
+        abp.write_model(graph, tmp_path / f"m{ending}")
 
 
 def test_unknown_endings_name_the_known_ones(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from anytimebp.errors import FormatError
+from anytimebp.formats.table_runs import TableRuns
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import DenseSource, FloatArray
 
@@ -70,14 +71,18 @@ class Network:
 
 
 def build(network: Network, path: Path) -> FactorGraph:
-    """Return a network as a factor graph, each variable's distribution with the variable itself last."""
+    """Return a network, whose tables are used up, as a factor graph: distributions with the variable itself last."""
     graph = FactorGraph()
     for name, labels in network.labels.items():
         if name not in network.parents:
             raise FormatError(path, f"variable {name!r} has no distribution")
         graph.add_variable(name, labels)
+    place = {name: index for index, name in enumerate(network.labels)}
+    runs = TableRuns()
     for child, parents in network.parents.items():
-        graph.add_factor([*parents, child], table=np.ascontiguousarray(network.tables[child]))
+        runs.add([place[name] for name in (*parents, child)], network.tables.pop(child))
+    for run in runs.finish():
+        graph.add_factors(run.scopes, table=run.scores)
     return graph
 
 

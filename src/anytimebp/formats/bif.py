@@ -7,7 +7,7 @@ variable and the last parent the fastest; `default` fills rows that are not give
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -16,22 +16,22 @@ import numpy as np
 
 from anytimebp.errors import FormatError
 from anytimebp.formats.bayesian import Network, build
-from anytimebp.formats.tokens import without_bom
-from anytimebp.formats.whole_file import open_input
+from anytimebp.formats.tokens import count_lines, without_bom
+from anytimebp.formats.whole_file import read_at_most
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray
 
-SKIPPED = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+SKIPPED = re.compile(r"(?:\s+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 TOKEN = re.compile(r'"[^"]*"|[{}()\[\],;|]|(?:(?!/[/*])[^\s{}()\[\],;|"])+')
 MARKS = frozenset("{}()[],;|")
 FREE_ENTRIES = 2**24  # of tables that are filled by defaults; a short file could claim any number
+MOST_BYTES = 2**30  # of text, which is read whole; a small file may unpack to any number
 END = ""
 
 
 def read_bif(path: Path) -> FactorGraph:
     """Read a Bayesian network; each factor has the child last."""
-    with open_input(path) as (file, _):
-        data = without_bom(file.read(), path)
+    data = without_bom(read_at_most(path, MOST_BYTES), path)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -86,26 +86,31 @@ class _Parser:
         if self._next() != "discrete":
             self._fail(f"variable {name!r} must be of type discrete")
         self._expect("[")
-        count = self._next()
+        count, place = self._next(), self._last
         self._expect("]")
         self._expect("{")
-        labels = self._names_until("}", "a state")
+        labels: dict[str, None] = {}
+        for label in self._names_until("}", "a state", empty=True):
+            if label in labels:
+                self._fail(f"variable {name!r} has a state twice")
+            labels[label] = None
         self._expect(";")
         if str(len(labels)) != count:
+            self._last = place
             self._fail(f"variable {name!r} is said to have {count[:40]!r} states and lists {len(labels)}")
-        if len(set(labels)) < len(labels):
-            self._fail(f"variable {name!r} has a state twice")
         return tuple(labels)
 
     def _probability(self) -> None:
         self._expect("(")
         child = self._known(self._next())
-        scope = self._names_until(")", "a parent", skip="|")
-        parents = [self._known(name) for name in scope]
         if child in self._found.parents:
             self._fail(f"variable {child!r} has a probability block already")
-        if len(set(parents)) < len(parents) or child in parents:
-            self._fail(f"the probability block of {child!r} names a variable twice")
+        scope = {child: None}
+        for name in self._names_until(")", "a parent", skip="|"):
+            if self._known(name) in scope:
+                self._fail(f"the probability block of {child!r} names a variable twice")
+            scope[name] = None
+        parents = list(scope)[1:]
         if len(parents) >= MAX_ARITY:
             self._fail(
                 f"variable {child!r} has {len(parents)} parents, more than the {MAX_ARITY - 1} that there can be"
@@ -123,9 +128,15 @@ class _Parser:
         whole: FloatArray | None = None
         self._expect("{")
         while (word := self._next()) != "}":
+            if whole is not None and word in {"table", "default", "("}:
+                self._fail(f"the distribution of {child!r} goes on after its table")
             if word == "table":
+                if rows or default is not None:
+                    self._fail(f"the distribution of {child!r} has a table besides rows or a default")
                 whole = self._numbers(prod(shape) * size, f"the table of {child!r}")
             elif word == "default":
+                if default is not None:
+                    self._fail(f"the distribution of {child!r} has two defaults")
                 default = self._numbers(size, f"the default row of {child!r}")
             elif word == "(":
                 key = self._row_key(parents)
@@ -139,10 +150,14 @@ class _Parser:
         return self._fill(child, [*shape, size], rows, default)
 
     def _row_key(self, parents: list[str]) -> tuple[int, ...]:
-        states = self._names_until(")", "the state of a parent")
-        if len(states) != len(parents):
-            self._fail(f"expected a state for each of the {len(parents)} parents, got {len(states)}")
-        return tuple([self._state(name, state) for name, state in zip(parents, states, strict=True)])
+        key: list[int] = []
+        for state in self._names_until(")", "the state of a parent", empty=True):
+            if len(key) == len(parents):
+                self._fail(f"expected a state for each of the {len(parents)} parents, got more")
+            key.append(self._state(parents[len(key)], state))
+        if len(key) != len(parents):
+            self._fail(f"expected a state for each of the {len(parents)} parents, got {len(key)}")
+        return tuple(key)
 
     def _state(self, name: str, state: str) -> int:
         place = self._found.place(name).get(state)
@@ -189,9 +204,10 @@ class _Parser:
             if token == END:
                 self._fail(f"the file ends before {mark!r}")
 
-    def _name(self, token: str, what: str) -> str:
+    def _name(self, token: str, what: str, *, empty: bool = False) -> str:
+        """Return a token as a name, which may be `empty` if it stands in quotes."""
         name = token.strip('"')
-        if not name or token in MARKS:
+        if token in MARKS or not (name or (empty and token)):
             self._fail(f"expected {what}")
         return name
 
@@ -201,13 +217,11 @@ class _Parser:
             self._fail(f"there is no variable {name[:80]!r}")
         return name
 
-    def _names_until(self, mark: str, what: str, skip: str = ",") -> list[str]:
-        """Read names up to a mark, with or without commas between them."""
-        names: list[str] = []
+    def _names_until(self, mark: str, what: str, skip: str = ",", *, empty: bool = False) -> Iterator[str]:
+        """Give names up to a mark, with or without commas between them; each is the token read last."""
         while (token := self._next()) != mark:
             if token not in {",", skip}:
-                names.append(self._name(token, what))
-        return names
+                yield self._name(token, what, empty=empty)
 
     def _numbers(self, count: int, what: str) -> FloatArray:
         """Read the numbers of a statement: all at once, and one by one only to find which is wrong."""
@@ -248,9 +262,10 @@ class _Parser:
         """Raise at the token read last."""
         if not self._text.strip():
             raise FormatError(self._path, "the file is empty")
-        token = self._text[self._last : self._last + 40].split(None, 1)[:1]
-        place = f", at {token[0]!r}" if token else ", at the end of the file"
-        raise FormatError(self._path, f"{message}{place}", self._text.count("\n", 0, self._last) + 1)
+        match = TOKEN.match(self._text, self._last)
+        token = match[0] if match else self._text[self._last :]
+        place = f", at {token[:40]!r}" if token else ", at the end of the file"
+        raise FormatError(self._path, f"{message}{place}", count_lines(self._text[: self._last]) + 1)
 
 
 def write_bif(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:

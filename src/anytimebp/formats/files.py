@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, TypeVar
 
@@ -104,12 +105,8 @@ def write_model_file(graph: FactorGraph, path: PathLike) -> list[str]:
     """Write a model and return what the format cannot hold."""
     file = Path(path)
     write = _handler(WRITERS, file, "a model")
-    try:
-        with whole_file(file) as output:
-            return write(graph, output, file)
-    except UnicodeEncodeError as error:
-        message = f"{error.object[:80]!r} cannot be written as text; write .npz"
-        raise FormatError(file, message) from None
+    with _writing(file, ".npz") as output:
+        return write(graph, output, file)
 
 
 def write_marginals(result: Snapshot, path: PathLike) -> None:
@@ -121,8 +118,22 @@ def write_marginals(result: Snapshot, path: PathLike) -> None:
     """
     file = Path(path)
     write = _handler(MARGINAL_WRITERS, file, "marginals")
-    with whole_file(file) as output:
+    with _writing(file, ".json") as output:
         write(result, output, file)
+
+
+@contextmanager
+def _writing(file: Path, instead: str) -> Iterator[BinaryIO]:
+    """Open a file for writing; what cannot be written as text is a FormatError, which says what to write instead."""
+    try:
+        with whole_file(file) as output:
+            yield output
+    except FormatError:
+        raise
+    except UnicodeEncodeError as error:
+        raise FormatError(file, f"{error.object[:80]!r} cannot be written as text; write {instead}") from None
+    except ValueError as error:  # also of Python, on whole numbers of more than 4300 digits
+        raise FormatError(file, f"a name or a label cannot be written: {error}") from None
 
 
 def read_marginals(path: PathLike) -> list[FloatArray]:

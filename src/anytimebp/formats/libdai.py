@@ -7,18 +7,22 @@ first variable is the fastest in the index. `#` starts a comment. A variable tha
 
 from __future__ import annotations
 
+import re
+from itertools import groupby, pairwise
 from math import prod
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from anytimebp.formats.potentials import factor_potentials, unnamed
+from anytimebp.formats.potentials import factor_potentials, lost_labels, lost_names
+from anytimebp.formats.table_runs import TOGETHER, Entries, Run, TableRuns
 from anytimebp.formats.tokens import Tokens, open_tokens
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import MAX_STATES
 
+LABELLED = re.compile(r"x(0|[1-9][0-9]{0,17})")  # names that reading gives to variables
 SHOWN = 5  # names in a message
 FREE_PER_ENTRY = 16
 FREE_ENTRIES = 2**24
@@ -26,37 +30,41 @@ FREE_ENTRIES = 2**24
 all memory; factors that exceed this stay lists of log scores."""
 
 
-class ListedFactor(NamedTuple):
-    """A factor as the file states it."""
+MOST_INDICES = 2**53  # beyond, whole numbers are not all floats
 
+
+class Head(NamedTuple):
+    """What the file states of a factor before its entries."""
+
+    what: str
     labels: list[int]
     shape: list[int]
-    indices: IndexArray
-    values: FloatArray
+    n_joint: int
+    n_entries: int
 
 
 def read_fg(path: Path) -> FactorGraph:
-    """Read a factor graph; variables come in the order of their labels, named x and their label."""
+    """Read a factor graph; variables come in the order of their labels, named x and their label.
+
+    Factors are tables, or listed entries once zeros have taken all the room.
+    """
     sizes: dict[int, int] = {}
+    runs = TableRuns()
+    room = FREE_ENTRIES
     with open_tokens(path) as tokens:
-        factors = [_read_factor(tokens, k, sizes) for k in range(tokens.integer("the number of factors"))]
-        tokens.finish("the last factor")
-        graph = FactorGraph()
-        labels = sorted(sizes)
-        for index, label in enumerate(labels):
-            if label == index:
-                graph.add_variables(1, sizes[label])
+        for k in range(tokens.integer("the number of factors")):
+            head = _read_head(tokens, f"factor {k}", sizes)
+            cost = max(0, head.n_joint - FREE_PER_ENTRY * head.n_entries)
+            if cost <= room or not head.labels:
+                room -= cost
+                runs.add(head.labels, _read_table(tokens, head))
             else:
-                graph.add_variable(f"x{label}", sizes[label])
-        place = {label: index for index, label in enumerate(labels)}
-        room = FREE_ENTRIES
-        for factor in factors:
-            room = _add_factor(tokens, graph, factor, place, room)
-    return graph
+                runs.add_listed(head.labels, _read_entries(tokens, head))
+        tokens.finish("the last factor")
+        return _build(tokens, runs.finish(), sizes)
 
 
-def _read_factor(tokens: Tokens, k: int, sizes: dict[int, int]) -> ListedFactor:
-    what = f"factor {k}"
+def _read_head(tokens: Tokens, what: str, sizes: dict[int, int]) -> Head:
     arity = tokens.integer(f"the number of variables of {what}", high=MAX_ARITY)
     labels = tokens.integers(arity, f"the variables of {what}").tolist()
     if len(set(labels)) < arity:
@@ -66,60 +74,91 @@ def _read_factor(tokens: Tokens, k: int, sizes: dict[int, int]) -> ListedFactor:
         if sizes.setdefault(label, size) != size:
             message = f"{what}: variable {label} has {sizes[label]} states in a factor before this one"
             tokens.fail(message, tokens.position - arity + axis)
-    count = tokens.integer(f"the number of entries of {what}", high=min(prod(shape), 2**62))
-    start = tokens.position
-    listed = tokens.numbers(2 * count, f"the entries of {what}").reshape(count, 2)
-    _check_entries(tokens, listed, prod(shape), start, what)
-    return ListedFactor(labels, shape, listed[:, 0].astype(np.int64), np.ascontiguousarray(listed[:, 1]))
+    n_joint = prod(shape)
+    count = tokens.integer(f"the number of entries of {what}", high=min(n_joint, 2**62))
+    return Head(what, labels, shape, n_joint, count)
 
 
-def _check_entries(tokens: Tokens, listed: FloatArray, n_joint: int, start: int, what: str) -> None:
-    index, value = listed.T
-    known = (index >= 0) & (index < min(n_joint, 2**53)) & (index == np.floor(index))
-    if not known.all():
-        message = f"{what}: the index of an entry is a whole number from 0 to {n_joint - 1:,}"
-        tokens.fail(message, start + 2 * int(known.argmin()))
-    fine = (value >= 0) & (value < np.inf)
-    if not fine.all():
-        tokens.fail(f"{what}: potentials are finite and not negative", start + 2 * int(fine.argmin()) + 1)
-    order = np.argsort(index, kind="stable")
-    twice = np.flatnonzero(np.diff(index[order]) == 0)
-    if twice.size:
-        tokens.fail(f"{what} lists an entry twice", start + 2 * int(order[twice[0] + 1]))
+def _read_table(tokens: Tokens, head: Head) -> FloatArray:
+    """Read entries into a table, a block at a time."""
+    tokens.check_room(2 * head.n_entries, f"the entries of {head.what}")
+    table = np.zeros(head.n_joint)
+    seen = np.zeros(head.n_joint, dtype=np.bool_)
+    for done in range(0, head.n_entries, TOGETHER):
+        start = tokens.position
+        index, values = _read_listed(tokens, head, min(TOGETHER, head.n_entries - done), head.n_entries - done)
+        if seen[index].any():
+            tokens.fail(f"{head.what} lists an entry twice", start + 2 * int(seen[index].argmax()))
+        seen[index] = True
+        table[index] = values
+    return np.ascontiguousarray(table.reshape(head.shape[::-1]).transpose())
 
 
-def _add_factor(tokens: Tokens, graph: FactorGraph, factor: ListedFactor, place: dict[int, int], room: int) -> int:
-    """Add a factor as a table, or as listed entries once zeros have taken all the room; return the room left."""
-    scope = [place[label] for label in factor.labels]
-    n_joint = prod(factor.shape)
-    if not scope:
-        return _add_constant(tokens, graph, factor, room)
-    cost = max(0, n_joint - FREE_PER_ENTRY * len(factor.values))
-    if cost <= room:
-        table = np.zeros(n_joint)
-        table[factor.indices] = factor.values
-        graph.add_factor(scope, table=np.ascontiguousarray(table.reshape(factor.shape[::-1]).transpose()))
-        return room - cost
-    states, rest = np.empty((len(factor.indices), len(scope)), dtype=np.int64), factor.indices
-    for axis, size in enumerate(factor.shape):
+def _read_entries(tokens: Tokens, head: Head) -> Entries:
+    """Read entries as states and log scores."""
+    rest, values = _read_listed(tokens, head, head.n_entries, head.n_entries)
+    states = np.empty((head.n_entries, len(head.shape)), dtype=np.int64)
+    for axis, size in enumerate(head.shape):
         rest, states[:, axis] = np.divmod(rest, size)
     with np.errstate(divide="ignore"):  # entries may be listed although they are zero
-        graph.add_factor(scope, entries=(states, np.log(factor.values)))
-    return room
+        return Entries(states, np.log(values))
 
 
-def _add_constant(tokens: Tokens, graph: FactorGraph, factor: ListedFactor, room: int) -> int:
-    """State a factor without variables as one on the first variable: the same distribution and the same log Z."""
+def _read_listed(tokens: Tokens, head: Head, count: int, left: int) -> tuple[IndexArray, FloatArray]:
+    """Read and check `count` entries, of those left of a factor: indices and potentials."""
+    start = tokens.position
+    listed = tokens.numbers(2 * count, f"the entries of {head.what}", more=2 * (left - count)).reshape(count, 2)
+    index, values = listed.T
+    most = min(head.n_joint, MOST_INDICES)
+    known = (index >= 0) & (index < most) & (index == np.floor(index))
+    if not known.all():
+        limit = "" if most == head.n_joint else " (there are more joint states, but no more can be listed)"
+        message = f"{head.what}: the index of an entry is a whole number from 0 to {most - 1:,}{limit}"
+        tokens.fail(message, start + 2 * int(known.argmin()))
+    fine = (values >= 0) & (values < np.inf)
+    if not fine.all():
+        tokens.fail(f"{head.what}: potentials are finite and not negative", start + 2 * int(fine.argmin()) + 1)
+    whole = index.astype(np.int64)
+    if not (whole[1:] > whole[:-1]).all():
+        order = np.argsort(whole, kind="stable")
+        twice = np.flatnonzero(np.diff(whole[order]) == 0)
+        if twice.size:
+            tokens.fail(f"{head.what} lists an entry twice", start + 2 * int(order[twice[0] + 1]))
+    return whole, values
+
+
+def _build(tokens: Tokens, runs: list[Run], sizes: dict[int, int]) -> FactorGraph:
+    graph = FactorGraph()
+    labels = np.array(sorted(sizes), dtype=np.int64)
+    alike = groupby(enumerate(labels.tolist()), key=lambda place: (place[0] == place[1], sizes[place[1]]))
+    for (automatic, n_states), places in alike:
+        names = [f"x{label}" for _, label in places]
+        graph.add_variables(len(names), n_states, None if automatic else names)
+    for run in runs:
+        scopes = np.searchsorted(labels, run.scopes)
+        if isinstance(run.scores, Entries):
+            graph.add_factor(scopes[0], entries=run.scores)
+        elif scopes.shape[1]:
+            graph.add_factors(scopes, table=run.scores)
+        else:
+            _add_constants(tokens, graph, run.scores)
+    return graph
+
+
+def _add_constants(tokens: Tokens, graph: FactorGraph, values: FloatArray) -> None:
+    """State factors without variables as factors on the first one: the same distribution and the same log Z."""
     if not len(graph.variables):
         tokens.fail("a factor needs a variable, and there are none")
-    value = factor.values[0] if len(factor.values) else 0.0
-    graph.add_factor([0], table=np.full(graph.variables[0].n_states, value))
-    return room
+    for value in values.tolist():
+        graph.add_factor([0], table=np.full(graph.variables[0].n_states, value))
 
 
 def write_fg(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
     """Write a factor graph; return what the format cannot hold."""
-    dropped = unnamed(graph)
+    labels = _labels(graph)
+    dropped = lost_labels(graph)
+    if labels is None:
+        labels, dropped = list(range(len(graph.variables))), lost_names(graph) + dropped
     used = np.zeros(len(graph.variables), dtype=np.bool_)
     for block in graph.blocks:
         used[block.scopes.ravel()] = True
@@ -132,9 +171,18 @@ def write_fg(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
     for scope, table in factor_potentials(graph, path, dropped):
         if table is not known:  # tied factors come one after the other
             text, known = _entries_text(table), table
-        labels, sizes = " ".join(map(str, scope)), " ".join(map(str, table.shape))
-        file.write(f"\n{len(scope)}\n{labels}\n{sizes}\n{text}".encode("ascii"))
+        names, sizes = " ".join([str(labels[i]) for i in scope]), " ".join(map(str, table.shape))
+        file.write(f"\n{len(scope)}\n{names}\n{sizes}\n{text}".encode("ascii"))
     return dropped
+
+
+def _labels(graph: FactorGraph) -> list[int] | None:
+    """Return the labels that reading turns into these names, in this order, or None if there are no such."""
+    names = list(graph.variables.names())
+    if not all(map(LABELLED.fullmatch, names)):
+        return None
+    labels = [int(name[1:]) for name in names]
+    return labels if all(one < next_one for one, next_one in pairwise(labels)) else None
 
 
 def _entries_text(table: FloatArray) -> str:

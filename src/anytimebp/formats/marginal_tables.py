@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from anytimebp.errors import FormatError
+from anytimebp.model.variable import Labels
 from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.results.tables import label_texts
+
+QUOTED = re.compile('[,"\r\n]')  # what CSV holds in quotes only
 
 
 def write_csv(result: Snapshot, file: BinaryIO, path: Path) -> None:
     """Write a line per state: variable, state, probability."""
     del path
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["variable", "state", "probability"])
+    file.write(b"variable,state,probability\n")
     for variable in result.marginals.variables:
+        name, labels = _field(variable.name), map(_field, label_texts(variable.labels))
         marginal = result.marginals[variable.index].tolist()
-        writer.writerows((variable.name, label, p) for label, p in zip(variable.labels, marginal, strict=True))
-    text.flush()
-    text.detach()
+        rows = [f"{name},{label},{p!r}\n" for label, p in zip(labels, marginal, strict=True)]
+        file.write("".join(rows).encode("utf-8"))
+
+
+def _field(text: str) -> str:
+    """Return a text as a field of CSV; the module csv of Python 3.11 leaves carriage returns without quotes."""
+    return '"' + text.replace('"', '""') + '"' if QUOTED.search(text) else text
 
 
 def write_json(result: Snapshot, file: BinaryIO, path: Path) -> None:
@@ -56,10 +62,15 @@ def _figures(result: Snapshot) -> dict[str, Any]:
 
 def _variables(result: Snapshot) -> Iterator[str]:
     for variable in result.marginals.variables:
-        labels = [label if type(label) in {str, int, bool} else str(label) for label in variable.labels]
-        each = {"labels": labels, "probabilities": result.marginals[variable.index].tolist()}
+        each = {"labels": _json_labels(variable.labels), "probabilities": result.marginals[variable.index].tolist()}
         comma = "," if variable.index else ""
         yield f"{comma}\n  {json.dumps(variable.name)}: {json.dumps(each)}"
+
+
+def _json_labels(labels: Labels) -> list[Any]:
+    """Return labels as JSON has them, other objects as text; all as text where two would be the same."""
+    plain = [label if type(label) in {str, int, bool} else str(label) for label in labels]
+    return plain if len({(type(label), label) for label in plain}) == len(plain) else label_texts(labels)
 
 
 def _finite(value: float) -> float | None:

@@ -10,12 +10,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shutil
 import struct
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from tokenize import TokenError
+from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +27,16 @@ import numpy.typing as npt
 from anytimebp.errors import FormatError
 from anytimebp.formats.potentials import refuse_rule
 from anytimebp.formats.whole_file import MAX_COMPRESSION, open_input
-from anytimebp.model.factor import FactorBlock, describe_factor
+from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import DenseSource, ListedSource
-from anytimebp.model.variable import VariableBlock
+from anytimebp.model.variable import VariableBlock, read_states
 
 VERSION = 1
-DAMAGED = (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, zlib.error, struct.error, RuntimeError)
+DAMAGED = (
+    *(zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, zlib.error, struct.error, RuntimeError),
+    *(TokenError, SyntaxError, MemoryError, OverflowError, TypeError),  # of headers of arrays, which NumPy parses
+)
 FREE_VARIABLES = 10_000_000  # that a file may claim without room for them; beyond, each takes a byte at least
 
 
@@ -75,7 +82,7 @@ def _is_plain(label: object) -> bool:
 
 
 def _factor_header(graph: FactorGraph, block: FactorBlock, path: Path) -> dict[str, Any]:
-    refuse_rule(block, describe_factor(graph.blocks, graph.variables, block.first), path)
+    refuse_rule(graph, block, path)
     if isinstance(block.source, ListedSource):
         default = block.source.default
         return {"kind": "entries", "default": None if default == -np.inf else default}
@@ -99,14 +106,22 @@ def _write_array(archive: zipfile.ZipFile, name: str, values: npt.NDArray[Any]) 
 
 def read_npz(path: Path) -> FactorGraph:
     """Read a graph that `write_npz` wrote."""
-    with open_input(path) as (file, n_bytes):
-        seekable = io.BytesIO(file.read()) if isinstance(file, gzip.GzipFile) or not file.seekable() else file
+    with open_input(path) as (file, n_bytes), _seekable(file) as seekable:
         try:
             archive = zipfile.ZipFile(seekable)
         except DAMAGED as error:
             raise FormatError(path, f"not an .npz archive, or cut short ({error})") from None
         with archive:
             return _read_graph(_Members(archive, path), max(FREE_VARIABLES, n_bytes))
+
+
+def _seekable(file: BinaryIO) -> AbstractContextManager[IO[bytes]]:
+    """Return a file in which one can go back and forth: what is packed goes to the disk first, not into memory."""
+    if not isinstance(file, gzip.GzipFile) and file.seekable():
+        return nullcontext(file)
+    unpacked = tempfile.TemporaryFile()  # noqa: SIM115
+    shutil.copyfileobj(file, unpacked)
+    return unpacked
 
 
 class _Members:
@@ -120,8 +135,9 @@ class _Members:
         """Return an array whose dtype is of a kind."""
         try:
             info = self._archive.getinfo(f"{name}.npy")
-            if info.file_size > MAX_COMPRESSION * info.compress_size + 1000:
-                raise zipfile.BadZipFile
+            packed = info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+            if packed or info.file_size > MAX_COMPRESSION * info.compress_size + 1000:
+                raise zipfile.BadZipFile("its size or its compression is not that of an .npz")  # noqa: EM101, TRY003
             with self._archive.open(info) as member:
                 values = _read_array(member, info.file_size)
         except DAMAGED as error:
@@ -135,12 +151,12 @@ def _read_array(member: Any, n_bytes: int) -> npt.NDArray[Any]:
     version = np.lib.format.read_magic(member)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran_order, dtype = read(member)
-    if dtype.hasobject or fortran_order:
-        raise ValueError("it holds objects or is in Fortran order")  # noqa: EM101, TRY003
+    if dtype.hasobject:
+        raise ValueError("it holds objects")  # noqa: EM101, TRY003
     data = member.read(n_bytes)
     if len(data) != dtype.itemsize * int(np.prod(shape, dtype=object)):
         raise ValueError(f"shape {shape} does not fit its {len(data):,} bytes")  # noqa: EM102, TRY003
-    return np.frombuffer(data, dtype=dtype).reshape(shape)
+    return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
 def _read_graph(members: _Members, most_variables: int) -> FactorGraph:
@@ -151,10 +167,12 @@ def _read_graph(members: _Members, most_variables: int) -> FactorGraph:
             raise FormatError(members.path, f"the file claims more than {most_variables:,} variables")
         for block in header["variables"]:
             names, states = block["names"], block["states"]
+            if names:
+                read_states(states, str(names[0]))  # errors then name a variable
             graph.add_variables(block["n"], states, names)
         for k, block in enumerate(header["factors"]):
             _add_block(graph, members, k, block)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise FormatError(members.path, f"the header is not as it should be ({error!r})") from None
     return graph
 

@@ -11,7 +11,7 @@ import numpy as np
 from anytimebp.errors import FormatError
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import DenseSource, FloatArray, ListedSource, RuleSource
+from anytimebp.model.source import DenseSource, FloatArray, RuleSource
 
 LARGEST_LOG = 709.0  # exp of more is infinite
 SMALLEST_LOG = -708.0  # exp of less has fewer digits, and soon none
@@ -44,8 +44,8 @@ def block_potentials(graph: FactorGraph, block: FactorBlock, offset: int, path: 
     if isinstance(source, DenseSource) and not source.is_log:
         values: FloatArray = source.values[member]
         return values
-    what = describe_factor(graph.blocks, graph.variables, block.first + offset)
-    refuse_rule(block, what, path)
+    refuse_rule(graph, block, path)
+    what = describe_factor((block,), graph.variables, block.first + offset)
     if prod(source.shape) > MOST_ENTRIES:
         message = (
             f"{what} has {prod(source.shape):,} joint states, too many to write in full; .npz keeps listed entries"
@@ -66,27 +66,23 @@ def as_potentials(log_scores: FloatArray, what: str, path: Path) -> FloatArray:
     return np.exp(log_scores)
 
 
-def refuse_rule(block: FactorBlock, what: str, path: Path) -> None:
+def refuse_rule(graph: FactorGraph, block: FactorBlock, path: Path) -> None:
     """Raise if a block's scores are computed by a function, which no file can hold."""
     if isinstance(block.source, RuleSource):
+        what = describe_factor((block,), graph.variables, block.first)
         raise FormatError(path, f"{what} is a rule: a file holds numbers, not functions")
 
 
-def is_listed(block: FactorBlock) -> bool:
-    """Tell whether a block's scores are given by listed entries."""
-    return isinstance(block.source, ListedSource)
+def lost_names(graph: FactorGraph) -> list[str]:
+    """Return what a format without names loses of them: nothing if all are automatic."""
+    named = [name for index, name in enumerate(graph.variables.names()) if name != f"x{index}"]
+    return [f"names of variables ({len(named):,}, such as {named[0]!r}); they become x0, x1, ..."] if named else []
 
 
-def unnamed(graph: FactorGraph) -> list[str]:
-    """Return what a format without names loses: names, labels, or nothing if all are automatic."""
-    variables = graph.variables
-    dropped = []
-    named = [v.name for v in variables if v.name != f"x{v.index}"]
-    if named:
-        dropped.append(f"names of variables ({len(named):,}, such as {named[0]!r}); they become x0, x1, ...")
-    labelled = [v.name for v in variables if not isinstance(v.labels, range)]
-    if labelled:
-        dropped.append(
-            f"labels of states (of {len(labelled):,} variables, such as {labelled[0]!r}); they become 0, 1, ..."
-        )
-    return dropped
+def lost_labels(graph: FactorGraph) -> list[str]:
+    """Return what a format without labels loses of them: nothing if all are numbers from 0."""
+    labelled = [block for block in graph.variables.blocks if not isinstance(block.labels, range)]
+    if not labelled:
+        return []
+    count, such = sum(block.n for block in labelled), graph.variables.name(labelled[0].first)
+    return [f"labels of states (of {count:,} variables, such as {such!r}); they become 0, 1, ..."]

@@ -22,7 +22,9 @@ from anytimebp.model.source import FloatArray, IndexArray
 BLOCK = 2**15
 LONGEST_TOKEN = 2000  # characters; numbers are shorter, and a binary file has no blanks to stop at
 LONGEST_INTEGER = 18  # digits that fit into 64 bits
-COMMENT = re.compile(r"#[^\n]*")
+COMMENT = re.compile(r"#[^\r\n]*")
+LINE_END = re.compile(r"\r\n|\r|\n")  # of Windows, of the first Macs, of all others
+BYTE_LINE_END = re.compile(rb"[\r\n]")
 BLANKS = (b" ", b"\n", b"\t", b"\r")
 
 
@@ -85,12 +87,12 @@ class Tokens:
             done += len(tokens)
         return values
 
-    def numbers(self, count: int, what: str) -> FloatArray:
-        """Return the next `count` tokens as numbers, which may be negative or no finite ones."""
+    def numbers(self, count: int, what: str, more: int = 0) -> FloatArray:
+        """Return the next `count` tokens as numbers, which may be negative or no finite ones; `more` are to follow."""
         self.check_room(count, what)
         values = np.empty(count)
         done = 0
-        for tokens in self._take(count, what):
+        for tokens in self._take(count, what, more):
             read = _number if "_" in self._text else float
             try:
                 values[done : done + len(tokens)] = np.fromiter(map(read, tokens), np.float64, len(tokens))
@@ -142,8 +144,8 @@ class Tokens:
                 return self._next_line, ""
         place = position - self._before
         line = self._first_line
-        for match in re.finditer(r"\n|[^\s]+", COMMENT.sub("", self._text)):
-            if match[0] == "\n":
+        for match in re.finditer(r"\r\n|\r|\n|[^\s]+", COMMENT.sub("", self._text)):
+            if match[0].isspace():
                 line += 1
             elif place == 0:
                 return line, match[0]
@@ -151,11 +153,11 @@ class Tokens:
                 place -= 1
         return line, ""
 
-    def _take(self, count: int, what: str) -> Iterator[list[str]]:
+    def _take(self, count: int, what: str, more: int = 0) -> Iterator[list[str]]:
         """Give the next `count` tokens, block by block."""
         while count > 0:
             if self._at == len(self._tokens) and not self._fill():
-                self.fail(f"the file ends {count:,} numbers early, in {what}")
+                self.fail(f"the file ends {count + more:,} numbers early, in {what}")
             tokens = self._tokens[self._at : self._at + count]
             self._at += len(tokens)
             count -= len(tokens)
@@ -177,7 +179,7 @@ class Tokens:
             self._tokens, self._at = [], 0
             self._first_line = self._next_line
             self._text = self._read_block()
-            self._next_line += self._text.count("\n")
+            self._next_line += count_lines(self._text)
             text = self._text if "#" not in self._text else COMMENT.sub("", self._text)
             self._tokens = text.split()
             if self._tokens:
@@ -194,25 +196,27 @@ class Tokens:
             self._started = True
             data = without_bom(data, self._path)
         if not self._ended:
-            if data.rfind(b"#") > data.rfind(b"\n"):
-                data = data[: data.rfind(b"#")] + self._skip_line()
+            if data.rfind(b"#") > max(data.rfind(b"\n"), data.rfind(b"\r")):
+                data = data[: data.rfind(b"#")]
+                self._skip_line()
             else:
                 data = self._cut(data)
         return data.decode("ascii", errors="replace")
 
-    def _skip_line(self) -> bytes:
-        """Pass over the rest of a comment; return its line's end, if there is one."""
-        while piece := self._file.readline(BLOCK):
-            if piece.endswith(b"\n"):
-                return b"\n"
-        return b""
+    def _skip_line(self) -> None:
+        """Pass over the rest of a comment, up to its line's end."""
+        while piece := self._file.read(BLOCK):
+            if end := BYTE_LINE_END.search(piece):
+                self._rest = piece[end.start() :]
+                return
 
     def _cut(self, data: bytes) -> bytes:
-        """Keep what may be half a token for the next block."""
+        """Keep what may be half a token, or half the end of a line, for the next block."""
         end = max(data.rfind(blank) for blank in BLANKS)
         if len(data) - end > LONGEST_TOKEN:
             message = f"no blank within {LONGEST_TOKEN:,} characters: this is no text file of numbers"
             raise FormatError(self._path, message, self._next_line)
+        end = max(0, end - data.startswith(b"\r\n", max(0, end - 1)))
         self._rest = data[end:]
         return data[:end]
 
@@ -222,6 +226,11 @@ def open_tokens(path: Path) -> Iterator[Tokens]:
     """Open a file as tokens."""
     with open_input(path) as (file, n_bytes):
         yield Tokens(path, file, n_bytes)
+
+
+def count_lines(text: str) -> int:
+    """Return how many lines end in a text."""
+    return text.count("\n") if "\r" not in text else len(LINE_END.findall(text))
 
 
 def without_bom(data: bytes, path: Path) -> bytes:

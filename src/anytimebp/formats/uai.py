@@ -16,13 +16,12 @@ from typing import BinaryIO
 import numpy as np
 
 from anytimebp.formats.bayesian import child_axis
-from anytimebp.formats.potentials import factor_potentials, unnamed
+from anytimebp.formats.potentials import factor_potentials, lost_labels, lost_names
+from anytimebp.formats.table_runs import TOGETHER
 from anytimebp.formats.tokens import Tokens, open_tokens
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray
 from anytimebp.model.variable import MAX_STATES, MAX_VARIABLES
-
-TOGETHER = 2**18  # entries that are read at once: small against the tables, large against the calls
 
 
 def read_uai(path: Path) -> FactorGraph:
@@ -110,7 +109,7 @@ def _add_constants(tokens: Tokens, graph: FactorGraph, values: FloatArray) -> No
 
 def write_uai(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
     """Write a model; return what the format cannot hold."""
-    dropped = unnamed(graph)
+    dropped = lost_names(graph) + lost_labels(graph)
     kind = "MARKOV" if child_axis(graph) != -1 else "BAYES"
     lines = [
         kind,

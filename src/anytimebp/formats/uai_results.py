@@ -14,6 +14,8 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 
+ROUNDING = 1e-3  # of files that others write
+
 
 def read_uai_evidence(path: Path, graph: FactorGraph) -> dict[str, object]:
     """Read evidence in either style: `n v s v s ...`, or the same after a number of samples, which must be 1.
@@ -74,12 +76,24 @@ def read_mar(path: Path) -> list[FloatArray]:
     with open_tokens(path) as tokens:
         if tokens.word("MAR").upper() != "MAR":
             tokens.fail("a file of marginals starts with MAR", tokens.position - 1)
+        first = tokens.position
         numbers = tokens.all_numbers("the marginals")
         for start in (0, 1):
             marginals = _split(numbers[start:])
             if marginals is not None and (start == 0 or numbers[0] == 1):
+                _check_probabilities(tokens, marginals, first + start + 1)
                 return marginals
         return tokens.fail("the counts of variables and states do not fit the numbers that follow")
+
+
+def _check_probabilities(tokens: Tokens, marginals: list[FloatArray], place: int) -> None:
+    """Raise at the first number that is no probability; the first count of states is token number `place`."""
+    for index, marginal in enumerate(marginals):
+        fine = (marginal >= 0.0) & (marginal <= 1.0 + ROUNDING)
+        if not fine.all():
+            message = f"the marginal of variable {index}: probabilities are numbers from 0 to 1"
+            tokens.fail(message, place + 1 + int(fine.argmin()))
+        place += 1 + len(marginal)
 
 
 def _split(numbers: FloatArray) -> list[FloatArray] | None:

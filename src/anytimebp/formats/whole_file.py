@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import stat
@@ -9,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO, cast
 
 from anytimebp.errors import FormatError
@@ -34,6 +36,15 @@ def open_input(path: Path) -> Iterator[tuple[BinaryIO, int]]:
             raise FormatError(path, f"the gzip file is damaged or cut short ({error})") from None
 
 
+def read_at_most(path: Path, most: int) -> bytes:
+    """Return what a file holds, unpacked; refuse to read more than so many bytes."""
+    with open_input(path) as (file, _):
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise FormatError(path, f"the file holds more than {most:,} bytes, the most that is read of its kind")
+    return data
+
+
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name when all went well, and leaves no trace otherwise.
@@ -42,24 +53,42 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ordinary file, such as a pipe or /dev/stdout, is written to as it is.
     """
     target = Path(path)
-    if target.exists() and not target.is_file():
-        with target.open("wb") as raw, _packed(raw, target) as file:
+    with _named(target):
+        opened = target.open("wb") if target.exists() and not target.is_file() else _part(target)
+        with opened as raw, _packed(raw, target) as file:
             yield file
-        return
-    target = target.resolve()  # replace what a link points to, not the link
-    part = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as raw:
-            with _packed(raw, target) as file:
-                yield file
+
+
+@contextmanager
+def _part(target: Path) -> Iterator[BinaryIO]:
+    """Open a file beside the target, under a name that no other writer has, and put it in the target's place."""
+    target = Path(os.path.realpath(target))  # replace what a link points to, not the link
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    part = target.with_name(f".{token_hex(8)}.part")
+    with part.open("xb") as raw:  # not by tempfile, whose files are for their owner alone whatever the umask says
+        try:
+            yield raw
             raw.flush()
             os.fsync(raw.fileno())
-        if target.exists():
-            part.chmod(stat.S_IMODE(target.stat().st_mode))
-        part.replace(target)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
+            if target.exists():
+                part.chmod(stat.S_IMODE(target.stat().st_mode))
+            part.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink()
+            raise
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let errors of the system name the file that was to be written, not a part of it or none at all."""
+    try:
+        yield
+    except OSError as error:
+        unnamed = error.filename is None or str(error.filename).endswith(".part")
+        if unnamed and error.errno is not None:  # without a number, the name would take the place of the text
+            error.filename, error.filename2 = str(path), None
         raise
 
 

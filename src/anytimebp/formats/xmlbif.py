@@ -17,11 +17,14 @@ import numpy as np
 
 from anytimebp.errors import FormatError
 from anytimebp.formats.bayesian import Network, build
+from anytimebp.formats.tokens import LONGEST_TOKEN
 from anytimebp.formats.whole_file import open_input
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
+from anytimebp.model.source import FloatArray
 
 BLOCK = 2**16
 FORBIDDEN = re.compile("[\x00-\x1f\ud800-\udfff\ufffe\uffff]")  # not text of XML, or changed by reading it
+MOST_TEXT = 2**20  # characters of a name; a small file may unpack to any number
 TEXT_OF = frozenset({"NAME", "OUTCOME", "VALUE", "FOR", "GIVEN", "TABLE"})
 
 
@@ -44,59 +47,84 @@ class _Reader:
         self.network = Network()
         self._path = path
         self._element = ""
+        self._properties = 0  # that we are inside of; what they hold is not ours
         self._text: list[str] = []
+        self._room = MOST_TEXT
         self._name = ""
         self._outcomes: list[str] = []
         self._children: list[str] = []
         self._parents: list[str] = []
-        self._table: str | None = None
-        self._table_line = 0
+        self._table: _TableText | None = None
         self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.buffer_size = BLOCK
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
         self._parser.EntityDeclHandler = self._entity
+        self._parser.SkippedEntityHandler = self._skipped_entity
 
     def feed(self, data: bytes, *, end: bool = False) -> None:
         """Read on."""
         try:
             self._parser.Parse(data, end)
+        except FormatError:
+            raise
         except expat.ExpatError as error:
             raise FormatError(
                 self._path, f"not well-formed XML: {expat.ErrorString(error.code)}", error.lineno
             ) from None
+        except (LookupError, ValueError) as error:  # of Python, on encodings that the parser does not know
+            raise FormatError(
+                self._path, f"the encoding of the file cannot be read ({error}); save it as UTF-8"
+            ) from None
 
     def _start(self, element: str, attributes: dict[str, str]) -> None:
         self._element = element.upper()
-        self._text = []
-        if self._element == "VARIABLE":
-            kind = attributes.get("TYPE", "nature")
+        self._text, self._room = [], MOST_TEXT
+        if self._element == "PROPERTY":
+            self._properties += 1
+        elif self._properties:
+            return
+        elif self._element == "VARIABLE":
+            kind = next((value for name, value in attributes.items() if name.upper() == "TYPE"), "nature")
             if kind != "nature":
                 self._fail(f"a variable of type {kind[:40]!r}; only chance nodes (nature) can be read")
             self._name, self._outcomes = "", []
         elif self._element == "DEFINITION":
             self._children, self._parents, self._table = [], [], None
         elif self._element == "TABLE":
-            self._table_line = self._parser.CurrentLineNumber
+            if self._table is not None:
+                self._fail("a definition with two tables")
+            self._table = _TableText(self._path, self._parser.CurrentLineNumber)
 
     def _characters(self, text: str) -> None:
-        if self._element in TEXT_OF:
-            self._text.append(text)
+        if self._properties or self._element not in TEXT_OF:
+            return
+        if self._element == "TABLE" and self._table is not None:
+            self._table.add(text)
+            return
+        self._room -= len(text)
+        if self._room < 0:
+            self._fail(f"the text of {self._element} has more than {MOST_TEXT:,} characters")
+        self._text.append(text)
 
     def _end(self, element: str) -> None:
         element = element.upper()
-        text = "".join(self._text)
+        text = "".join(self._text).strip()
         self._text, self._element = [], ""
-        if element == "NAME":
-            self._name = text.strip()
+        if element == "PROPERTY":
+            self._properties -= 1
+        elif self._properties:
+            return
+        elif element == "NAME":
+            self._name = text
         elif element in {"OUTCOME", "VALUE"}:
-            self._outcomes.append(text.strip())
+            self._outcomes.append(text)
         elif element == "FOR":
-            self._children.append(text.strip())
+            self._children.append(text)
         elif element == "GIVEN":
-            self._parents.append(text.strip())
-        elif element == "TABLE":
-            self._table = text
+            self._parents.append(text)
         elif element == "VARIABLE":
             self._add_variable()
         elif element == "DEFINITION":
@@ -129,29 +157,72 @@ class _Reader:
             )
         shape = [len(self.network.labels[name]) for name in (*parents, child)]
         self.network.parents[child] = parents
-        self.network.tables[child] = np.array(self._numbers(child, prod(shape))).reshape(shape)
-
-    def _numbers(self, child: str, count: int) -> list[float]:
-        values: list[float] = []
-        for row, line in enumerate((self._table or "").split("\n")):
-            for token in line.split():
-                try:
-                    value = float(token) if "_" not in token else float("nan")
-                except ValueError:
-                    value = float("nan")
-                if not 0.0 <= value < float("inf"):
-                    message = f"the table of {child!r}: probabilities are numbers of at least 0, at {token[:40]!r}"
-                    raise FormatError(self._path, message, self._table_line + row)
-                values.append(value)
-        if len(values) != count:
-            self._fail(f"the table of {child!r} needs {count:,} numbers, got {len(values):,}")
-        return values
+        values = self._table.finish() if self._table is not None else np.empty(0)
+        if len(values) != prod(shape):
+            self._fail(f"the table of {child!r} needs {prod(shape):,} numbers, got {len(values):,}")
+        self.network.tables[child] = values.reshape(shape)
 
     def _entity(self, *_: object) -> None:
         self._fail("entities are not read")
 
+    def _skipped_entity(self, name: str, is_parameter: int) -> None:
+        if not is_parameter:  # those are of the document type, which is not read
+            self._fail(f"entities are not read, and {name[:40]!r} is not declared here")
+
     def _fail(self, message: str) -> NoReturn:
         raise FormatError(self._path, message, self._parser.CurrentLineNumber)
+
+
+class _TableText:
+    """The numbers of a TABLE, taken in piece by piece: as text or as objects they would be many times as large."""
+
+    def __init__(self, path: Path, line: int) -> None:
+        self._path = path
+        self._line = line
+        self._rest = ""
+        self._parts: list[FloatArray] = []
+
+    def add(self, piece: str) -> None:
+        """Read on; what may be half a number is kept."""
+        text = self._rest + piece
+        end = len(text) - len(text.split()[-1]) if text.strip() and not text[-1].isspace() else len(text)
+        self._read(text[:end])
+        self._rest = text[end:]
+        if len(self._rest) > LONGEST_TOKEN:
+            message = f"no blank within {LONGEST_TOKEN:,} characters of a table, at {self._rest[:40]!r}"
+            raise FormatError(self._path, message, self._line)
+
+    def finish(self) -> FloatArray:
+        """Return all numbers."""
+        self._read(self._rest)
+        return np.concatenate([np.empty(0), *self._parts])
+
+    def _read(self, text: str) -> None:
+        tokens = text.split()
+        try:
+            values = np.fromiter(map(float, tokens), np.float64, len(tokens))
+        except ValueError:
+            self._fail_at_first(text)
+        if "_" in text or not ((values >= 0.0) & (values < np.inf)).all():
+            self._fail_at_first(text)
+        self._parts.append(values)
+        self._line += text.count("\n")
+
+    def _fail_at_first(self, text: str) -> NoReturn:
+        line = self._line
+        for match in re.finditer(r"\n|\S+", text):
+            line += match[0] == "\n"
+            if not match[0].isspace() and not _is_probability(match[0]):
+                message = f"probabilities are numbers of at least 0, at {match[0][:40]!r}"
+                raise FormatError(self._path, message, line)
+        raise AssertionError(text)
+
+
+def _is_probability(token: str) -> bool:
+    try:
+        return "_" not in token and 0.0 <= float(token) < float("inf")
+    except ValueError:
+        return False
 
 
 def write_xmlbif(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:

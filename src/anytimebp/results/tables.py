@@ -6,7 +6,9 @@ libraries are imported when asked for; `state_columns` needs none and serves who
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -15,7 +17,7 @@ import numpy.typing as npt
 
 from anytimebp.errors import OptionError
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.model.variable import Labels, VariableTable
+from anytimebp.model.variable import Labels, VariableBlock, VariableTable
 from anytimebp.optional import load_optional
 from anytimebp.results.marginals import Marginals
 
@@ -41,10 +43,6 @@ class StateColumns(NamedTuple):
     labels: ObjectArray
     probabilities: FloatArray
 
-    def typed_labels(self) -> IndexArray | ObjectArray:
-        """Return labels of one type, int64 or str; see `typed_labels`."""
-        return typed_labels(self.labels)
-
 
 def state_columns(marginals: Marginals) -> StateColumns:
     """Return all marginals as plain arrays."""
@@ -54,15 +52,42 @@ def state_columns(marginals: Marginals) -> StateColumns:
     return StateColumns(names, _objects(_all_labels(variables), len(names)), marginals.concatenated())
 
 
-def typed_labels(labels: ObjectArray) -> IndexArray | ObjectArray:
-    """Return labels as int64 if all of them are whole numbers that fit, otherwise each as text. Booleans are text."""
-    kinds = set(map(type, labels))
-    if kinds <= {str}:
-        return labels
-    whole = all(issubclass(kind, int) and kind is not bool for kind in kinds)
-    if whole and min(labels) in INT64 and max(labels) in INT64:
-        return labels.astype(np.int64)
-    return _objects(map(str, labels), len(labels))
+def label_texts(labels: Labels) -> list[str]:
+    """Return the labels of one variable as text: as `str` does, or as `repr` where two would be the same."""
+    texts = [str(label) for label in labels]
+    if len(set(texts)) == len(texts):
+        return texts
+    often = Counter(texts)
+    told = [text if often[text] == 1 else repr(label) for text, label in zip(texts, labels, strict=True)]
+    return told if len(set(told)) == len(told) else [repr(label) for label in labels]
+
+
+def typed_labels(blocks: Sequence[VariableBlock]) -> IndexArray | ObjectArray:
+    """Return all labels as int64 if they are whole numbers that fit, otherwise each as text. Booleans are text."""
+    count = sum(block.n * len(block.labels) for block in blocks)
+    if all(_are_whole(block.labels) for block in blocks):
+        whole = chain.from_iterable(chain.from_iterable(repeat(block.labels, block.n)) for block in blocks)
+        return np.fromiter(whole, dtype=np.int64, count=count)
+    texts = ((label_texts(block.labels), block.n) for block in blocks)
+    return _objects(chain.from_iterable(chain.from_iterable(repeat(each, n)) for each, n in texts), count)
+
+
+def _are_whole(labels: Labels) -> bool:
+    if isinstance(labels, range):
+        return True
+    whole = [label for label in labels if isinstance(label, int) and not isinstance(label, bool)]
+    return len(whole) == len(labels) and min(whole) in INT64 and max(whole) in INT64
+
+
+@contextmanager
+def _naming_odd_text(marginals: Marginals) -> Iterator[None]:
+    """Let errors about text that cannot be encoded, as halves of characters, name the variable."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        odd = (v.name for v in marginals.variables if error.object in {v.name, *label_texts(v.labels)})
+        msg = f"{error.object[:80]!r}, of variable {next(odd, '')!r}, cannot be encoded as text; rename it"
+        raise OptionError(msg) from None
 
 
 def to_pandas(marginals: Marginals) -> pd.DataFrame:
@@ -70,7 +95,8 @@ def to_pandas(marginals: Marginals) -> pd.DataFrame:
     pandas = load_optional("pandas")
     names, labels, probabilities = state_columns(marginals)
     states = pandas.Series(labels, dtype=object)
-    frame: pd.DataFrame = pandas.DataFrame({"variable": names, "state": states, "probability": probabilities})
+    with _naming_odd_text(marginals):
+        frame: pd.DataFrame = pandas.DataFrame({"variable": names, "state": states, "probability": probabilities})
     return frame
 
 
@@ -78,14 +104,15 @@ def to_polars(marginals: Marginals) -> pl.DataFrame:
     """Return a polars data frame."""
     polars = load_optional("polars")
     columns = state_columns(marginals)
-    states = columns.typed_labels()
-    frame: pl.DataFrame = polars.DataFrame(
-        {
-            "variable": polars.Series(columns.names.tolist(), dtype=polars.String),
-            "state": states if states.dtype == np.int64 else polars.Series(states.tolist(), dtype=polars.String),
-            "probability": columns.probabilities,
-        }
-    )
+    states = typed_labels(marginals.variables.blocks)
+    with _naming_odd_text(marginals):
+        frame: pl.DataFrame = polars.DataFrame(
+            {
+                "variable": polars.Series(columns.names.tolist(), dtype=polars.String),
+                "state": states if states.dtype == np.int64 else polars.Series(states.tolist(), dtype=polars.String),
+                "probability": columns.probabilities,
+            }
+        )
     return frame
 
 
@@ -100,14 +127,15 @@ def arrow_stream(marginals: Marginals, requested_schema: object | None) -> objec
             raise missing from None
         return frame.__arrow_c_stream__(requested_schema)
     columns = state_columns(marginals)
-    states = columns.typed_labels()
-    table = pa.table(
-        {
-            "variable": pa.array(columns.names, type=pa.string()),
-            "state": pa.array(states, type=pa.int64() if states.dtype == np.int64 else pa.string()),
-            "probability": columns.probabilities,
-        }
-    )
+    states = typed_labels(marginals.variables.blocks)
+    with _naming_odd_text(marginals):
+        table = pa.table(
+            {
+                "variable": pa.array(columns.names, type=pa.string()),
+                "state": pa.array(states, type=pa.int64() if states.dtype == np.int64 else pa.string()),
+                "probability": columns.probabilities,
+            }
+        )
     return table.__arrow_c_stream__(requested_schema)
 
 
@@ -116,15 +144,14 @@ def to_xarray(marginals: Marginals) -> xr.DataArray:
     xarray = load_optional("xarray")
     variables = marginals.variables
     labels = _shared_labels(variables)
-    array: xr.DataArray = xarray.DataArray(
-        marginals.concatenated().reshape(len(variables), len(labels)),
-        dims=("variable", "state"),
-        coords={
-            "variable": _objects(variables.names(), len(variables)),
-            "state": typed_labels(_objects(labels, len(labels))),
-        },
-        name="probability",
-    )
+    one = [block._replace(n=1) for block in variables.blocks[:1]]
+    with _naming_odd_text(marginals):
+        array: xr.DataArray = xarray.DataArray(
+            marginals.concatenated().reshape(len(variables), len(labels)),
+            dims=("variable", "state"),
+            coords={"variable": _objects(variables.names(), len(variables)), "state": typed_labels(one)},
+            name="probability",
+        )
     return array
 
 
