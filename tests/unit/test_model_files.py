@@ -583,6 +583,36 @@ def test_small_factors_of_one_shape_that_follow_each_other_are_read_as_one_block
     assert_same_numbers(graph, back)
 
 
+@pytest.mark.parametrize(
+    ("ending", "most"), [(".npz", 3), (".npz.gz", 3), (".uai", 3), (".fg", 4), (".xmlbif", 4), (".bif", 6.5)]
+)
+def test_reading_takes_a_few_times_the_memory_of_the_tables(tmp_path, ending, most):
+    n = 500  # BIF is read as text, which of such numbers is three times as large
+    graph, rng = abp.FactorGraph(), np.random.default_rng(0)
+    graph.add_variables(2, n)
+    graph.add_factors([[0]], table=rng.dirichlet(np.ones(n)))
+    graph.add_factor([0, 1], table=rng.dirichlet(np.ones(n), n))
+    write_model_file(graph, tmp_path / f"m{ending}")
+    tracemalloc.start()
+    back = abp.read_model(tmp_path / f"m{ending}")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < most * 8 * n * n
+    assert back.n_factors == 2
+
+
+def test_a_packed_archive_is_not_unpacked_into_memory(tmp_path):
+    write_model_file(everything(), tmp_path / "m.npz")
+    with zipfile.ZipFile(tmp_path / "m.npz", "a") as file:
+        file.writestr("more", bytes(50_000_000))
+    (tmp_path / "m.npz.gz").write_bytes(gzip.compress((tmp_path / "m.npz").read_bytes(), 1))
+    tracemalloc.start()
+    assert abp.read_model(tmp_path / "m.npz.gz").n_factors == everything().n_factors
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
+
+
 # ---------------------------------------------------------------- log scores in formats of potentials
 def test_log_scores_become_potentials_and_it_is_said(tmp_path):
     graph = abp.FactorGraph()
