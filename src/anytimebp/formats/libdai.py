@@ -77,12 +77,12 @@ def _read_head(tokens: Tokens, what: str, sizes: dict[int, int]) -> Head:
             tokens.fail(message, tokens.position - arity + axis)
     n_joint = prod(shape)
     count = tokens.integer(f"the number of entries of {what}", high=min(n_joint, 2**62))
+    tokens.check_room(2 * count, f"the entries of {what}", tokens.position - 1)
     return Head(what, labels, shape, n_joint, count)
 
 
 def _read_table(tokens: Tokens, head: Head) -> FloatArray:
     """Read entries into a table, a block at a time."""
-    tokens.check_room(2 * head.n_entries, f"the entries of {head.what}")
     table = np.zeros(head.n_joint)
     seen = np.zeros(head.n_joint, dtype=np.bool_)
     for done in range(0, head.n_entries, AT_ONCE):
