@@ -83,7 +83,13 @@ def test_uai_does_not_mind_how_it_is_laid_out(read, change):
         ("MARKOV\n2\n2 2\n1\n2 1 1\n", 5, "names a variable twice"),
         ("MARKOV\n2\n2 2\n1\n31 0\n", 5, "must be between 0 and 30"),
         ("MARKOV\n1\n2\n1\n1 0\n3\n1 2 3", 6, "factor 0 has 2 joint states and needs as many entries, at '3'"),
-        ("MARKOV\n1\n2\n2\n1 0\n1 0\n2\n1 2\n2\n1\n", None, "ends 1 numbers early, in the tables of factors 0 to 1"),
+        (
+            "MARKOV\n1\n2\n2\n1 0\n1 0\n2\n1 2\n2\n1\n",
+            10,
+            "ends in the table of factor 1, after 1 of 2 entries, at '1'",
+        ),
+        ("MARKOV\n1\n2\n2\n1 0\n1 0\n2\n1 2\n", 8, "ends in the table of factor 1, after 0 of 2 entries, at '2'"),
+        (f"MARKOV\n1\n2\n9\n{'1 0 ' * 9}\n2 1 2\n2 1\n{'2 1 5' * 7}", 8, "factor 2 has 2 joint states and needs as m"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 2\n7", 8, "goes on after the last table, at '7'"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1\nabc", 8, "expected a number, at 'abc'"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 1_000", 7, "expected a number, at '1_000'"),
@@ -92,7 +98,7 @@ def test_uai_does_not_mind_how_it_is_laid_out(read, change):
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 1e999", 7, "potentials are finite and not negative, at '1e999'"),
         ("MARKOV\n3000000000\n2", 2, "must be between 0 and 2,147,483,648"),
         ("MARKOV\n2000000000\n2", 2, "more than the file can hold"),
-        ("MARKOV\n2\n1000000 1000000\n1\n2 0 1\n1000000000000\n1 1", 5, "1,000,000,000,001 numbers are announced"),
+        ("MARKOV\n2\n1000000 1000000\n1\n2 0 1\n1000000000000\n1 1", 6, "1,000,000,000,000 numbers are announced"),
         ("MARKOV\n0\n1\n0\n1\n2.0", None, "a factor needs a variable"),
         (b"\xff\xfeM\0A\0", None, "the file is UTF-16"),
         ("x" * 100_000, 1, "no blank within"),
@@ -581,6 +587,36 @@ def test_small_factors_of_one_shape_that_follow_each_other_are_read_as_one_block
     back = abp.read_model(tmp_path / f"m{ending}")
     assert len(back.blocks) == 2
     assert_same_numbers(graph, back)
+
+
+@pytest.mark.parametrize(
+    ("ending", "most"), [(".npz", 3), (".npz.gz", 3), (".uai", 3), (".fg", 4), (".xmlbif", 4), (".bif", 6.5)]
+)
+def test_reading_takes_a_few_times_the_memory_of_the_tables(tmp_path, ending, most):
+    n = 500  # BIF is read as text, which of such numbers is three times as large
+    graph, rng = abp.FactorGraph(), np.random.default_rng(0)
+    graph.add_variables(2, n)
+    graph.add_factors([[0]], table=rng.dirichlet(np.ones(n)))
+    graph.add_factor([0, 1], table=rng.dirichlet(np.ones(n), n))
+    write_model_file(graph, tmp_path / f"m{ending}")
+    tracemalloc.start()
+    back = abp.read_model(tmp_path / f"m{ending}")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < most * 8 * n * n
+    assert back.n_factors == 2
+
+
+def test_a_packed_archive_is_not_unpacked_into_memory(tmp_path):
+    write_model_file(everything(), tmp_path / "m.npz")
+    with zipfile.ZipFile(tmp_path / "m.npz", "a") as file:
+        file.writestr("more", bytes(50_000_000))
+    (tmp_path / "m.npz.gz").write_bytes(gzip.compress((tmp_path / "m.npz").read_bytes(), 1))
+    tracemalloc.start()
+    assert abp.read_model(tmp_path / "m.npz.gz").n_factors == everything().n_factors
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
 
 
 # ---------------------------------------------------------------- log scores in formats of potentials

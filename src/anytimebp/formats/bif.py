@@ -31,12 +31,15 @@ END = ""
 
 def read_bif(path: Path) -> FactorGraph:
     """Read a Bayesian network; each factor has the child last."""
+    return _Parser(path, _read_text(path)).network()
+
+
+def _read_text(path: Path) -> str:
     data = without_bom(read_at_most(path, MOST_BYTES), path)
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(path, "the file is not UTF-8 text", data.count(b"\n", 0, error.start) + 1) from None
-    return _Parser(path, text).network()
 
 
 class _Parser:

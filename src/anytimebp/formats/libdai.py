@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from anytimebp.formats.potentials import factor_potentials, lost_labels, lost_names
-from anytimebp.formats.table_runs import TOGETHER, Entries, Run, TableRuns
+from anytimebp.formats.table_runs import Entries, Run, TableRuns
 from anytimebp.formats.tokens import Tokens, open_tokens
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
@@ -30,6 +30,7 @@ FREE_ENTRIES = 2**24
 all memory; factors that exceed this stay lists of log scores."""
 
 
+AT_ONCE = 2**15  # entries that are read at once: small against tables, large against calls
 MOST_INDICES = 2**53  # beyond, whole numbers are not all floats
 
 
@@ -76,17 +77,17 @@ def _read_head(tokens: Tokens, what: str, sizes: dict[int, int]) -> Head:
             tokens.fail(message, tokens.position - arity + axis)
     n_joint = prod(shape)
     count = tokens.integer(f"the number of entries of {what}", high=min(n_joint, 2**62))
+    tokens.check_room(2 * count, f"the entries of {what}", tokens.position - 1)
     return Head(what, labels, shape, n_joint, count)
 
 
 def _read_table(tokens: Tokens, head: Head) -> FloatArray:
     """Read entries into a table, a block at a time."""
-    tokens.check_room(2 * head.n_entries, f"the entries of {head.what}")
     table = np.zeros(head.n_joint)
     seen = np.zeros(head.n_joint, dtype=np.bool_)
-    for done in range(0, head.n_entries, TOGETHER):
+    for done in range(0, head.n_entries, AT_ONCE):
         start = tokens.position
-        index, values = _read_listed(tokens, head, min(TOGETHER, head.n_entries - done), head.n_entries - done)
+        index, values = _read_listed(tokens, head, min(AT_ONCE, head.n_entries - done), head.n_entries - done)
         if seen[index].any():
             tokens.fail(f"{head.what} lists an entry twice", start + 2 * int(seen[index].argmax()))
         seen[index] = True

@@ -76,7 +76,7 @@ class Tokens:
 
     def integers(self, count: int, what: str) -> IndexArray:
         """Return the next `count` tokens as whole numbers of at least 0."""
-        self.check_room(count, what)
+        self.check_room(count, what, self.position - 1)
         values = np.empty(count, dtype=np.int64)
         done = 0
         for tokens in self._take(count, what):
@@ -87,12 +87,21 @@ class Tokens:
             done += len(tokens)
         return values
 
-    def numbers(self, count: int, what: str, more: int = 0) -> FloatArray:
-        """Return the next `count` tokens as numbers, which may be negative or no finite ones; `more` are to follow."""
+    def numbers(
+        self, count: int, what: str, more: int = 0, ended: Callable[[FloatArray], object] | None = None
+    ) -> FloatArray:
+        """Return the next `count` tokens as numbers, which may be negative or no finite ones.
+
+        Args:
+            count: How many.
+            what: What they are, for errors.
+            more: How many more are to follow.
+            ended: Called with the numbers found if the file ends early; may raise what says more than we can.
+        """
         self.check_room(count, what)
         values = np.empty(count)
         done = 0
-        for tokens in self._take(count, what, more):
+        for tokens in self._take(count, what, more, lambda taken: ended(values[:taken]) if ended else None):
             read = _number if "_" in self._text else float
             try:
                 values[done : done + len(tokens)] = np.fromiter(map(read, tokens), np.float64, len(tokens))
@@ -115,10 +124,10 @@ class Tokens:
             parts.append(self.numbers(len(self._tokens) - self._at, what))
         return np.concatenate(parts)
 
-    def check_room(self, count: int, what: str) -> None:
-        """Refuse a count that the file cannot hold, at two characters a number."""
+    def check_room(self, count: int, what: str, position: int | None = None) -> None:
+        """Refuse a count, of the token number `position`, that the file cannot hold, at two characters a number."""
         if count > self._n_bytes // 2 + 1:
-            self.fail(f"{what}: {count:,} numbers are announced, more than the file can hold", self.position - 1)
+            self.fail(f"{what}: {count:,} numbers are announced, more than the file can hold", position)
 
     def at_end(self) -> bool:
         """Tell whether all tokens are used."""
@@ -153,10 +162,14 @@ class Tokens:
                 place -= 1
         return line, ""
 
-    def _take(self, count: int, what: str, more: int = 0) -> Iterator[list[str]]:
+    def _take(
+        self, count: int, what: str, more: int = 0, ended: Callable[[int], object] = lambda _: None
+    ) -> Iterator[list[str]]:
         """Give the next `count` tokens, block by block."""
+        first = self.position
         while count > 0:
             if self._at == len(self._tokens) and not self._fill():
+                ended(self.position - first)
                 self.fail(f"the file ends {count + more:,} numbers early, in {what}")
             tokens = self._tokens[self._at : self._at + count]
             self._at += len(tokens)

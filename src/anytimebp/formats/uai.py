@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby, islice
 from math import prod
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -79,18 +79,47 @@ def _runs(
             first += len(members)
 
 
+class TableRun(NamedTuple):
+    """Tables that are read at once, each preceded by its number of entries.
+
+    Attributes:
+        first: Number of the first factor.
+        entries: Of each table.
+        start: Number of the first token.
+    """
+
+    first: int
+    entries: int
+    start: int
+
+    def check_counts(self, tokens: Tokens, found: FloatArray) -> None:
+        """Raise at the first number of entries, among the numbers found, that does not fit."""
+        wrong = np.flatnonzero(found[:: self.entries + 1] != self.entries)
+        if wrong.size:
+            row = int(wrong[0])
+            hint = ", unless the table before it has too few or too many" if row else ""
+            message = f"factor {self.first + row} has {self.entries:,} joint states and needs as many entries{hint}"
+            tokens.fail(message, self.start + row * (self.entries + 1))
+
+    def fail_at_end(self, tokens: Tokens, found: FloatArray) -> NoReturn:
+        """Say in which table the file ends, or which has another number of entries before that."""
+        self.check_counts(tokens, found)
+        row, place = divmod(len(found), self.entries + 1)
+        done = f"after {max(0, place - 1):,} of {self.entries:,} entries"
+        tokens.fail(f"the file ends in the table of factor {self.first + row}, {done}", tokens.position - 1)
+
+
 def _read_tables(tokens: Tokens, first: int, members: list[tuple[int, ...]], shape: tuple[int, ...]) -> FloatArray:
-    """Read the tables of a run of factors, stacked; each is preceded by its number of entries."""
+    """Read the tables of a run of factors, stacked."""
     entries = prod(shape)
     start = tokens.position
+    run = TableRun(first, entries, start)
     last = first + len(members) - 1
     what = f"the table of factor {first}" if last == first else f"the tables of factors {first} to {last}"
-    block = tokens.numbers(len(members) * (entries + 1), what).reshape(len(members), entries + 1)
-    wrong = np.flatnonzero(block[:, 0] != entries)
-    if wrong.size:
-        row = int(wrong[0])
-        message = f"factor {first + row} has {entries:,} joint states and needs as many entries"
-        tokens.fail(message, start + row * (entries + 1))
+    tokens.check_room(len(members) * entries, what, start)
+    found = tokens.numbers(len(members) * (entries + 1), what, ended=lambda found: run.fail_at_end(tokens, found))
+    run.check_counts(tokens, found)
+    block = found.reshape(len(members), entries + 1)
     fine = (block >= 0) & (block < np.inf)
     if not fine.all():
         place = int(fine.argmin())

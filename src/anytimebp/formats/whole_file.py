@@ -17,6 +17,7 @@ from anytimebp.errors import FormatError
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_COMPRESSION = 1032  # what deflate can do at the very best
+UNPACKED = 2**24  # bytes that are read at once; Python allocates them before it knows whether they are there
 
 
 @contextmanager
@@ -38,11 +39,13 @@ def open_input(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 def read_at_most(path: Path, most: int) -> bytes:
     """Return what a file holds, unpacked; refuse to read more than so many bytes."""
-    with open_input(path) as (file, _):
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise FormatError(path, f"the file holds more than {most:,} bytes, the most that is read of its kind")
-    return data
+    pieces: list[bytes] = []
+    with open_input(path) as (file, n_bytes):
+        while piece := file.read(min(n_bytes + 1, UNPACKED)):
+            pieces.append(piece)
+            if sum(map(len, pieces)) > most:
+                raise FormatError(path, f"the file holds more than {most:,} bytes, the most that is read of its kind")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 @contextmanager

@@ -158,6 +158,7 @@ class _Reader:
         shape = [len(self.network.labels[name]) for name in (*parents, child)]
         self.network.parents[child] = parents
         values = self._table.finish() if self._table is not None else np.empty(0)
+        self._table = None
         if len(values) != prod(shape):
             self._fail(f"the table of {child!r} needs {prod(shape):,} numbers, got {len(values):,}")
         self.network.tables[child] = values.reshape(shape)
