@@ -15,7 +15,7 @@ from anytimebp.report import shown_marginals as shown_module
 from anytimebp.report.history import History, Point, whole_history
 from anytimebp.report.page import as_json, page_html, thinned
 from anytimebp.report.shown_marginals import likeliest
-from anytimebp.report.wording import figure_text, label_texts, probability_text, share_text, short_text
+from anytimebp.report.wording import figure_text, probability_text, share_text, short_text, shown_labels
 from oracle.models import grid
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -258,10 +258,10 @@ def test_figures_as_text():
 
 
 def test_labels_of_any_kind_are_told_apart():
-    assert label_texts([1, 2.5, None, ("a", 1), "x"]) == ["1", "2.5", "None", "('a', 1)", "x"]
-    assert label_texts([3, "3", "x"]) == ["3", "'3'", "x"]
-    assert label_texts(["", " "]) == ["''", "' '"]
-    assert len(set(label_texts([3, "3", "'3'"]))) == 3
+    assert shown_labels([1, 2.5, None, ("a", 1), "x"]) == ["1", "2.5", "None", "('a', 1)", "x"]
+    assert shown_labels([3, "3", "x"]) == ["3", "'3'", "x"]
+    assert shown_labels(["", " "]) == ["''", "' '"]
+    assert len(set(shown_labels([3, "3", "'3'"]))) == 3
 
 
 def test_very_long_texts_are_cut_and_say_so():

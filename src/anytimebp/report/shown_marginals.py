@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.report.wording import label_texts, probability_text, short_text
+from anytimebp.report.wording import probability_text, short_text, shown_labels
 from anytimebp.results.marginals import Marginals
 
 MOST_STATES = 20  # per variable
@@ -95,7 +95,7 @@ def _card(marginals: Marginals, index: int, marginal: FloatArray, n_active: int,
         name=short_text(marginals.variables.name(index)),
         n_states=len(labels),
         n_active=n_active,
-        labels=[texts.add(text) for text in label_texts([labels[state] for state in best])],
+        labels=[texts.add(text) for text in shown_labels([labels[state] for state in best])],
         probabilities=[probability_text(float(marginal[state]), alone=n_possible == 1) for state in best],
         rest=probability_text(float(np.delete(marginal, best).sum())),
         rest_closed=probability_text(float(np.delete(marginal, best[:CLOSED_STATES]).sum())),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Sequence
+
+from anytimebp.results.tables import label_texts
 
 LONGEST_TEXT = 1000  # characters of a name or label; nobody reads on, and pages have a size
 ALMOST_ONE = 1e-6  # from 1, in steps that are still written out
@@ -58,14 +59,10 @@ def tidy_exponent(text: str) -> str:
     return f"{head}e{int(exponent)}" if mark else text
 
 
-def label_texts(labels: Sequence[Hashable]) -> list[str]:
-    """Return what to call these states of one variable: as `str` does, or as `repr` where that would not tell."""
-    texts = [str(label) for label in labels]
-    often = Counter(texts)
-    told = [text if text.strip() and often[text] == 1 else repr(x) for text, x in zip(texts, labels, strict=True)]
-    if len(set(told)) < len(told):  # 3, "3" and "'3'" are three states
-        told = [repr(label) for label in labels]
-    return [short_text(text) for text in told]
+def shown_labels(labels: Sequence[Hashable]) -> list[str]:
+    """Return what to call these states of one variable: as tables do, but blank ones in quotes and long ones cut."""
+    texts = zip(label_texts(labels), labels, strict=True)
+    return [short_text(text if text.strip() else repr(label)) for text, label in texts]
 
 
 def short_text(text: str) -> str:

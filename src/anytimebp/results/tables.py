@@ -52,7 +52,7 @@ def state_columns(marginals: Marginals) -> StateColumns:
     return StateColumns(names, _objects(_all_labels(variables), len(names)), marginals.concatenated())
 
 
-def label_texts(labels: Labels) -> list[str]:
+def label_texts(labels: Sequence[Hashable]) -> list[str]:
     """Return the labels of one variable as text: as `str` does, or as `repr` where two would be the same."""
     texts = [str(label) for label in labels]
     if len(set(texts)) == len(texts):
