@@ -20,6 +20,7 @@ NAMES = {
     "GraphSummary",
     "GrowthPolicy",
     "GrowthView",
+    "History",
     "InconsistentModelError",
     "Inference",
     "METHODS",
