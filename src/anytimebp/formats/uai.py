@@ -37,10 +37,12 @@ def read_uai(path: Path) -> FactorGraph:
         scopes = _read_scopes(tokens, len(sizes))
         for first, members, shape in _runs(scopes, sizes):
             values = _read_tables(tokens, first, members, shape)
-            if shape:
-                graph.add_factors(np.array(members), table=values)
-            else:
+            if not shape:
                 _add_constants(tokens, graph, values)
+            elif len(members) == 1:  # the lighter call, and large tables mostly stand alone
+                graph.add_factor(members[0], table=values[0])
+            else:
+                graph.add_factors(np.array(members), table=values)
         tokens.finish("the last table")
     return graph
 
