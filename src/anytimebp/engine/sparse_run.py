@@ -9,10 +9,10 @@ import numpy as np
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.patience import Patience
 from anytimebp.engine.policies import all_scores, best_part, first_states, mode_of, policy_of, scores_of
-from anytimebp.engine.readout import Figures, Readable, take_snapshot, unary_snapshot
+from anytimebp.engine.readout import Figures, unary_snapshot
 from anytimebp.engine.recording import UNLIMITED
 from anytimebp.engine.run import SLICE_COST, Limits, Step
-from anytimebp.engine.unexplored import UnexploredMass
+from anytimebp.engine.sparse_readout import read_sparse
 from anytimebp.engine.vanishing import vanished
 from anytimebp.errors import InconsistentModelError
 from anytimebp.growth.dynamic import DynamicGrowth
@@ -298,11 +298,10 @@ class SparseRun:
     # ------------------------------------------------------------ endings
     def _out_of_range(self) -> None:
         """Turn to logs; where that has happened already, messages grow beyond all bounds and the round is cut."""
-        workspace = self._running
-        if workspace.arrays.arithmetic == LOG:
+        if self._running.arrays.arithmetic == LOG:
             self._cut_round()
         else:
-            workspace.to_logs()
+            self._running.to_logs()
 
     def _cut_round(self) -> None:
         """Give a round up that does not settle, and grow on."""
@@ -315,8 +314,12 @@ class SparseRun:
 
     def _start_over(self) -> None:
         """Set the messages back: those of a round that did not settle may have run off to where none come back from."""
-        workspace = self._running
-        start_over(workspace.layout, workspace.arrays, self._heap, workspace.journal)
+        start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
+
+    def _converge_anew(self) -> None:
+        """Begin a round in which nothing joins, from messages set back."""
+        self._progress[[place.PHASE, place.ROUND_UPDATES]] = CONVERGE, 0
+        self._start_over()
 
     def _finish(self) -> Iterator[Step]:
         """End the run: there is nothing left to grow.
@@ -331,9 +334,7 @@ class SparseRun:
         if settled and self._grow and self.rounds > 1 and not self._starts_afresh:
             self._starts_afresh = True
             self.patience.begin_round(settled=True)
-            self._progress[place.PHASE] = CONVERGE
-            self._progress[place.ROUND_UPDATES] = 0
-            self._start_over()
+            self._converge_anew()
             return
         if settled or self._starts_afresh:
             self.ending = StopReason.CONVERGED
@@ -343,20 +344,18 @@ class SparseRun:
             self.ending = StopReason.NOT_CONVERGED
         else:
             self.patience.make_last()
-            self._progress[place.PHASE] = CONVERGE
-            self._progress[place.ROUND_UPDATES] = 0
-            self._start_over()
+            self._converge_anew()
             return
         yield Step.RECORD
 
     def _vanished(self) -> InconsistentModelError:
-        culprit, barren = int(self._progress[place.CULPRIT]), self._running.domain.is_barren
+        barren = self._running.domain.is_barren
         given = " under this evidence" if self.options.observed else ""
         if not self._grow:
             given += f" on the {self.options.fraction:g} of each universe that `fraction` allows"
         if barren.any():
             return vanished(self.compiled, VARIABLE_VANISHED, int(barren.argmax()), given)
-        return vanished(self.compiled, int(self._progress[place.STATUS]), culprit, given)
+        return vanished(self.compiled, int(self._progress[place.STATUS]), int(self._progress[place.CULPRIT]), given)
 
     # ------------------------------------------------------------ reading
     def snapshot(self, seconds: float) -> Snapshot:
@@ -382,20 +381,8 @@ class SparseRun:
         return self._read(self.workspace.frozen(settled=True), figures)
 
     def _read(self, arrays: WorkspaceArrays, figures: Figures) -> Snapshot:
-        workspace = self._running
-        slots = workspace.slots(arrays.domain_size)
-        states = workspace.domain.slot_state[slots]
-        start = np.zeros(len(arrays.domain_size) + 1, dtype=np.int64)
-        np.cumsum(arrays.domain_size, out=start[1:])
-        log_scale = workspace.log_scale.copy()
-        source = Readable(self.compiled, arrays, start, states, log_scale, self.universe.log_prior_scale)
-        return take_snapshot(
-            source,
-            figures,
-            swept=self.settled_rounds > 0,
-            factor_marginals=self.options.factor_marginals,
-            outside=lambda log_normaliser: UnexploredMass(self.universe, arrays, states, log_scale, log_normaliser),
-        )
+        joint = self.options.factor_marginals
+        return read_sparse(self._running, arrays, figures, swept=self.settled_rounds > 0, factor_marginals=joint)
 
     def _figures(self, seconds: float, *, consistent: bool, offset: int) -> Figures:
         settled = offset > 0

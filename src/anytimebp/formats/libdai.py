@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from anytimebp.formats.potentials import factor_potentials, lost_labels, lost_names
-from anytimebp.formats.table_runs import Entries, Run, TableRuns
+from anytimebp.formats.table_runs import Entries, Run, TableRuns, add_constants
 from anytimebp.formats.tokens import Tokens, open_tokens
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
@@ -62,7 +62,7 @@ def read_fg(path: Path) -> FactorGraph:
             else:
                 runs.add_listed(head.labels, _read_entries(tokens, head))
         tokens.finish("the last factor")
-        return _build(tokens, runs.finish(), sizes)
+        return _build(runs.finish(), sizes)
 
 
 def _read_head(tokens: Tokens, what: str, sizes: dict[int, int]) -> Head:
@@ -128,7 +128,7 @@ def _read_listed(tokens: Tokens, head: Head, count: int, left: int) -> tuple[Ind
     return whole, values
 
 
-def _build(tokens: Tokens, runs: list[Run], sizes: dict[int, int]) -> FactorGraph:
+def _build(runs: list[Run], sizes: dict[int, int]) -> FactorGraph:
     graph = FactorGraph()
     labels = np.array(sorted(sizes), dtype=np.int64)
     alike = groupby(enumerate(labels.tolist()), key=lambda place: (place[0] == place[1], sizes[place[1]]))
@@ -142,16 +142,8 @@ def _build(tokens: Tokens, runs: list[Run], sizes: dict[int, int]) -> FactorGrap
         elif scopes.shape[1]:
             graph.add_factors(scopes, table=run.scores)
         else:
-            _add_constants(tokens, graph, run.scores)
+            add_constants(graph, run.scores)
     return graph
-
-
-def _add_constants(tokens: Tokens, graph: FactorGraph, values: FloatArray) -> None:
-    """State factors without variables as factors on the first one: the same distribution and the same log Z."""
-    if not len(graph.variables):
-        tokens.fail("a factor needs a variable, and there are none")
-    for value in values.tolist():
-        graph.add_factor([0], table=np.full(graph.variables[0].n_states, value))
 
 
 def write_fg(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:

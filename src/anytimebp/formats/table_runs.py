@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anytimebp.errors import ModelError
+from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
 
 TOGETHER = 2**18  # entries that are read or stacked at once: small against the tables, large against the calls
@@ -66,3 +68,12 @@ class TableRuns:
 
 def _rows(scopes: list[Sequence[int]]) -> IndexArray:
     return np.array(scopes, dtype=np.int64).reshape(len(scopes), -1 if scopes[0] else 0)
+
+
+def add_constants(graph: FactorGraph, values: FloatArray) -> None:
+    """State factors without variables as factors on the first one: the same distribution and the same log Z."""
+    if not len(graph.variables):
+        msg = "a factor needs a variable, and there are none"
+        raise ModelError(msg)
+    for value in values.tolist():
+        graph.add_factor([0], table=np.full(graph.variables[0].n_states, value))

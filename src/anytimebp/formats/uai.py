@@ -17,7 +17,7 @@ import numpy as np
 
 from anytimebp.formats.bayesian import child_axis
 from anytimebp.formats.potentials import factor_potentials, lost_labels, lost_names
-from anytimebp.formats.table_runs import TOGETHER
+from anytimebp.formats.table_runs import TOGETHER, add_constants
 from anytimebp.formats.tokens import Tokens, open_tokens
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray
@@ -38,7 +38,7 @@ def read_uai(path: Path) -> FactorGraph:
         for first, members, shape in _runs(scopes, sizes):
             values = _read_tables(tokens, first, members, shape)
             if not shape:
-                _add_constants(tokens, graph, values)
+                add_constants(graph, values)
             elif len(members) == 1:  # the lighter call, and large tables mostly stand alone
                 graph.add_factor(members[0], table=values[0])
             else:
@@ -128,14 +128,6 @@ def _read_tables(tokens: Tokens, first: int, members: list[tuple[int, ...]], sha
         message = f"the table of factor {first + place // (entries + 1)}: potentials are finite and not negative"
         tokens.fail(message, start + place)
     return np.ascontiguousarray(block[:, 1:]).reshape(len(members), *shape)
-
-
-def _add_constants(tokens: Tokens, graph: FactorGraph, values: FloatArray) -> None:
-    """State factors without variables as factors on the first one: the same distribution and the same log Z."""
-    if not len(graph.variables):
-        tokens.fail("a factor needs a variable, and there are none")
-    for value in values.tolist():
-        graph.add_factor([0], table=np.full(graph.variables[0].n_states, value))
 
 
 def write_uai(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
