@@ -47,8 +47,8 @@ def infer(
         method: One of `anytimebp.METHODS`.
         evidence: By variable (name, handle or index): a label, a set of allowed labels, or log scores over the states.
         seconds: Time budget; None for none.
-        target_error: For methods that grow: stop once the estimated mass outside the domains is under this. `bp`,
-            `residual` and `truncated` do not estimate their error: use `tolerance`.
+        target_error: Stop once the estimated error is under this: the mean over variables of the L2 distance to the
+            marginals of BP. An estimate, not a bound; see `Snapshot.estimated_error`.
         tolerance: Residual in nats under which a message counts as settled.
         max_updates: Budget of factor updates; None for none.
         max_work: Budget of table entries to read or score; None for none.

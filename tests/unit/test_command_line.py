@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.cli.choice import choose_method
 from anytimebp.cli.main import main
 from anytimebp.cli.outputs import write_each
 from fuzz.mutations import BIF, UAI
@@ -95,11 +94,12 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
         (
             ["infer", "m.uai", "--method", "magic"],
             2,
-            "'magic' is not one of 'auto', 'bp', ",
+            "'magic' is not one of 'bp', ",
         ),
         (["infer", "m.uai", "--seconds", "soon"], 2, "Invalid value for '--seconds'"),
         (["infer", "m.uai", "--seconds", "-1"], 2, "seconds must be a number of at least 0"),
-        (["infer", "m.uai", "--method", "bp", "--target-error", "0.1"], 2, "target_error"),
+        (["infer", "m.uai", "--target-error", "0"], 2, "target_error"),
+        (["infer", "m.uai", "--grow", "2"], 2, "--grow is for --method random, fixed, dynamic, not for adaptive"),
         (["infer", "m.uai", "--output", "r.xls"], 2, "r.xls: no format for marginals has the ending '.xls'"),
         (["infer", "m.uai", "--output", "no/r.csv"], 2, "no/r.csv: there is no folder 'no'"),
         (["infer", "m.uai", "--report", "r.pdf"], 2, "r.pdf: no format for a report"),
@@ -111,7 +111,7 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
         (["infer", "bad.uai"], 2, "bad.uai, line 2: the number of variables: expected a whole number"),
         (["infer", "zero.uai"], 3, "zero.uai: factor 0 (x0) is zero everywhere"),
         (["infer", "clash.uai"], 3, "possible"),
-        (["infer", "m.uai", "--grow", "0"], 2, "grow must be a whole number of at least 1"),
+        (["infer", "m.uai", "--method", "dynamic", "--grow", "0"], 2, "grow must be a whole number of at least 1"),
         (["info", "none.bif"], 2, "none.bif: No such file"),
         (["convert", "m.uai", "m.txt"], 2, "m.txt: no format for a model"),
         (["convert", "m.uai", "m.bif"], 2, "Bayesian networks only"),
@@ -174,13 +174,13 @@ def test_info_shows_sizes_and_a_method(folder, capsys):
     assert "variables      4" in printed
     assert re.search(r"2 to 3 +3  #{40}", printed)
     assert "with loops" in printed
-    assert "--method bp fits" in printed
+    assert "The tables fit into memory" in printed
 
 
 def test_info_advises_growing_where_full_bp_does_not_fit(folder, capsys):
     (folder / "huge.fg").write_text("1\n\n2\n0 1\n1000000 1000000\n1\n0 1.0\n")
     assert run("info", "huge.fg") == 0
-    assert "--method dynamic fits: full BP needs" in capsys.readouterr().out
+    assert "Full BP needs" in capsys.readouterr().out
 
 
 def test_convert_says_what_is_lost(folder, capsys):
@@ -328,15 +328,19 @@ def test_words_are_completed():
     assert done.stdout.split() == ["plain,dynamic"]
 
 
-def test_the_method_is_chosen_by_size_and_time(folder, capsys):
-    for options, method in (([], "bp"), (["--grow", 1], "dynamic"), (["--target-error", 0.1], "dynamic")):
-        assert run("infer", "m.uai", "--top", 0, *options) == 0
-        assert f"\n{method}, " in capsys.readouterr().out
-    summary = abp.read_model("m.uai").summary()
-    assert choose_method(summary, 1.0).method == "bp"
-    assert choose_method(summary._replace(table_entries=10**9), 1.0).method == "dynamic"
-    assert choose_method(summary._replace(table_entries=10**9)).method == "bp"
-    assert choose_method(summary._replace(full_bp_bytes=10**18)).method == "dynamic"
+def test_the_default_method_is_that_of_the_library(folder, capsys):
+    assert run("infer", "m.uai", "--top", 0) == 0
+    printed = capsys.readouterr().out
+    assert "\nadaptive, " in printed
+    assert "estimated error" in printed
+
+
+def test_info_says_what_to_expect(folder, capsys, monkeypatch):
+    assert run("info", "m.uai") == 0
+    assert "`infer`" in capsys.readouterr().out.splitlines()[-1]
+    monkeypatch.setattr("anytimebp.cli.info.available_memory", lambda: 10)
+    assert run("info", "m.uai") == 0
+    assert "sparse domains" in capsys.readouterr().out
 
 
 def test_observed_names_and_states_may_hold_equals_signs(folder, capsys):

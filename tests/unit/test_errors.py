@@ -190,7 +190,7 @@ def test_bad_evidence(graph, evidence, message):
         {"max_updates": 2.5},
         {"callback": 3},
         {"target_error": 0.0},
-        {"target_error": 0.1, "method": "bp"},
+        {"target_error": float("nan")},
         {"grow": 0},
         {"grow": 1.5},
         {"fraction": 0.0},

@@ -255,7 +255,10 @@ def test_a_policy_of_the_users():
 
 def test_a_policy_that_scores_anew_can_do_what_dynamic_does():
     graph = grid(3, 6, 3.0, 1.0, seed=0)
-    mine, ours = abp.Inference(graph, policy=Watching(), tolerance=1e-11), abp.Inference(graph, tolerance=1e-11)
+    mine, ours = (
+        abp.Inference(graph, policy=Watching(), tolerance=1e-11),
+        abp.Inference(graph, "dynamic", tolerance=1e-11),
+    )
     for _ in range(40):
         next(mine)
         next(ours)
@@ -335,11 +338,11 @@ def test_a_budget_of_work(method):
 
 
 @pytest.mark.parametrize("method", ["fixed", "dynamic"])
-def test_a_target_is_a_bound_on_the_mass_outside(method):
+def test_a_target_is_a_bound_on_the_estimated_error(method):
     graph = grid(4, 20, 6.0, 0.5, seed=0)
     result = abp.infer(graph, method, target_error=1e-3, rng=0)
     assert result.stop_reason is abp.StopReason.TARGET_REACHED
-    assert result.unexplored_mass <= 1e-3
+    assert result.estimated_error <= 1e-3
     assert result.domain_sizes.sum() < 16 * 20
     assert result.distance(abp.infer(graph, "bp")) < 1e-2
 
@@ -461,7 +464,9 @@ def test_results_of_sparse_runs_travel_and_draw(tmp_path):
     reference = abp.infer(graph, "bp")
     errors = []
     result = abp.infer(
-        graph, callback=lambda s: errors.append((s.seconds, s.distance(reference))) or s.domain_sizes.sum() > 40
+        graph,
+        "dynamic",
+        callback=lambda s: errors.append((s.seconds, s.distance(reference))) or s.domain_sizes.sum() > 40,
     )
     assert errors[-1][1] < errors[0][1]
     copy = pickle.loads(pickle.dumps(result))

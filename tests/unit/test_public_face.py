@@ -62,7 +62,7 @@ def test_exported_names():
 
 
 def test_methods():
-    assert abp.METHODS == ("bp", "residual", "truncated", "random", "fixed", "dynamic")
+    assert abp.METHODS == ("bp", "residual", "truncated", "random", "fixed", "dynamic", "adaptive")
 
 
 def python(code, **environment):
@@ -97,5 +97,5 @@ def test_compiling_is_said_once(tmp_path):
     first = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
     second = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
     assert first[0] == second[0] == "CONVERGED\n"
-    assert first[1].count("compiling kernels for method 'dynamic'") == 1
+    assert first[1].count("compiling kernels for method 'adaptive'") == 1
     assert second[1] == ""

@@ -77,8 +77,8 @@ def test_html_is_escaped_and_small(result):
 
 
 def test_repr_says_how_it_ended(result):
-    assert repr(result).startswith("<Result of 'dynamic': CONVERGED, 2 variables, 5 of 5 states, consistent")
-    assert repr(result.current).startswith("<Snapshot of 'dynamic': 2 variables, 5 of 5 states, consistent")
+    assert repr(result).startswith("<Result of 'adaptive': CONVERGED, 2 variables, 5 of 5 states, consistent")
+    assert repr(result.current).startswith("<Snapshot of 'adaptive': 2 variables, 5 of 5 states, consistent")
     assert "2 variables" in repr(result)
 
 

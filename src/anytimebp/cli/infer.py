@@ -14,13 +14,12 @@ from pathlib import Path
 import click
 
 import anytimebp as abp
-from anytimebp.cli.choice import AUTO, choose_method
 from anytimebp.cli.live import LiveBar, wants_bar
 from anytimebp.cli.observed import count_allowed, describe_evidence, fixed_variables, read_observed
 from anytimebp.cli.outputs import write_each
 from anytimebp.cli.paths import check_output, model_argument
 from anytimebp.cli.show import Facts, show_result
-from anytimebp.engine.methods import FULL_METHODS, METHODS
+from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS, METHODS
 from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_ending
 from anytimebp.formats.marginal_tables import load_parquet
 from anytimebp.formats.whole_file import ending
@@ -58,13 +57,13 @@ class Request:
 @click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be given many times.")
 @click.option(
     "--method",
-    type=click.Choice([AUTO, *METHODS]),
-    default=AUTO,
+    type=click.Choice(METHODS),
+    default=DEFAULT_METHOD,
     show_default=True,
-    help="bp and residual work on all states, the others on domains that grow; auto takes bp where it fits.",
+    help="adaptive picks what a model needs; bp and residual work on all states, the others on domains that grow.",
 )
 @click.option("--seconds", type=float, help="Stop after this time with the best consistent marginals.")
-@click.option("--target-error", type=float, help="Stop once the mass outside the domains is under this.")
+@click.option("--target-error", type=float, help="Stop once the estimated error of the marginals is under this.")
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="Residual of settled messages, in nats.")
 @click.option("--damping", type=float, default=0.0, show_default=True, help="Part of the old message that is kept.")
 @click.option("--grow", type=int, help="States that join the domains in a round; 1 unless given.")
@@ -85,16 +84,15 @@ def infer(**options: object) -> None:
     and without a time limit the same command writes the same bytes.
     """
     request = Request(**options)  # type: ignore[arg-type]
+    if request.grow is not None and request.method not in GROWING_METHODS:
+        msg = f"--grow is for --method {', '.join(GROWING_METHODS)}, not for {request.method}"
+        raise click.UsageError(msg)
     _check_files(request)
     graph = abp.read_model(request.model)
     evidence = read_observed(request.evidence, request.observe, graph)
     summary = graph.summary()
-    method = request.method
-    if method == AUTO:
-        grows = request.target_error is not None or request.grow is not None
-        method = choose_method(summary, request.seconds, grows=grows).method
     history = History()
-    result = _run(request, method, graph, evidence, history)
+    result = _run(request, graph, evidence, history)
     files = _files(request, result, history, evidence)
     failures = write_each(files, interrupted=result.stop_reason is StopReason.INTERRUPTED)
     facts = Facts(summary.is_forest, fixed_variables(evidence, graph), count_allowed(evidence, graph))
@@ -117,19 +115,19 @@ def _check_files(request: Request) -> None:
         check_output(request.report, PAGE_ENDINGS, "a report", inputs)
 
 
-def _run(request: Request, method: str, graph: FactorGraph, evidence: dict[str, object], history: History) -> Result:
+def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], history: History) -> Result:
     """Run, with a bar if somebody watches, and a history if it is shown."""
     bar = LiveBar(count_allowed(evidence, graph), request.seconds) if wants_bar() else None
     looks = bar is not None or request.report is not None
     inference = abp.Inference(
         graph,
-        method,
+        request.method,
         evidence=evidence,
         tolerance=request.tolerance,
         damping=request.damping,
         grow=1 if request.grow is None else request.grow,
         rng=request.seed,
-        record=_record(method) if looks else "end",
+        record=_record(request.method) if looks else "end",
     )
 
     def observe(snapshot: Snapshot) -> None:
@@ -152,7 +150,7 @@ def _run(request: Request, method: str, graph: FactorGraph, evidence: dict[str, 
 
 def _record(method: str) -> abp.Every:
     """Return how often to take a snapshot: a few dozen times, however long the run."""
-    return abp.Every(rounds=1) if method in FULL_METHODS else abp.Every(growth=GROWTH_BETWEEN_LOOKS)
+    return abp.Every(rounds=1) if method in (*FULL_METHODS, "adaptive") else abp.Every(growth=GROWTH_BETWEEN_LOOKS)
 
 
 def _files(

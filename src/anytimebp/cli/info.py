@@ -8,9 +8,10 @@ import click
 import numpy as np
 
 import anytimebp as abp
-from anytimebp.cli.choice import choose_method
 from anytimebp.cli.paths import model_argument
 from anytimebp.model.source import IndexArray
+from anytimebp.model.structure import GraphSummary, format_bytes
+from anytimebp.workspace.memory import available_memory
 
 BAR = 40  # characters of the longest bar
 
@@ -24,10 +25,18 @@ def info(model: Path) -> None:
     click.echo(f"{model}\n{summary}")
     if len(graph.variables):
         click.echo(f"\nstates             variables\n{_histogram(graph.variables.sizes())}")
-    choice = choose_method(summary)
-    click.echo(f"\n--method {choice.method} fits: {choice.reason}.")
-    if choice.method == "bp" and not summary.is_forest:
-        click.echo("--method dynamic gives consistent marginals at any moment, best where most states are unlikely.")
+    click.echo(f"\n{_advice(summary)}")
+
+
+def _advice(summary: GraphSummary) -> str:
+    """Return what to expect of `infer`."""
+    memory = available_memory()
+    if memory is not None and summary.full_bp_bytes > memory:
+        needed, there = format_bytes(summary.full_bp_bytes), format_bytes(memory)
+        return f"Full BP needs {needed}, this machine has {there} left: `infer` works on sparse domains."
+    if summary.is_forest:
+        return "The graph is a forest: `infer` gives exact marginals in two passes."
+    return "The tables fit into memory: `infer` starts with the likely states where that saves time, and ends with all."
 
 
 def _histogram(sizes: IndexArray) -> str:

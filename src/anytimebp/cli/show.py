@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from anytimebp.cli.names import printable_name
-from anytimebp.engine.methods import FULL_METHODS, GROWING_METHODS
+from anytimebp.engine.methods import GROWING_METHODS
 from anytimebp.model.source import IndexArray
 from anytimebp.report.wording import probability_text
 from anytimebp.results.snapshot import Result
@@ -110,7 +110,8 @@ def _settled_before(result: Result) -> str:
 def next_step(result: Result) -> str:
     """Say what to try next."""
     if result.stop_reason is StopReason.OUT_OF_TIME:
-        return "allow more --seconds" + ("" if result.method in FULL_METHODS else ", a larger --grow, or --method bp")
+        grows = result.method in GROWING_METHODS
+        return "allow more --seconds" + (", a larger --grow, or --method adaptive" if grows else "")
     if result.method == "truncated":
         return "another --method, for the states that were left out"
     if result.stop_reason in NEXT:
@@ -118,7 +119,7 @@ def next_step(result: Result) -> str:
     if not result.unexplored_mass <= 0 or result.stop_reason is StopReason.TARGET_REACHED:
         return "a smaller --target-error or more --seconds for the rest of the states"
     if result.method in GROWING_METHODS and result.seconds > LONG:
-        return f"--method bp, which is faster where all states are wanted in the end; {MORE}"
+        return f"--method adaptive, which is faster where all states are wanted in the end; {MORE}"
     return MORE
 
 
@@ -138,7 +139,8 @@ def _figures(result: Result, facts: Facts) -> str:
         f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
         f"{active:,} of {facts.n_allowed:,} states active{_settled_before(result)}\n"
         f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}, "
-        f"unexplored mass {'unknown' if math.isnan(mass) else f'{mass:.1e}'}"
+        f"unexplored mass {'unknown' if math.isnan(mass) else f'{mass:.1e}'}, "
+        f"estimated error {'unknown' if not result.estimated_error < math.inf else f'{result.estimated_error:.1e}'}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from anytimebp.engine.recording import UNLIMITED
@@ -19,7 +20,7 @@ class Budget:
         stop_at: Seconds of the run at which the call ends.
         updates: Factor updates, counted from the start of the run.
         work: Entries read or scored, counted from the start of the run.
-        target_error: Estimated mass outside the domains at which the call ends.
+        target_error: Estimated error at which the call ends.
     """
 
     stop_at: float = float("inf")
@@ -29,18 +30,25 @@ class Budget:
 
 
 class Target:
-    """Looks at the mass outside the domains, whenever they have grown by a fifth."""
+    """Looks at the estimated error after each round; on domains that grow state by state, when they have by a fifth."""
 
     def __init__(self, target_error: float | None) -> None:
         """Look at the first occasion."""
         self._target_error = target_error
         self._states = 0.0
+        self._rounds = -1
 
     def is_worth_a_look(self, run: Run) -> bool:
-        """Tell whether a run is consistent and has grown enough since the last look."""
-        return self._target_error is not None and run.consistent and run.states >= self._states
+        """Tell whether there is a new state to look at."""
+        if self._target_error is None or run.rounds == self._rounds:
+            return False
+        if math.isnan(run.estimated_error):
+            return run.can_be_judged and run.states >= self._states
+        return run.can_be_judged and run.estimated_error <= self._target_error
 
-    def is_reached(self, snapshot: Snapshot) -> bool:
+    def is_reached(self, run: Run, snapshot: Snapshot) -> bool:
         """Take a look."""
-        self._states = GROWTH_BETWEEN_LOOKS * int(snapshot.domain_sizes.sum())
-        return self._target_error is not None and snapshot.unexplored_mass <= self._target_error
+        self._rounds = run.rounds
+        grown = int(snapshot.domain_sizes.sum())
+        self._states = GROWTH_BETWEEN_LOOKS * grown if grown < snapshot.n_states else 0.0
+        return self._target_error is not None and snapshot.estimated_error <= self._target_error

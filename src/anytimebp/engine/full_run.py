@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+
+import numpy as np
 
 from anytimebp.engine.damping import Damper
+from anytimebp.engine.estimated_error import Contraction, SweepError, change_error
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.readout import Figures, Readable, take_snapshot
 from anytimebp.engine.run import SLICE_COST, Limits, Step
@@ -12,16 +15,19 @@ from anytimebp.engine.vanishing import vanished
 from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.forest import ForestSchedule, forest_order
-from anytimebp.schedule.protocol import Progress, Schedule
+from anytimebp.schedule.frozen_tails import AT_ANY_COST, LIKELY, FrozenTailSchedule
+from anytimebp.schedule.lazy_sweeps import LazySchedule
+from anytimebp.schedule.protocol import Progress, Schedule, Settled
 from anytimebp.schedule.residual import ResidualSchedule
 from anytimebp.schedule.sweeps import SweepSchedule, random_orders, sequential_orders
-from anytimebp.workspace.domains import domain_sizes, full_domains
+from anytimebp.workspace.domains import Domains, domain_sizes, full_domains
 from anytimebp.workspace.memory import check_memory
-from anytimebp.workspace.space import Workspace, first_arithmetic
+from anytimebp.workspace.nested import NestedWorkspace, can_nest
+from anytimebp.workspace.space import Workspace, WorkspaceArrays, first_arithmetic
 
 
 class FullRun:
@@ -33,12 +39,30 @@ class FullRun:
         consistent: Whether the messages are at a fixed point.
     """
 
-    def __init__(self, graph: FactorGraph, options: RunOptions) -> None:
-        """Compile the graph, if need be, and check the memory."""
+    def __init__(
+        self,
+        graph: FactorGraph,
+        options: RunOptions,
+        domains: Domains | None = None,
+        before: NestedWorkspace | None = None,
+        *,
+        at_any_cost: bool = False,
+    ) -> None:
+        """Compile the graph, if need be, and check the memory.
+
+        Args:
+            graph: The model.
+            options: Of the run.
+            domains: All states, if somebody has put them together already; owned.
+            before: Domains and messages of an earlier stage to start from.
+            at_any_cost: Whether `adaptive` is to make inner rounds even where they do not pay.
+        """
         self.options = options
+        self._at_any_cost = at_any_cost
+        self._before = before
         self.compiled = compiled_graph(graph)
         check_memory(self.compiled, domain_sizes(self.compiled, options.observed), options.max_memory)
-        domains = full_domains(self.compiled, options.observed)
+        domains = full_domains(self.compiled, options.observed) if domains is None else domains
         self.damper = Damper(options.damping)
         self.workspace = Workspace(self.compiled, domains, first_arithmetic(self.compiled, domains.log_prior_min))
         self.limits = Limits()
@@ -47,13 +71,36 @@ class FullRun:
         self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
         self.max_residual = float("inf")
         self.mean_residual = float("inf")
+        self._contraction = Contraction()
+        self._change = float("nan")
+        self._error: float | None = None
         self.ending: StopReason | None = None
         self.consistent = False
+        self.settled_rounds = 0
+        self._domains: Settled | None = None
+        self._kept: tuple[WorkspaceArrays, Figures, Settled | None] | None = None
+        self._schedule: Schedule | None = None
+
+    @property
+    def choice(self) -> str:
+        """What `adaptive` does at present, and why, in words; nothing to say for other methods."""
+        return self._schedule.choice if isinstance(self._schedule, FrozenTailSchedule) else ""
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether there was a sweep."""
+        return self._swept
+
+    @property
+    def estimated_error(self) -> float:
+        """The estimated error, if it is known without further work."""
+        return float("nan") if self._error is None else self._error
 
     def steps(self) -> Iterator[Step]:
         """Work in slices of a few milliseconds until the run is finished."""
-        schedule = yield from self._prepare()
+        self._schedule = schedule = yield from self._prepare()
         while True:
+            self.consistent = False
             progress = schedule.advance(
                 self.limits.updates - self.updates,
                 min(SLICE_COST, self.limits.work_left(self.work_parts)),
@@ -68,7 +115,7 @@ class FullRun:
                 return
             if progress.status == OUT_OF_RANGE:
                 self._start_over_in_logs()
-                schedule = yield from self._prepare()
+                self._schedule = schedule = yield from self._prepare()
                 yield Step.WORKING
             elif progress.status != OK:
                 given = " under this evidence" if self.options.observed else ""
@@ -84,6 +131,9 @@ class FullRun:
     def _start_over_in_logs(self) -> None:
         self.workspace = Workspace(self.compiled, full_domains(self.compiled, self.options.observed), LOG)
         self.damper = Damper(self.options.damping)
+        self._contraction = Contraction()
+        self._error = None
+        self._before = self._kept = None
         self.rounds = 0
         self.max_residual = self.mean_residual = float("inf")
 
@@ -97,14 +147,20 @@ class FullRun:
             for _ in self.workspace.prepare():
                 yield Step.WORKING
             self.work_parts["growth"] += self.workspace.tables.scored
-        return self._schedule()
+        return self._make_schedule()
 
-    def _schedule(self) -> Schedule:
+    def _make_schedule(self) -> Schedule:
         order = forest_order(self.workspace.layout)
         if order is not None:
             return ForestSchedule(self.workspace, order)
         if self.options.method == "residual":
             return ResidualSchedule(self.workspace, self.options.tolerance)
+        if self.options.method == "adaptive" and can_nest(self.workspace):
+            before, self._before = self._before, None
+            likely = AT_ANY_COST if self._at_any_cost else LIKELY
+            return FrozenTailSchedule(self.workspace, self._orders(), self.options.tolerance, before, likely)
+        if self.options.method == "adaptive":
+            return LazySchedule(self.workspace, self._orders(), self.options.tolerance)
         return SweepSchedule(self.workspace, self._orders(), self.options.tolerance)
 
     def _orders(self) -> Iterator[IndexArray]:
@@ -117,47 +173,82 @@ class FullRun:
         self.rounds += 1
         self.max_residual = progress.max_residual
         self.mean_residual = progress.mean_residual
+        self._contraction.note(progress.mean_residual)
+        self._error = change_error(progress.change, self._change) if progress.change < np.inf else None
+        self._change = progress.change
+        self._domains = progress.settled
+        self.consistent = progress.converged or progress.settled is not None
+        self.settled_rounds += self.consistent
         if progress.converged:
-            self.consistent = True
             self.ending = StopReason.CONVERGED
         elif self.damper.hopeless(progress.max_residual):
             self.ending = StopReason.NOT_CONVERGED
+        if progress.settled and not self.ending:
+            self._kept = self._frozen()
 
     def snapshot(self, seconds: float) -> Snapshot:
         """Return what the run knows now."""
-        workspace, domains = self.workspace, self.workspace.domains
-        source = Readable(
-            self.compiled,
-            workspace.arrays,
-            domains.slot_start,
-            domains.states,
-            workspace.tables.log_scale,
-            domains.log_prior_scale,
-        )
-        figures = Figures(
-            seconds=seconds,
+        return self._read(self.workspace.arrays, self._figures(), self._domains if self.consistent else None, seconds)
+
+    def answer(self, seconds: float) -> Snapshot | None:
+        """Return the last state in which likely states had settled, if the current one is not settled."""
+        return None if self.consistent or self._kept is None else self._read(*self._kept, seconds)
+
+    def _frozen(self) -> tuple[WorkspaceArrays, Figures, Settled | None]:
+        """Return what `answer` needs, with arrays that nothing changes any more."""
+        arrays = self.workspace.arrays
+        names = ("message", "edge_scale", "edge_min", "factor_total", "hub_high", "hub_low", "hub_zeros")
+        return arrays._replace(**{name: getattr(arrays, name).copy() for name in names}), self._figures(), self._domains
+
+    def _figures(self) -> Figures:
+        return Figures(
+            seconds=0.0,
             updates=self.updates,
             work_parts=dict(self.work_parts),
             max_residual=self.max_residual,
             mean_residual=self.mean_residual,
             damping=self.damping,
             consistent=self.consistent,
-            tolerance=self.options.tolerance,
+            tolerance=self._domains.tolerance if self.consistent and self._domains else self.options.tolerance,
             method=self.options.method,
         )
+
+    def _read(self, arrays: WorkspaceArrays, figures: Figures, settled: Settled | None, seconds: float) -> Snapshot:
+        workspace, domains = self.workspace, self.workspace.domains
+        source = Readable(
+            self.compiled,
+            arrays,
+            domains.slot_start,
+            domains.states,
+            workspace.tables.log_scale,
+            domains.log_prior_scale,
+        )
         return take_snapshot(
-            source, figures, swept=self.rounds > 0, factor_marginals=self.options.factor_marginals, outside=0.0
+            source,
+            figures._replace(seconds=seconds),
+            swept=self._swept,
+            factor_marginals=self.options.factor_marginals,
+            outside=settled.outside if settled else 0.0,
+            error=self._estimate(),
+            domain_sizes=settled.size if settled else None,
         )
 
-    def answer(self, seconds: float) -> Snapshot | None:
-        """Return None: the current state is the answer."""
-        del seconds
-        return None
+    def _estimate(self) -> float | Callable[[FloatArray], SweepError]:
+        """Return the estimated error of the state as it is now, or how to compute it from beliefs."""
+        if not self._swept:
+            return float("inf")
+        if self.consistent and isinstance(self._schedule, ForestSchedule):
+            return 0.0
+        if self._error is not None:
+            return self._error
+        arrays, start = self.workspace.arrays, self.workspace.domains.slot_start
+        residual, contraction = arrays.edge_residual.copy(), self._contraction.per_sweep
+        return lambda belief: SweepError(self.compiled.arrays, residual, belief, start, contraction)
 
     @property
-    def settled_rounds(self) -> int:
-        """How many sweeps ended in a consistent state: the last one, or none."""
-        return int(self.consistent)
+    def _swept(self) -> bool:
+        """Whether every factor has been updated."""
+        return self._contraction.has_begun
 
     @property
     def damping(self) -> float:
@@ -167,4 +258,6 @@ class FullRun:
     @property
     def states(self) -> int:
         """Active states of all variables together."""
+        if self.consistent and self._domains is not None:
+            return int(self._domains.size.sum())
         return int(self.workspace.domains.slot_start[-1])

@@ -13,10 +13,11 @@ from typing import Self
 
 import numpy as np
 
+from anytimebp.engine.adaptive_run import AdaptiveRun
 from anytimebp.engine.budget import Budget, Target
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.interrupt import InterruptFlag
-from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS
+from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS
 from anytimebp.engine.options import RandomLike, RunOptions, check_budget
 from anytimebp.engine.recording import UNLIMITED, Every, Recorder, read_record
 from anytimebp.engine.run import Limits, Run, Step
@@ -33,7 +34,7 @@ from anytimebp.results.trace import Moment, Trace
 
 WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
 
-ASKED_FOR = (StopReason.CALLBACK, StopReason.INTERRUPTED)
+ASKED_FOR = (StopReason.CALLBACK, StopReason.INTERRUPTED, StopReason.TARGET_REACHED)
 """Stops that somebody just asked for need no warning."""
 
 
@@ -148,14 +149,11 @@ class Inference:
             seconds: Time for this call, the caller's own in callbacks not counted.
             max_updates: Factor updates for this call.
             max_work: Table entries to read or score in this call.
-            target_error: Stop once the estimated mass outside the domains is under this, for methods that grow.
+            target_error: Stop once the estimated error is under this; see `Snapshot.estimated_error`.
             callback: Called with a snapshot at each recorded moment; a true answer stops the run.
             watch: Called with the figures as they stand, some ten times a second and at the end.
         """
         check_budget(seconds, max_updates, max_work, target_error, callback, watch)
-        if target_error is not None and self._options.method not in GROWING_METHODS:
-            msg = f"target_error: method {self._options.method!r} does not estimate its error; use tolerance"
-            raise OptionError(msg)
         warm_up(self._options, self._run_small_model)
         done = self._run.updates if self._run else 0
         work = sum(self._run.work_parts.values()) if self._run else 0
@@ -208,8 +206,8 @@ class Inference:
                     return run, StopReason.OUT_OF_TIME
 
     def _is_close_enough(self, run: Run, target: Target) -> bool:
-        """Look at the mass outside the domains, on the run's own time."""
-        return target.is_reached(run.snapshot(self._watch.seconds))
+        """Look at the estimated error, on the run's own time."""
+        return target.is_reached(run, run.snapshot(self._watch.seconds))
 
     @contextmanager
     def _exclusively(self) -> Iterator[InterruptFlag]:
@@ -224,16 +222,25 @@ class Inference:
             self._busy.release()
 
     def _run_small_model(self) -> None:
-        """Send every kernel of the method over a triangle."""
+        """Send every kernel of the method over small models."""
         graph = FactorGraph()
         graph.add_variables(3, 2)
         graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
+        method = self._options.method if self._options.policy is None else "dynamic"
         options = replace(
-            self._options, observed={}, max_memory=None, rng=0, tolerance=1e-3, damping=0.0, grow=1, policy=None
+            self._options,
+            method=method,
+            observed={},
+            max_memory=None,
+            rng=0,
+            tolerance=1e-3,
+            damping=0.0,
+            grow=1,
+            policy=None,
         )
-        run = make_run(graph, options)
-        for _ in run.steps():
-            run.snapshot(0.0)
+        for run in small_runs(graph, options):
+            for _ in run.steps():
+                run.snapshot(0.0)
 
     def _step(self, budget: Budget) -> tuple[Run, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
@@ -278,7 +285,7 @@ class Inference:
         if replace and self._moments and self._moments[-1].updates == run.updates:
             self._moments.pop()
         moment = self._moment(run, log_z)
-        if self._moments and self._moments[-1][1:-1] == moment[1:-1]:
+        if self._moments and self._moments[-1][1:7] == moment[1:7]:
             self._moments.pop()  # the end of the last round is the end of the run
         self._moments.append(moment)
 
@@ -292,6 +299,8 @@ class Inference:
             run.damping,
             run.states,
             log_z,
+            run.estimated_error,
+            run.choice,
         )
 
 
@@ -302,7 +311,17 @@ def _total(done: int, more: float | None) -> int:
 
 def make_run(graph: FactorGraph, options: RunOptions) -> Run:
     """Return the run of a method, about to start."""
+    if options.method == "adaptive" and options.policy is None:
+        return AdaptiveRun(graph, options)
     return FullRun(graph, options) if options.method in FULL_METHODS else SparseRun(graph, options)
+
+
+def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
+    """Give runs that between them use every kernel of a method."""
+    yield make_run(graph, options)
+    if options.method == "adaptive":
+        yield AdaptiveRun(graph, options, at_any_cost=True)
+        yield FullRun(graph, options, at_any_cost=True)
 
 
 def _warn(reason: StopReason) -> None:

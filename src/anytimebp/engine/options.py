@@ -65,7 +65,7 @@ class RunOptions:
             raise OptionError(msg)
         if self.policy is None:
             return
-        if self.method not in GROWING_METHODS:
+        if self.method not in (*GROWING_METHODS, "adaptive"):
             msg = f"policy is for the methods that grow ({', '.join(GROWING_METHODS)}), not for {self.method!r}"
             raise OptionError(msg)
         missing = [name for name in ("first_states", "scores", "rescores") if not hasattr(self.policy, name)]

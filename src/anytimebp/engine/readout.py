@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anytimebp.engine.unexplored import UnexploredMass
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_beliefs, read_weights
@@ -57,7 +58,9 @@ def take_snapshot(
     *,
     swept: bool,
     factor_marginals: bool,
-    outside: float | Callable[[FloatArray], Callable[[], float]],
+    outside: float | Callable[[FloatArray], UnexploredMass],
+    error: float | Callable[[FloatArray], Callable[[], float]] | None = None,
+    domain_sizes: IndexArray | None = None,
 ) -> Snapshot:
     """Read the beliefs out of a workspace; log Z is not known (NaN) before every factor has been updated once.
 
@@ -67,6 +70,8 @@ def take_snapshot(
         swept: Whether every factor has been updated.
         factor_marginals: Whether to keep what the marginals of factors need.
         outside: The unexplored mass, or how to compute it from the logs of the beliefs' sums.
+        error: The estimated error, or how to compute it from the beliefs; None if `outside` knows.
+        domain_sizes: Of the domains, where messages reach further.
     """
     arrays = source.arrays
     belief, log_normaliser = np.empty(int(source.belief_start[-1])), np.empty(len(arrays.domain_size))
@@ -74,11 +79,18 @@ def take_snapshot(
     if status != OK:
         raise _no_belief(source.compiled, variable)
     marginals = Marginals(source.compiled.variables, belief, source.belief_start, source.states)
+    unseen = outside(log_normaliser) if callable(outside) else outside
+    estimate: float | Callable[[], float] = float("inf")
+    if error is not None:
+        estimate = error(belief) if callable(error) else error
+    elif isinstance(unseen, UnexploredMass):
+        estimate = unseen.error
     return Snapshot(
         marginals=marginals,
         log_z=_bethe(source, log_normaliser) if swept else float("nan"),
-        outside=outside(log_normaliser) if callable(outside) else outside,
-        domain_sizes=_frozen(arrays.domain_size),
+        outside=unseen,
+        error=estimate,
+        domain_sizes=_frozen(arrays.domain_size if domain_sizes is None else domain_sizes),
         arithmetic="linear" if arrays.arithmetic == LINEAR else "log",
         factor_marginals=_factor_marginals(source, marginals) if factor_marginals else None,
         **figures._asdict(),
@@ -106,6 +118,7 @@ def unary_snapshot(
         marginals=Marginals(compiled.variables, belief, start, allowed - np.repeat(universe, sizes)),
         log_z=float("nan"),
         outside=1.0,
+        error=float("inf"),
         domain_sizes=_frozen(sizes),
         arithmetic="linear",
         factor_marginals=None,

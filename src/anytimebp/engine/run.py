@@ -47,7 +47,11 @@ class Run(Protocol):
     """One run, as a generator of slices."""
 
     limits: Limits  # set before each step
-    ending: StopReason | None  # why the run is finished
+
+    @property
+    def ending(self) -> StopReason | None:
+        """Why the run is finished, or None."""
+        ...
 
     @property
     def updates(self) -> int:
@@ -87,6 +91,21 @@ class Run(Protocol):
     @property
     def damping(self) -> float:
         """In force now."""
+        ...
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether the error of the state as it is now can be estimated."""
+        ...
+
+    @property
+    def choice(self) -> str:
+        """What the run does at present, and why, in words; nothing where there is no choice."""
+        ...
+
+    @property
+    def estimated_error(self) -> float:
+        """The estimated error, if it is known without further work; NaN otherwise."""
         ...
 
     @property

@@ -93,6 +93,9 @@ class SparseRun:
             return False
         return not journal.counts[N_SAVED] and not journal.counts[N_GROWN]
 
+    can_be_judged = consistent
+    choice, estimated_error = "", float("nan")
+
     @property
     def damping(self) -> float:
         """In force now."""
@@ -313,7 +316,7 @@ class SparseRun:
         self._start_over()
 
     def _start_over(self) -> None:
-        """Set the messages back: those of a round that did not settle may have run off to where none come back from."""
+        """Set messages back: those of a round that did not settle may have run off to where none come back from."""
         start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
 
     def _converge_anew(self) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
+from anytimebp.engine.estimated_error import UNSEEN
 from anytimebp.growth.estimates import FlatDomains, all_log_ratios
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
@@ -41,7 +44,20 @@ class UnexploredMass:
         self._log_normaliser = log_normaliser
 
     def __call__(self) -> float:
-        """Return the largest, over variables, estimated belief outside the domain; NaN where nothing can be said.
+        """Return the largest, over variables, estimated belief outside the domain; NaN where nothing can be said."""
+        shares = self.shares
+        return float("nan") if shares is None else float(shares.max(initial=0.0))
+
+    def error(self) -> float:
+        """Return the estimated error; infinite where nothing can be said."""
+        shares = self.shares
+        if shares is None:
+            return float("inf")
+        return float(UNSEEN * shares.mean()) if len(shares) else 0.0
+
+    @cached_property
+    def shares(self) -> FloatArray | None:
+        """(V,) the estimated belief outside each domain; None where nothing can be said.
 
         That is where messages that have not settled exclude a whole domain, and where hard zeros shut states out that
         others, not active yet, may let in: one round of messages sees only what the domains admit.
@@ -50,10 +66,10 @@ class UnexploredMass:
         weight = np.empty(len(arrays.message))
         status, _ = read_weights(universe.compiled.arrays, arrays, weight)
         if status != OK:
-            return float("nan")
+            return None
         unexplored = arrays.domain_size < universe.n_allowed
         if not unexplored.any():
-            return 0.0
+            return np.zeros(len(arrays.domain_size))
         log_edge_scale = np.log(arrays.edge_scale) if arrays.arithmetic == LINEAR else arrays.edge_scale
         domains = FlatDomains(
             arrays.domain_size,
@@ -70,12 +86,13 @@ class UnexploredMass:
         is_outside = np.repeat(unexplored, sizes)
         is_outside[np.repeat(universe.start[:-1], arrays.domain_size) + self._states] = False
         if (is_outside & (universe.log_prior > -np.inf) & (ratio == -np.inf)).any():
-            return float("nan")
-        return _largest_share(np.where(is_outside, ratio, -np.inf), universe.start)
+            return None
+        return _shares(np.where(is_outside, ratio, -np.inf), universe.start)
 
 
-def _largest_share(log_ratio: FloatArray, start: IndexArray) -> float:
-    """Return the largest, over variables, of x / (1 + x), where x is the sum of a variable's ratios."""
+def _shares(log_ratio: FloatArray, start: IndexArray) -> FloatArray:
+    """Return (V,) x / (1 + x), where x is the sum of a variable's ratios."""
     peak = np.maximum(0.0, np.maximum.reduceat(log_ratio, start[:-1]))
     total = np.add.reduceat(np.exp(log_ratio - np.repeat(peak, np.diff(start))), start[:-1])
-    return float((total / (total + np.exp(-peak))).max(initial=0.0))
+    share: FloatArray = total / (total + np.exp(-peak))
+    return share

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from anytimebp.engine.options import RunOptions
-from anytimebp.kernels import growth, messages, readout, residual
+from anytimebp.kernels import growth, inner, messages, readout, residual
 
-FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice}
+FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice, "adaptive": inner.full_sweep}
 
 logger = logging.getLogger("anytimebp")
 
@@ -20,7 +20,8 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
 
     Says so if nothing compiled is on disk yet, so that nobody thinks the run hangs.
     """
-    kernels: list[Any] = [FIRST_KERNEL.get(options.method, growth.growth_slice)]
+    method = options.method if options.policy is None else "dynamic"
+    kernels: list[Any] = [FIRST_KERNEL.get(method, growth.growth_slice)]
     if options.factor_marginals:
         kernels.append(readout.read_weights)
     missing = [kernel for kernel in kernels if not getattr(kernel, "overloads", True)]

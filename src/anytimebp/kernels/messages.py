@@ -64,6 +64,18 @@ def _smallest_product(layout, space, factor):
     return product
 
 
+@kernel()
+def _add_tails(layout, space, factor):
+    """Add to the outgoing messages what states outside the domains gave when they were last asked (linear)."""
+    offset = 0
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        n, slot = edge_size(layout.edge_variable, space.domain_size, edge), space.edge_slot_start[edge]
+        tail = space.tail[slot : slot + n]
+        for v in range(n):
+            space.outgoing[offset + v] += tail[v]
+        offset += n
+
+
 @kernel(merge=True)
 def _sum_out(layout, space, factor):
     """Fill `space.outgoing` and Z_f from `space.incoming`, in the arithmetic of the factor's table."""
@@ -77,6 +89,8 @@ def _sum_out(layout, space, factor):
         for v in range(n_slots):
             space.incoming[v] = exp(space.incoming[v])
     contract(layout, space, factor, arithmetic)
+    if space.tail.size:
+        _add_tails(layout, space, factor)
     n = edge_size(layout.edge_variable, space.domain_size, layout.factor_edge_start[factor])
     total = _factor_total(arithmetic, space.incoming[:n], space.outgoing[:n])
     if detour:

@@ -12,6 +12,12 @@ from anytimebp.kernels.to_factor import gather
 
 @kernel()
 def read_beliefs(layout, space, belief_start, belief, log_normaliser):
+    """Do as `fill_beliefs`, for callers in Python."""
+    return fill_beliefs(borrow(layout), borrow(space), belief_start, belief, log_normaliser)
+
+
+@kernel()
+def fill_beliefs(layout, space, belief_start, belief, log_normaliser):
     """Fill the marginals of all variables over their domains, and the log of what they were divided by.
 
     Args:
@@ -24,7 +30,6 @@ def read_beliefs(layout, space, belief_start, belief, log_normaliser):
     Returns:
         Status, and the variable whose belief vanished or -1.
     """
-    layout, space = borrow(layout), borrow(space)
     for variable in range(log_normaliser.size):
         start = belief_start[variable]
         weight = belief[start : start + space.domain_size[variable]]

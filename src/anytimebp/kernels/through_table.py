@@ -12,7 +12,7 @@ PAIR = 2
 
 
 @kernel(FAST)
-def _matrix_linear(matrix, row_start, stride, n, row_weight, column_weight, dots, sums):
+def matrix_linear(matrix, row_start, stride, n, row_weight, column_weight, dots, sums):
     """Read a matrix of n columns once: dots = matrix @ column_weight, sums = row_weight @ matrix.
 
     Row r starts at row_start[r], or at r * stride where `row_start` is empty.
@@ -47,7 +47,7 @@ def log_sum(row, weight):
 
 @kernel(FAST_WITHOUT_NAN)
 def _matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, sums, peak):
-    """Do as `_matrix_linear` with logarithms throughout; `peak` is scratch for n numbers."""
+    """Do as `matrix_linear` with logarithms throughout; `peak` is scratch for n numbers."""
     for c in range(n):
         peak[c] = -np.inf
     for r in range(row_weight.size):
@@ -140,7 +140,7 @@ def contract(layout, space, factor, arithmetic):
         if arithmetic == LOG:
             _matrix_log(matrix, row_start, stride, n, before, column, dots, sums, space.peak)
         else:
-            _matrix_linear(matrix, row_start, stride, n, before, column, dots, sums)
+            matrix_linear(matrix, row_start, stride, n, before, column, dots, sums)
         matrix = dots
         if edge > first + 1:
             n = edge_size(layout.edge_variable, space.domain_size, edge - 1)

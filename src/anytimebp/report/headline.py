@@ -20,6 +20,7 @@ METHOD_HELP = {
     "random": "Variables start with one state each; the next state to join is drawn at random.",
     "fixed": "Variables start with one state each; the others join in an order computed once.",
     "dynamic": "Variables start with one state each; the state that seems likeliest as things stand joins next.",
+    "adaptive": "The likely states take part first, in batches, with estimates of the rest; then all of them.",
 }
 GOOD_ENDS = (StopReason.CONVERGED, StopReason.TARGET_REACHED)
 

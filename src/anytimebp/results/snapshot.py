@@ -37,6 +37,7 @@ class Snapshot:
         max_residual: Largest change of a message in the last sweep (largest pending one for `residual`), in nats.
         mean_residual: The same, averaged over factors; where a stopped run went back to an earlier state, the largest.
         outside: The unexplored mass, or how to compute it.
+        error: The estimated error, or how to compute it.
         domain_sizes: Active states per variable, in order; below the universe where evidence excludes states.
         seconds: Time of the run so far, without the caller's.
         updates: Factor updates so far.
@@ -54,6 +55,7 @@ class Snapshot:
     max_residual: float
     mean_residual: float
     outside: float | Callable[[], float] = field(repr=False)
+    error: float | Callable[[], float] = field(repr=False)
     domain_sizes: IndexArray
     seconds: float
     updates: int
@@ -74,9 +76,17 @@ class Snapshot:
         """
         return self.outside() if callable(self.outside) else self.outside
 
+    @cached_property
+    def estimated_error(self) -> float:
+        """Estimated distance of the marginals to those of BP, as a mean over variables of the L2 distance.
+
+        An estimate, not a bound. Computed when it is first asked for; NaN where nothing is known.
+        """
+        return self.error() if callable(self.error) else self.error
+
     def __getstate__(self) -> dict[str, object]:
         """Leave the way to compute things behind when pickled; numbers travel."""
-        return {**vars(self), "outside": self.unexplored_mass}
+        return {**vars(self), "outside": self.unexplored_mass, "error": self.estimated_error}
 
     def distance(self, other: Snapshot, measure: str = "l2") -> float:
         """Return how far the marginals are from another snapshot's, as a mean over variables.

@@ -13,7 +13,7 @@ class StopReason(Enum):
     OUT_OF_UPDATES = "the updates were used up; allow more `max_updates`, or go on with `Inference.run()`"
     OUT_OF_WORK = "the work was used up; allow more `max_work`, or go on with `Inference.run()`"
     OUT_OF_MEMORY = "larger domains need more memory than `max_memory` allows, or than there is"
-    TARGET_REACHED = "the estimated mass outside the domains is under `target_error`"
+    TARGET_REACHED = "the estimated error is under `target_error`"
     NOT_CONVERGED = (
         "belief propagation does not settle on this model, damped or not; "
         'try another `method`, `schedule="random"`, another `damping` or a looser `tolerance`'

@@ -27,6 +27,8 @@ class Moment(NamedTuple):
         damping: In force at that moment.
         states: Active states of all variables together.
         log_z: Bethe estimate, where a snapshot was made; NaN elsewhere.
+        estimated_error: Where it is known without further work; NaN elsewhere.
+        choice: What `adaptive` does at that moment, and why; empty for other methods.
     """
 
     seconds: float
@@ -37,6 +39,8 @@ class Moment(NamedTuple):
     damping: float
     states: int
     log_z: float
+    estimated_error: float = float("nan")
+    choice: str = ""
 
 
 class Trace(Sequence[Moment]):

@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from anytimebp.model.source import IndexArray
+
+
+class Settled(NamedTuple):
+    """Domains that have settled after a sweep over all states, with the rest standing still.
+
+    Attributes:
+        tolerance: To which they have.
+        size: (V,) of the domains; owned.
+        outside: Largest, over variables, belief outside the domain.
+    """
+
+    tolerance: float
+    size: IndexArray
+    outside: float
+
 
 class Progress(NamedTuple):
     """What one slice of updates did.
@@ -17,6 +33,8 @@ class Progress(NamedTuple):
         converged: Whether nothing moves any more; known at the end of a sweep.
         max_residual: Of the sweep, once it is through.
         mean_residual: Of the sweep, once it is through.
+        change: By how much the sweep has moved the marginals, where that was looked at: mean L2 distance.
+        settled: The domains that have settled since, if there are any.
     """
 
     status: int
@@ -27,6 +45,8 @@ class Progress(NamedTuple):
     converged: bool = False
     max_residual: float = float("inf")
     mean_residual: float = float("inf")
+    change: float = float("nan")
+    settled: Settled | None = None
 
 
 class Schedule(Protocol):

@@ -37,6 +37,7 @@ class WorkspaceArrays(NamedTuple):
         edge_min: (E,) smallest positive number of the message (linear).
         edge_scale: (E,) * what the message was divided by.
         edge_residual: (E,) by how much the last update moved the message, in nats.
+        tail: Per edge slot, what states outside the domain add to the unscaled message; empty where none do (linear).
         factor_total: (F,) * Z_f of the last update.
         table_address: (F,) where the factor's numbers lie, in the order of its axes.
         table_in_logs: (F,) whether they are logarithms.
@@ -67,6 +68,7 @@ class WorkspaceArrays(NamedTuple):
     edge_min: FloatArray
     edge_scale: FloatArray
     edge_residual: FloatArray
+    tail: FloatArray
     factor_total: FloatArray
     table_address: IndexArray
     table_in_logs: npt.NDArray[np.bool_]
@@ -197,6 +199,7 @@ def allocate(
         edge_min=np.ones(n_edges),
         edge_scale=np.ones(n_edges) if linear else np.zeros(n_edges),
         edge_residual=np.zeros(n_edges),
+        tail=np.empty(0),
         factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
         table_address=table_address,
         table_in_logs=table_in_logs,

@@ -1,0 +1,248 @@
+"""One run of `adaptive`: rounds on sparse domains where they pay, then whole tables, as a generator of slices.
+
+What it does next is decided by `engine/choice.py`. Rounds on domains are those of `engine/strip_stage.py`; whole tables
+are swept by a run like that of `bp` (`engine/full_run.py`), which starts where the rounds have ended and makes inner
+rounds of its own. Where neither is possible, because tables with hard zeros do not fit into memory, domains grow one
+state at a time (`engine/sparse_run.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from anytimebp.engine.choice import Choice, Counts, Way, first_choice
+from anytimebp.engine.full_run import FullRun
+from anytimebp.engine.options import RunOptions
+from anytimebp.engine.run import Limits, Run, Step
+from anytimebp.engine.sparse_run import SparseRun
+from anytimebp.engine.strip_readout import read_stage
+from anytimebp.engine.strip_stage import Outcome, StripStage
+from anytimebp.errors import MemoryLimitError
+from anytimebp.kernels.codes import LINEAR
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.model.graph import FactorGraph
+from anytimebp.results.snapshot import Snapshot
+from anytimebp.results.stop import StopReason
+from anytimebp.workspace.domains import Domains, full_domains
+from anytimebp.workspace.memory import check_memory
+from anytimebp.workspace.nested import find_sources
+from anytimebp.workspace.space import first_arithmetic
+from anytimebp.workspace.table_sizes import message_spread, strip_entries, table_entries
+
+EXPECTED_DOMAIN = 7.0  # nats of prior under the best, within which states are expected in the domains
+SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
+
+
+class AdaptiveRun:
+    """The state of one run of `adaptive`.
+
+    Attributes:
+        choice: What the run does at present, and why, in words.
+    """
+
+    def __init__(self, graph: FactorGraph, options: RunOptions, *, at_any_cost: bool = False) -> None:
+        """Compile the graph, if need be, put unary factors and evidence together, and decide how to begin.
+
+        Args:
+            graph: The model.
+            options: Of the run.
+            at_any_cost: Whether to go through rounds on domains and inner rounds even where they do not pay.
+        """
+        self._at_any_cost = at_any_cost
+        self._graph, self._options = graph, options
+        self._compiled = compiled_graph(graph)
+        self._domains: Domains = full_domains(self._compiled, options.observed)
+        self._ending: StopReason | None = None
+        self._stage: StripStage | None = None
+        self._run: Run | None = None
+        self._limits = Limits()
+        try:
+            check_memory(self._compiled, self._domains.sizes, options.max_memory)
+            self._full_fits = True
+        except MemoryLimitError:
+            self._full_fits = False
+        choice = Choice(Way.DOMAINS, "at any cost") if at_any_cost else self._decide()
+        self.choice = str(choice)
+        if choice.way is Way.DOMAINS:
+            self._stage = self._make_stage()
+        elif choice.way is Way.FULL:
+            self._run = FullRun(graph, options, self._domains)
+        else:
+            self._run = self._growth()
+
+    # ------------------------------------------------------------ decisions
+    def _decide(self) -> Choice:
+        """Return how to begin."""
+        domains, compiled = self._domains, self._compiled
+        entries = table_entries(compiled.arrays, domains.sizes)
+        if entries == 0.0 or (self._full_fits and entries < SMALL):
+            return Choice(Way.FULL, f"tables of {entries:,.0f} entries in all are too small to save anything")
+        if first_arithmetic(compiled, domains.log_prior_min) != LINEAR:
+            return self._instead("the range of the scores needs log arithmetic")
+        if compiled.extent.has_zero.any():
+            return self._instead("there are tables with hard zeros")
+        if self._options.damping > 0.0:
+            return self._instead("damping was asked for")
+        likely = domains.log_prior > -EXPECTED_DOMAIN
+        sizes = np.add.reduceat(likely, domains.slot_start[:-1], dtype=np.int64)
+        strips = float(strip_entries(compiled.arrays, sizes, domains.sizes).sum())
+        choice = first_choice(Counts(entries, strips, len(compiled.arrays.edge_variable), float(likely.mean())))
+        return choice if self._full_fits else Choice(Way.DOMAINS, "whole tables do not fit into memory")
+
+    def _instead(self, reason: str) -> Choice:
+        return Choice(Way.FULL if self._full_fits else Way.GROWTH, reason)
+
+    def _make_stage(self) -> StripStage:
+        return StripStage(
+            self._compiled,
+            self._domains,
+            find_sources(self._compiled),
+            message_spread(self._compiled),
+            self._options.tolerance,
+            self._options.max_memory,
+            full_fits=self._full_fits,
+            at_any_cost=self._at_any_cost,
+        )
+
+    def _growth(self) -> SparseRun:
+        return SparseRun(self._graph, replace(self._options, method="dynamic"))
+
+    def _after(self, stage: StripStage) -> Run | None:
+        """Return what goes on after the rounds on domains; None, with an ending, if nothing does."""
+        outcome = stage.outcome
+        if outcome is None or outcome is Outcome.CONVERGED:
+            self._ending = StopReason.CONVERGED
+            return None
+        useful = outcome in {Outcome.DEAR, Outcome.CLOSE, Outcome.MEMORY}
+        if self._full_fits:
+            self.choice = str(Choice(Way.TAILS if useful else Way.FULL, outcome.value))
+            before = stage.workspace if useful else None
+            run = FullRun(self._graph, self._options, self._domains, before, at_any_cost=self._at_any_cost)
+            run.updates, run.rounds, run.work_parts = stage.updates, stage.rounds, dict(stage.work_parts)
+            return run
+        if useful:
+            self._ending = StopReason.OUT_OF_MEMORY
+            return None
+        self.choice = str(Choice(Way.GROWTH, outcome.value))
+        return self._growth()
+
+    # ------------------------------------------------------------ the loop
+    def steps(self) -> Iterator[Step]:
+        """Work in slices of a few milliseconds until the run is finished."""
+        if self._stage is not None:
+            yield from self._stage.steps()
+            self._run = self._after(self._stage)
+        if self._run is None:
+            return
+        self._run.limits = self._limits
+        for step in self._run.steps():
+            self.choice = self._run.choice or self.choice
+            yield step
+
+    @property
+    def limits(self) -> Limits:
+        """What the caller allows; set before each step."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        if self._stage is not None:
+            self._stage.limits = limits
+        if self._run is not None:
+            self._run.limits = limits
+
+    # ------------------------------------------------------------ figures
+    @property
+    def _now(self) -> Run | StripStage:
+        """What is running, or was last."""
+        if self._run is not None:
+            return self._run
+        assert self._stage is not None  # noqa: S101  (there is always one of the two)
+        return self._stage
+
+    @property
+    def ending(self) -> StopReason | None:
+        """Why the run is finished, or None."""
+        return self._run.ending if self._run else self._ending
+
+    @property
+    def updates(self) -> int:
+        """Factor updates so far."""
+        return self._now.updates
+
+    @property
+    def rounds(self) -> int:
+        """Rounds on domains and sweeps so far."""
+        return self._now.rounds
+
+    @property
+    def settled_rounds(self) -> int:
+        """How many of them ended in a consistent state."""
+        before = self._stage.settled_rounds if self._stage else 0
+        return before + (self._run.settled_rounds if self._run else 0)
+
+    @property
+    def work_parts(self) -> dict[str, int]:
+        """Entries read or scored so far, by purpose."""
+        return self._now.work_parts
+
+    @property
+    def max_residual(self) -> float:
+        """Largest residual."""
+        return self._now.max_residual
+
+    @property
+    def mean_residual(self) -> float:
+        """Mean residual over the factors."""
+        return self._now.mean_residual
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the state as it is now is a fixed point on its domains."""
+        return self._now.consistent
+
+    @property
+    def damping(self) -> float:
+        """In force now."""
+        return self._now.damping
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether the error of the state as it is now can be estimated."""
+        return self._now.can_be_judged
+
+    @property
+    def estimated_error(self) -> float:
+        """The estimated error, if it is known without further work."""
+        return self._now.estimated_error
+
+    @property
+    def states(self) -> int:
+        """Active states of all variables together."""
+        return self._now.states
+
+    # ------------------------------------------------------------ reading
+    def snapshot(self, seconds: float) -> Snapshot:
+        """Return what the run knows now."""
+        if self._run is not None:
+            return self._named(self._run.snapshot(seconds))
+        assert self._stage is not None  # noqa: S101
+        return read_stage(self._stage, self._options, seconds, settled=self._stage.consistent)
+
+    def answer(self, seconds: float) -> Snapshot | None:
+        """Return the last consistent state, if the current one is not and there was one."""
+        if self.consistent:
+            return None
+        found = self._run.answer(seconds) if self._run else None
+        if found is not None:
+            return self._named(found)
+        if self._stage is None or self._stage.settled is None:
+            return None
+        return read_stage(self._stage, self._options, seconds, settled=True)
+
+    def _named(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot if snapshot.method == self._options.method else replace(snapshot, method=self._options.method)

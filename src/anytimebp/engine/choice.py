@@ -1,0 +1,82 @@
+"""The cost model of `adaptive`: which way of passing messages is worth its cost, decided on counts and sizes alone.
+
+Costs are in entries that could be read from a table in the time: an entry of a table that is made in full costs
+FULL_COST, one that is picked up for a strip STRIP_COST, an edge's bookkeeping EDGE_COST.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+FULL_COST = 4.0  # to exponentiate an entry in order, into fresh memory
+STRIP_COST = 10.0  # to pick an entry up out of order, and exponentiate it
+EDGE_COST = 400.0  # what an edge costs in any sweep, however small its table
+SWEEPS = 8.0  # sweeps over the universes that full BP needs for a fair answer
+PASSES = 6.0  # sweeps over strips that rounds on domains need for it
+WORTH = 0.2  # rounds on domains are begun if they cost less than this part of full BP
+INNER_SHARE = 0.35  # inner rounds are made if a sweep of them costs less than this part of a full one
+
+
+class Way(Enum):
+    """How messages are passed; the texts say it to people."""
+
+    DOMAINS = "sparse domains"
+    TAILS = "full passes with frozen tails"
+    FULL = "full BP"
+    GROWTH = "growth one state at a time"
+
+
+class Choice(NamedTuple):
+    """A decision, with its reason in words."""
+
+    way: Way
+    reason: str
+
+    def __str__(self) -> str:
+        """Return both, for the trace."""
+        return f"{self.way.value}: {self.reason}"
+
+
+class Counts(NamedTuple):
+    """What the decision goes by.
+
+    Attributes:
+        entries: Of all tables in full.
+        strips: Of the strips over domains as they are expected.
+        edges: Of the graph.
+        share: Part of all states that the expected domains hold.
+    """
+
+    entries: float
+    strips: float
+    edges: int
+    share: float
+
+
+def full_cost(counts: Counts) -> float:
+    """Return about what full BP costs."""
+    return FULL_COST * counts.entries + SWEEPS * sweep_cost(counts)
+
+
+def sweep_cost(counts: Counts) -> float:
+    """Return about what one sweep over the universes costs."""
+    return counts.entries + EDGE_COST * counts.edges
+
+
+def round_cost(strips: float, new: float, edges: int) -> float:
+    """Return about what a round costs that picks up so many new entries and sweeps over the strips."""
+    return STRIP_COST * new + strips + 3.0 * EDGE_COST * edges
+
+
+def first_choice(counts: Counts) -> Choice:
+    """Decide between domains and full BP, before any table is read."""
+    sparse = STRIP_COST * counts.strips + PASSES * (counts.strips + EDGE_COST * counts.edges)
+    text = (
+        f"domains of {100 * counts.share:.2g} % of the states would cost {_part(sparse, full_cost(counts))} of full BP"
+    )
+    return Choice(Way.DOMAINS if sparse < WORTH * full_cost(counts) else Way.FULL, text)
+
+
+def _part(cost: float, whole: float) -> str:
+    return f"{100 * cost / whole:.2g} %" if whole else "as much as all"

@@ -1,0 +1,363 @@
+"""Rounds of `adaptive` on sparse domains: strips of tables, inner rounds, growth by estimated belief.
+
+A round: the states whose estimated belief is above a threshold join their domains; strips are filled for them; one
+sweep through the strips sends messages to every state within reach; inner rounds settle the domains with the rest
+standing still; beliefs are read. The threshold shrinks from round to round. `kernels/strips.py` and `kernels/inner.py`
+have the mathematics, `engine/choice.py` the costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.engine.choice import Counts, round_cost, sweep_cost
+from anytimebp.engine.estimated_error import domains_error
+from anytimebp.engine.run import SLICE_COST, Limits, Step
+from anytimebp.kernels.codes import CONVERGED, FACTOR_VANISHED, LINEAR, NEEDS_ENTRIES, OK, UNSETTLED
+from anytimebp.kernels.readout import read_beliefs
+from anytimebp.kernels.rounds import CHANGE, LOG_Z, PICKED, PLACES, READ, RESIDUAL, TOLERANCE, UPDATES, round_slice
+from anytimebp.kernels.strips import join_above
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.schedule.forest import forest_order
+from anytimebp.schedule.sweeps import sequential_orders
+from anytimebp.workspace.domains import Domains
+from anytimebp.workspace.memory import exceeds_memory
+from anytimebp.workspace.nested import NestedWorkspace, Reach, Sources, within_reach
+from anytimebp.workspace.served_strips import NotPositiveError, ServedStrips
+from anytimebp.workspace.space import Workspace, WorkspaceArrays
+from anytimebp.workspace.table_sizes import strip_entries, table_entries
+
+FIRST_DOMAIN = 5.0  # nats of prior under the best, within which states are in the first domains
+THRESHOLDS = (5e-3, 5e-4)  # of estimated belief above which states join first: the lower one, if it is affordable
+SHRINKS = 0.1  # to this part, each round
+REACHES = (1e-3, 1e-6, 0.0)  # beliefs that the states out of reach are not expected to have; 0: all are within reach
+REACHES_FOR = 100.0  # times the threshold that the beliefs out of reach may be under
+WORTH_CUTTING = 0.75  # part of all states that may be within reach, or the rest is, too
+FAR = 4.0  # standard deviations of messages that a state's prior may have against it and still be within reach
+MANY = 7.0  # nats that states may be short of it and still count together
+UNHEARD = 1e-30  # weight of states outside the domains before any message has reached them
+MAX_SWEEPS = 300  # inner sweeps after which a round does not settle
+FIRST_TOLERANCE = 0.1  # to which the first domains settle before anything is heard from outside them
+LOOSE = 0.1  # inner rounds settle to this part of what the sweep before them has moved
+
+
+class Outcome(Enum):
+    """Why the rounds have ended; the texts complete "left the domains because"."""
+
+    DEAR = "a round would now cost more than a sweep over whole tables"
+    CLOSE = "what is left out no longer counts"
+    UNSETTLED = "messages on the domains do not settle"
+    NOT_POSITIVE = "scores have hard zeros or a range beyond linear arithmetic"
+    MEMORY = "the domains would outgrow the memory"
+    CONVERGED = "the domains hold every state, and messages have settled"
+
+
+class Settled(NamedTuple):
+    """What is known at the end of a round; owns its arrays.
+
+    Attributes:
+        workspace: Of the run; its messages move on.
+        arrays: Messages over the states within reach, as they were.
+        belief: Per variable slot.
+        domain_size: (V,) of the domains.
+        tolerance: To which the domains have settled.
+        residual: What the sweep over the strips has moved on the domains, before they settled.
+        change: By how much the round has moved the marginals: mean over variables of the L2 distance.
+        outside: (V,) belief outside the domains.
+        cut: (V,) estimated belief of states out of reach.
+        log_z: Bethe estimate on the states that messages reach.
+        updates: Factor updates until then.
+        work_parts: Entries read until then, by purpose.
+    """
+
+    workspace: NestedWorkspace
+    arrays: WorkspaceArrays
+    belief: FloatArray
+    domain_size: IndexArray
+    tolerance: float
+    residual: float
+    change: float
+    outside: FloatArray
+    cut: FloatArray
+    log_z: float
+    updates: int
+    work_parts: dict[str, int]
+
+    @property
+    def error(self) -> float:
+        """Estimated distance of the marginals to those of BP."""
+        return domains_error(self.outside, self.change, self.cut)
+
+
+class StripStage:
+    """Rounds on sparse domains.
+
+    Attributes:
+        compiled: The graph.
+        limits: What the caller allows; set before each step.
+        outcome: Why the rounds have ended, or None.
+        settled: The end of the last round, or None before the first.
+        consistent: Whether nothing has moved since then.
+        workspace: Messages and domains.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        domains: Domains,
+        sources: Sources,
+        spread: FloatArray,
+        tolerance: float,
+        max_memory: int | None,
+        *,
+        full_fits: bool,
+        at_any_cost: bool = False,
+    ) -> None:
+        """Hold what the rounds need.
+
+        Args:
+            compiled: The graph.
+            domains: All states that the evidence leaves; not changed.
+            sources: Where strips come from.
+            spread: (V,) standard deviation of what messages add to a state's log prior, in nats, as far as tables vary.
+            tolerance: Of the run.
+            max_memory: Bytes that may be allocated.
+            full_fits: Whether whole tables are an alternative.
+            at_any_cost: Whether to go on until the domains hold every state.
+        """
+        self.compiled, self._domains, self._sources, self._spread = compiled, domains, sources, spread
+        self._tolerance, self._max_memory, self._full_fits = tolerance, max_memory, full_fits and not at_any_cost
+        self._entries = table_entries(compiled.arrays, domains.sizes)
+        self._served = ServedStrips(compiled, sources.kind)
+        self.limits = Limits()
+        self.outcome: Outcome | None = None
+        self.settled: Settled | None = None
+        self.consistent = False
+        self.updates = self.rounds = 0
+        self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
+        self.max_residual = float("inf")
+        self._reach_level = -1
+        self._threshold = THRESHOLDS[-1]
+        self._progress = np.zeros(PLACES, dtype=np.int64)
+        self._figures = np.zeros(4)
+        self._log_scale = float(domains.log_prior_scale.sum())
+        order = forest_order(compiled.arrays)
+        orders = sequential_orders(compiled.arrays) if order is None else iter((order, order[::-1].copy()))
+        self._there, self._back = next(orders), next(orders)
+        self.workspace = self._within(0)
+
+    @property
+    def mean_residual(self) -> float:
+        """Largest residual on the domains; the mean is not kept."""
+        return self.max_residual
+
+    @property
+    def settled_rounds(self) -> int:
+        """How many rounds ended in a consistent state: all that ended."""
+        return self.rounds
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether a round has just ended."""
+        return self.consistent
+
+    @property
+    def estimated_error(self) -> float:
+        """Of the state at the end of the last round."""
+        return self.settled.error if self.settled else float("nan")
+
+    @property
+    def damping(self) -> float:
+        """None: rounds that do not settle are left."""
+        return 0.0
+
+    @property
+    def states(self) -> int:
+        """Active states of all variables together."""
+        return int(self.workspace.nested.size.sum())
+
+    # ------------------------------------------------------------ what takes part
+    def _within(self, level: int) -> NestedWorkspace:
+        """Return a workspace over the states within reach at some level, or one that is worth the difference."""
+        reach = None
+        while REACHES[level] > 0.0 and reach is None:
+            reach = within_reach(self._domains, self._least_prior(REACHES[level]))
+            if len(reach.place) > WORTH_CUTTING * len(self._domains.log_prior):
+                level, reach = level + 1, None
+        self._reach_level = level
+        reach = reach or within_reach(self._domains, None)
+        self._cut = self._belief_out_of(reach)
+        workspace = NestedWorkspace(Workspace(self.compiled, reach.domains, LINEAR), reach, self._sources)
+        workspace.space.edge_scale[:] = UNHEARD
+        return workspace
+
+    def _least_prior(self, belief: float) -> FloatArray:
+        """Return (V,) the log prior under which no state is expected to have such a belief, nor all together."""
+        return math.log(belief) - np.maximum(FAR * self._spread, self._spread + MANY)
+
+    def _belief_out_of(self, reach: Reach) -> FloatArray:
+        """Return (V,) the belief expected out of reach: the prior there, times the mean of what messages add."""
+        prior = np.exp(self._domains.log_prior)
+        total = np.add.reduceat(prior, self._domains.slot_start[:-1])
+        kept = np.add.reduceat(prior[reach.place], reach.domains.slot_start[:-1])
+        gain = np.exp(np.minimum(0.5 * self._spread**2, 0.5 * FAR * self._spread))
+        return np.minimum(1.0, (1.0 - kept / total) * gain)
+
+    def _extend_reach(self, belief: FloatArray) -> FloatArray:
+        """Go over to a workspace with more states, if the threshold asks for it; return beliefs over its states."""
+        level = self._reach_level
+        while REACHES[level] > REACHES_FOR * self._threshold:
+            level += 1
+        if level == self._reach_level:
+            return belief
+        before, self.workspace = self.workspace, self._within(level)
+        self.workspace.carry_over(before)
+        return self._beliefs()
+
+    def _beliefs(self) -> FloatArray:
+        """Read the beliefs of the states within reach."""
+        workspace, space = self.workspace, self.workspace.space
+        belief, log_normaliser = np.empty(len(space.prior)), np.empty(len(space.domain_size))
+        status, _ = read_beliefs(workspace.layout, space, space.variable_slot_start[:-1], belief, log_normaliser)
+        if status != OK:
+            raise NotPositiveError
+        return belief
+
+    # ------------------------------------------------------------ the loop
+    def steps(self) -> Iterator[Step]:
+        """Work in slices of a few milliseconds until there is an outcome."""
+        workspace = self.workspace
+        join_above(workspace.layout, workspace.space, workspace.nested, workspace.space.prior, math.exp(-FIRST_DOMAIN))
+        while self.outcome is None:
+            yield from self._round()
+            if self.outcome is None:
+                yield Step.RECORD
+                self._grow()
+
+    def _round(self) -> Iterator[Step]:
+        """Fill, sweep, settle, read; looks at the clock where a slice is used up."""
+        workspace, before = self.workspace, self.settled
+        self.consistent = False
+        workspace.make_room(strips=True)
+        space = workspace.space
+        belief, outside = np.empty(len(space.prior)), np.empty(len(space.domain_size))
+        known = before.belief if before is not None and before.workspace is workspace else np.empty(0)
+        if before is not None and not len(known):
+            known = self._beliefs()
+        progress, goals = self._progress, np.array([self._tolerance, self._threshold, LOOSE, FIRST_TOLERANCE])
+        progress[:] = 0
+        status = OK
+        while status != CONVERGED:
+            progress[[UPDATES, READ, PICKED]] = 0
+            limits = np.array([MAX_SWEEPS, self._updates_left(), self._slice_cost()], dtype=np.int64)
+            status = round_slice(
+                workspace.layout,
+                space,
+                workspace.inner,
+                workspace.nested,
+                self._there,
+                self._back,
+                belief,
+                known,
+                outside,
+                progress,
+                self._figures,
+                goals,
+                limits,
+            )
+            self._count(progress)
+            if status == NEEDS_ENTRIES:
+                try:
+                    for _ in self._served.fill(workspace):
+                        yield Step.WORKING
+                except NotPositiveError:
+                    status = FACTOR_VANISHED
+                self.work_parts["growth"] += self._served.asked
+                self._served.asked = 0
+            if status not in {OK, CONVERGED, NEEDS_ENTRIES}:
+                self.outcome = Outcome.UNSETTLED if status == UNSETTLED else Outcome.NOT_POSITIVE
+                return
+            if status == OK:
+                yield Step.WORKING
+        self._end_round(belief, outside)
+
+    def _count(self, progress: IndexArray) -> None:
+        self.updates += int(progress[UPDATES])
+        self.work_parts["messages"] += int(progress[READ])
+        self.work_parts["growth"] += int(progress[PICKED])
+
+    def _updates_left(self) -> int:
+        return max(1, self.limits.updates - self.updates)
+
+    def _slice_cost(self) -> int:
+        return min(SLICE_COST, self.limits.work_left(self.work_parts))
+
+    def _end_round(self, belief: FloatArray, outside: FloatArray) -> None:
+        """Take down what is known now."""
+        workspace, space = self.workspace, self.workspace.space
+        self.rounds += 1
+        self.max_residual = float(self._figures[RESIDUAL])
+        self.settled = Settled(
+            workspace,
+            space._replace(
+                message=space.message.copy(), edge_scale=space.edge_scale.copy(), factor_total=space.factor_total.copy()
+            ),
+            belief,
+            workspace.nested.size.copy(),
+            float(self._figures[TOLERANCE]),
+            self.max_residual,
+            float(self._figures[CHANGE]),
+            outside,
+            self._cut,
+            float(self._figures[LOG_Z] + self._sources.shift.sum()) + self._log_scale,
+            self.updates,
+            dict(self.work_parts),
+        )
+        self.consistent = True
+        self._there, self._back = self._back, self._there
+
+    # ------------------------------------------------------------ growth
+    def _grow(self) -> None:
+        """Let states join for the next round, or find out why there will be none."""
+        settled, workspace = self.settled, self.workspace
+        assert settled is not None  # noqa: S101  (a round has ended)
+        if workspace.is_whole and self._reach_level == len(REACHES) - 1:
+            if settled.tolerance <= self._tolerance:
+                self.outcome = Outcome.CONVERGED
+            self._threshold = self._tolerance
+            return
+        if self._full_fits and settled.error < self._tolerance:
+            self.outcome = Outcome.CLOSE
+            return
+        thresholds = THRESHOLDS if self.rounds == 1 else (SHRINKS * self._threshold,)
+        self._threshold = thresholds[-1]
+        belief = self._extend_reach(settled.belief)
+        while not self._is_affordable(belief, self._threshold):
+            if self.outcome or self._threshold == thresholds[0]:
+                self.outcome = self.outcome or Outcome.DEAR
+                return
+            self._threshold = thresholds[0]
+        workspace = self.workspace
+        join_above(workspace.layout, workspace.space, workspace.nested, belief, self._threshold)
+
+    def _is_affordable(self, belief: FloatArray, threshold: float) -> bool:
+        """Tell whether a round costs less than a sweep over whole tables, if there is one; look at the memory."""
+        workspace, nested = self.workspace, self.workspace.nested
+        will = nested.is_member | (belief > threshold)
+        sizes = np.add.reduceat(will, workspace.space.variable_slot_start[:-1], dtype=np.int64)
+        strip = strip_entries(workspace.layout, sizes, workspace.space.domain_size)
+        strips = float(strip.sum())
+        more = int(8.0 * (strips + table_entries(workspace.layout, sizes)))
+        if exceeds_memory(workspace.nbytes, more, self._max_memory):
+            self.outcome = Outcome.MEMORY
+            return False
+        if not self._full_fits:
+            return True
+        cost = round_cost(strips, strips - nested.pool.size, len(strip))
+        return cost <= sweep_cost(Counts(self._entries, strips, len(strip), 0.0))

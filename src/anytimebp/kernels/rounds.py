@@ -1,0 +1,133 @@
+"""A round on sparse domains, as slices: fill strips, sweep through them, settle the domains, read the beliefs."""
+
+import math
+
+from anytimebp.kernels.codes import CONVERGED, NEEDS_ENTRIES, OK, UNSETTLED
+from anytimebp.kernels.inner import MADE, SWEEPS, begin_inner, enter, inner_rounds, leave
+from anytimebp.kernels.jit import borrow, kernel
+from anytimebp.kernels.readout import fill_beliefs
+from anytimebp.kernels.strips import fill_strips, strip_sweep
+
+PHASE, POSITION, UPDATES, READ, PICKED = MADE + 1, MADE + 2, MADE + 3, MADE + 4, MADE + 5  # in the progress of a round
+PLACES = PICKED + 1
+FILL, ENTER, FIRST_SETTLE, SWEEP, SETTLE, REPORT = range(6)  # phases
+
+RESIDUAL, TOLERANCE, CHANGE, LOG_Z = range(4)  # in the figures of a round
+
+
+@kernel()
+def _settle(layout, space, inner, nested, there, back, progress, tolerance, max_sweeps, update_limit, cost_limit):
+    """Go on with inner rounds, and leave the domains when these have settled; return status and cost."""
+    status, _, updates, work, cost = inner_rounds(
+        layout, inner, nested, there, back, progress, tolerance, max_sweeps, update_limit, cost_limit
+    )
+    progress[UPDATES] += updates
+    progress[READ] += work
+    if status == CONVERGED:
+        leave(layout, space, inner, nested)
+        progress[PHASE] += 1
+        progress[POSITION] = 0
+        return OK, cost
+    if status == OK and progress[SWEEPS] >= max_sweeps:
+        return UNSETTLED, cost
+    return status, cost
+
+
+@kernel()
+def _bethe(layout, space, log_normaliser):
+    """Return log Z by the formula that heads `messages.py`, but for the scales of tables and priors."""
+    total = 0.0
+    for factor in range(space.factor_total.size):
+        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+        total += (1 - (last - first)) * math.log(space.factor_total[factor])
+        for edge in range(first, last):
+            total += math.log(space.edge_scale[edge])
+    for variable in range(log_normaliser.size):
+        total += log_normaliser[variable]
+    return total
+
+
+@kernel()
+def _report(layout, space, nested, belief, before, outside, figures):
+    """Read beliefs and log Z, how far beliefs have moved since the round before, and how much is outside."""
+    status, _ = fill_beliefs(layout, space, space.variable_slot_start, belief, outside)
+    figures[LOG_Z] = _bethe(layout, space, outside)
+    total = 0.0
+    for variable in range(space.domain_size.size):
+        start, square, mass = space.variable_slot_start[variable], 0.0, 0.0
+        for v in range(start, start + space.domain_size[variable]):
+            if before.size:
+                square += (belief[v] - before[v]) ** 2
+            if not nested.is_member[v]:
+                mass += belief[v]
+        outside[variable] = mass
+        total += math.sqrt(square)
+    figures[CHANGE] = total / max(1, space.domain_size.size) if before.size else 1.0
+    return status
+
+
+@kernel()
+def round_slice(layout, space, inner, nested, there, back, belief, before, outside, progress, figures, goals, limits):
+    """Go on with a round.
+
+    Args:
+        layout: Topology.
+        space: Messages over the states within reach.
+        inner: Messages, tables and tails over the domains.
+        nested: Domains and strips.
+        there: (F,) order of every other sweep.
+        back: (F,) order of the others.
+        belief: Per variable slot, filled at the end of the round.
+        before: Those of the round before, or nothing.
+        outside: (V,) filled at the end of the round with the belief outside the domains.
+        progress: Where the round stands, updated.
+        figures: Of the round, updated.
+        goals: Tolerance of the run, largest tolerance of the round, part of the sweep's residual to settle to, and the
+            tolerance of the first settling.
+        limits: Inner sweeps at the most, updates, and about how many entries to read.
+
+    Returns:
+        CONVERGED where the round is over, OK where it is not, NEEDS_ENTRIES for strips that Python has to fill,
+        UNSETTLED, or a status that says what has vanished.
+    """
+    layout, space, inner, nested = borrow(layout), borrow(space), borrow(inner), borrow(nested)
+    cost, status, n_edges = 0, OK, layout.edge_variable.size
+    while cost < limits[2] and status == OK:
+        if progress[PHASE] == FILL:
+            progress[POSITION], entries, spent = fill_strips(
+                layout, space, nested, progress[POSITION], limits[2] - cost
+            )
+            progress[PICKED] += entries
+            if progress[POSITION] == n_edges:
+                progress[PHASE], status = ENTER, NEEDS_ENTRIES
+        elif progress[PHASE] == ENTER:
+            enter(layout, space, inner, nested)
+            nested.old_size[:] = nested.size
+            progress[PHASE], progress[POSITION], spent = (FIRST_SETTLE if not before.size else SWEEP), 0, n_edges
+            begin_inner(layout, inner, nested, progress, True)  # noqa: FBT003
+        elif progress[PHASE] == SWEEP:
+            stop = min(there.size, progress[POSITION] + max(1, limits[1] - progress[UPDATES]))
+            position = progress[POSITION]
+            status, progress[POSITION], work, largest, spent = strip_sweep(
+                layout, space, inner, nested, there, position, stop, limits[2] - cost
+            )
+            figures[RESIDUAL] = max(largest, figures[RESIDUAL] if position else 0.0)
+            progress[UPDATES] += progress[POSITION] - position
+            progress[READ] += work
+            if progress[POSITION] == there.size:
+                progress[PHASE] = SETTLE
+                figures[TOLERANCE] = max(goals[0], min(goals[1], goals[2] * figures[RESIDUAL]))
+                begin_inner(layout, inner, nested, progress, False)  # noqa: FBT003
+        elif progress[PHASE] == REPORT:
+            status = _report(layout, space, nested, belief, before, outside, figures)
+            return CONVERGED if status == OK else status
+        else:
+            tolerance = goals[3] if progress[PHASE] == FIRST_SETTLE else figures[TOLERANCE]
+            left = max(1, limits[1] - progress[UPDATES])
+            status, spent = _settle(
+                layout, space, inner, nested, there, back, progress, tolerance, limits[0], left, limits[2] - cost
+            )
+        cost += spent
+        if progress[UPDATES] >= limits[1]:
+            return status
+    return status

@@ -1,0 +1,333 @@
+"""Strips: a factor's entries with at most one variable outside its domain, and messages through them.
+
+A run of `adaptive` keeps messages over whole universes (`space`) and a domain of few states a variable (`nested`). Of a
+factor with variables i, j, ... it reads only the joint states in which at most one variable is outside its domain S:
+
+    o_i(x)  =  sum over x_j in S_j, ... of t * product of n_j(x_j)                         x anywhere
+            +  sum over k, over x_k outside S_k, the others in their S, of the same        x in S_i only: the tail
+
+The strip of axis i is a matrix of (joint states of the other domains) x (universe of i). One pass over it gives the
+first sum, and with the weights outside S_i, the tails of the others. A fixed point of these updates is a fixed point of
+BP on the model without the joint states that are never read; those weigh as much as two variables outside at a time do.
+
+`nested` is a NestedArrays.
+"""
+
+import math
+
+from anytimebp.kernels.arithmetic import exp
+from anytimebp.kernels.codes import FACTOR_VANISHED, LOG_TABLE, OK, VARIABLE_VANISHED
+from anytimebp.kernels.inner import freeze_tails
+from anytimebp.kernels.jit import borrow, kernel, table_view
+from anytimebp.kernels.messages import EDGE_COST
+from anytimebp.kernels.through_table import matrix_linear
+from anytimebp.kernels.to_factor import gather
+from anytimebp.kernels.to_variable import store
+
+EXP_COST = 4  # entries that could be read in the time of picking one up and exponentiating it
+
+
+@kernel()
+def _rows_of(layout, size, edge):
+    """Return the number of joint states of the other axes of an edge's factor."""
+    factor, rows = layout.edge_factor[edge], 1
+    for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        if other != edge:
+            rows *= size[layout.edge_variable[other]]
+    return rows
+
+
+@kernel()
+def _locate_rows(layout, space, nested, edge):
+    """Fill `row_base`, where each row starts in the source, and `row_old`, its place in the strip before, or -1.
+
+    Returns:
+        How many rows there are, and the stride of the axis itself.
+    """
+    factor = layout.edge_factor[edge]
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    nested.row_base[0], nested.row_old[0] = 0, 0
+    rows, stride, own_stride = 1, 1, 1
+    for other in range(last - 1, first - 1, -1):
+        variable = layout.edge_variable[other]
+        n_states = nested.universe_size[variable]
+        if other == edge:
+            own_stride = stride
+        stride *= n_states
+    stride, old_rows = 1, 1
+    for other in range(last - 1, first - 1, -1):
+        variable = layout.edge_variable[other]
+        if other != edge:
+            start, n, old = space.variable_slot_start[variable], nested.size[variable], nested.old_size[variable]
+            for d in range(n - 1, -1, -1):
+                state = nested.slot_state[start + nested.member[start + d]]
+                for r in range(rows):
+                    before = nested.row_old[r]
+                    nested.row_base[d * rows + r] = nested.row_base[r] + state * stride
+                    nested.row_old[d * rows + r] = before + d * old_rows if d < old and before >= 0 else -1
+            rows *= n
+            old_rows *= old
+        stride *= nested.universe_size[variable]
+    return rows, own_stride
+
+
+@kernel()
+def _pick_along(source, base, states, plain, rows, n, made):
+    """Copy the rows at `base` whose place in `rows` is -1, where they lie along the source."""
+    for r in range(base.size):
+        if rows[r] < 0:
+            row, line = source[base[r] :], made[r * n : r * n + n]
+            if plain:
+                for u in range(n):
+                    line[u] = row[u]
+            else:
+                for u in range(n):
+                    line[u] = row[states[u]]
+
+
+@kernel()
+def _pick_across(source, base, own_stride, states, rows, n, made, target):
+    """Do as `_pick_along` where the rows lie across the source: state by state, so that pages are read once."""
+    k = 0
+    for r in range(base.size):
+        if rows[r] < 0:
+            base[k], target[k] = base[r], r * n
+            k += 1
+    for u in range(n):
+        across, column = source[states[u] * own_stride :], made[u:]
+        for r in range(k):
+            column[target[r]] = across[base[r]]
+
+
+@kernel()
+def _convert_line(line, kind, shift):
+    if kind == LOG_TABLE:
+        for u in range(line.size):
+            line[u] = exp(line[u] - shift)
+    elif shift != 0.0:
+        scale = math.exp(-shift)
+        for u in range(line.size):
+            line[u] *= scale
+
+
+@kernel()
+def _fill_strip(layout, space, nested, edge):
+    """Fill one strip of a dense factor; return how many entries were picked up."""
+    factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
+    n, start = space.domain_size[variable], space.variable_slot_start[variable]
+    rows, own_stride = _locate_rows(layout, space, nested, edge)
+    made = nested.pool[nested.strip_start[edge] : nested.strip_start[edge] + rows * n]
+    old = nested.old_pool[nested.old_start[edge] :]
+    size = 1
+    for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        size *= nested.universe_size[layout.edge_variable[other]]
+    base, row_old = nested.row_base[:rows], nested.row_old[:rows]
+    states, plain = nested.slot_state[start : start + n], n == nested.universe_size[variable]
+    source = table_view(nested.source_address[factor], size)
+    if own_stride == 1:
+        _pick_along(source, base, states, plain, row_old, n, made)
+    else:
+        _pick_across(source, base, own_stride, states, row_old, n, made, nested.row_target)
+    entries = 0
+    for r in range(rows):
+        line = made[r * n : r * n + n]
+        if row_old[r] >= 0:
+            before = old[row_old[r] * n : row_old[r] * n + n]
+            for u in range(n):
+                line[u] = before[u]
+        else:
+            _convert_line(line, nested.source_kind[factor], nested.shift[factor])
+            entries += n
+    return entries
+
+
+@kernel()
+def fill_strips(layout, space, nested, position, cost_limit):
+    """Fill the strips of dense factors from edge `position` on, until `cost_limit`; copy what was there before.
+
+    Returns:
+        The edge to go on with, the entries picked up, and the cost.
+    """
+    cost, entries = 0, 0
+    while position < layout.edge_variable.size and cost < cost_limit:
+        if nested.source_address[layout.edge_factor[position]]:
+            picked = _fill_strip(layout, space, nested, position)
+            entries += picked
+            cost += EXP_COST * picked
+        cost += EDGE_COST
+        position += 1
+    return position, entries, cost
+
+
+@kernel()
+def _row_weights(layout, space, nested, edge, offsets):
+    """Fill `row_weight` with the product of the other variables' weights, per joint state of their domains."""
+    factor = layout.edge_factor[edge]
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    rows = 1
+    nested.row_weight[0] = 1.0
+    for other in range(last - 1, first - 1, -1):
+        if other != edge:
+            variable = layout.edge_variable[other]
+            start, n = space.variable_slot_start[variable], nested.size[variable]
+            for d in range(n - 1, -1, -1):
+                weight = space.incoming[offsets[other - first] + nested.member[start + d]]
+                for r in range(rows):
+                    nested.row_weight[d * rows + r] = nested.row_weight[r] * weight
+            rows *= n
+    return rows
+
+
+@kernel()
+def _spread_tail(layout, space, nested, edge, rows, offsets):
+    """Add what the states outside the domain of an edge's variable give to the messages to the others."""
+    factor = layout.edge_factor[edge]
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    if last - first == 2:  # noqa: PLR2004
+        other = first + last - 1 - edge
+        target = nested.tail[space.edge_slot_start[other] :]
+        for r in range(rows):
+            target[r] += nested.dots[r]
+        return
+    inner = 1
+    for target in range(last - 1, first - 1, -1):
+        if target == edge:
+            continue
+        n = nested.size[layout.edge_variable[target]]
+        start, slot = space.variable_slot_start[layout.edge_variable[target]], space.edge_slot_start[target]
+        for r in range(rows):
+            d = (r // inner) % n
+            weight = space.incoming[offsets[target - first] + nested.member[start + d]]
+            if weight > 0.0:
+                nested.tail[slot + d] += nested.dots[r] * (nested.row_weight[r] / weight)
+        inner *= n
+
+
+@kernel()
+def _through_strips(layout, space, nested, factor, offsets):
+    """Fill `space.outgoing` and `nested.tail` of a factor from `space.incoming`; return the entries read."""
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    entries = 0
+    for edge in range(first, last):
+        slot = space.edge_slot_start[edge]
+        nested.tail[slot : slot + nested.size[layout.edge_variable[edge]]] = 0.0
+    for edge in range(first, last):
+        variable = layout.edge_variable[edge]
+        n, offset, start = space.domain_size[variable], offsets[edge - first], space.variable_slot_start[variable]
+        rows = _row_weights(layout, space, nested, edge, offsets)
+        outside = nested.outside[:n]
+        outside[:] = space.incoming[offset : offset + n]
+        for d in range(nested.size[variable]):
+            outside[nested.member[start + d]] = 0.0
+        strip = nested.pool[nested.strip_start[edge] : nested.strip_start[edge] + rows * n]
+        matrix_linear(
+            strip,
+            space.row_start[:0],
+            n,
+            n,
+            nested.row_weight[:rows],
+            outside,
+            nested.dots[:rows],
+            space.outgoing[offset : offset + n],
+        )
+        entries += rows * n
+        _spread_tail(layout, space, nested, edge, rows, offsets)
+    for edge in range(first, last):
+        variable, slot, offset = layout.edge_variable[edge], space.edge_slot_start[edge], offsets[edge - first]
+        start = space.variable_slot_start[variable]
+        for d in range(nested.size[variable]):
+            space.outgoing[offset + nested.member[start + d]] += nested.tail[slot + d]
+    return entries
+
+
+@kernel()
+def _strip_update(layout, space, inner, nested, factor):
+    """Send a factor's messages through its strips; return status, residual on the domains, entries."""
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    offset, offsets = 0, nested.offsets
+    for edge in range(first, last):
+        variable = layout.edge_variable[edge]
+        n = space.domain_size[variable]
+        bound, _, _ = gather(layout, space, variable, edge, space.incoming[offset : offset + n])
+        if bound < 0.0:
+            return VARIABLE_VANISHED, 0.0, 0
+        offsets[edge - first] = offset
+        offset += n
+    entries = _through_strips(layout, space, nested, factor, offsets)
+    total = 0.0
+    for v in range(space.domain_size[layout.edge_variable[first]]):
+        total += space.incoming[v] * space.outgoing[v]
+    space.factor_total[factor] = total
+    for edge in range(first, last):
+        n, offset = space.domain_size[layout.edge_variable[edge]], offsets[edge - first]
+        store(layout, space, edge, space.incoming[offset : offset + n], space.outgoing[offset : offset + n], 0.0)
+    residual = freeze_tails(layout, space, inner, nested, factor)
+    if residual < 0.0:
+        return FACTOR_VANISHED, 0.0, 0
+    return OK, residual, entries
+
+
+@kernel()
+def strip_sweep(layout, space, inner, nested, order, position, stop, cost_limit):
+    """Update the factors order[position:stop] through their strips, at most until `cost_limit` entries are read.
+
+    Returns:
+        Status, the position reached, entries read, the largest residual on the domains, and the cost.
+    """
+    work, cost, largest = 0, 0, 0.0
+    while position < stop and cost < cost_limit:
+        status, residual, entries = _strip_update(layout, space, inner, nested, order[position])
+        if status != OK:
+            return status, position, work, largest, cost
+        position += 1
+        work += entries
+        cost += entries + 2 * EDGE_COST
+        largest = max(largest, residual)
+    return OK, position, work, largest, cost
+
+
+@kernel()
+def plan_strips(layout, space, nested, strip_start, table_start):
+    """Fill where strips (E + 1,) and tables over the domains (F + 1,) start; return the most rows that a strip has."""
+    layout, space, nested = borrow(layout), borrow(space), borrow(nested)
+    strips, tables, most = 0, 0, 1
+    for factor in range(table_start.size - 1):
+        table_start[factor] = tables
+        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+        entries = 1
+        for edge in range(first, last):
+            entries *= nested.size[layout.edge_variable[edge]]
+        for edge in range(first, last):
+            strip_start[edge] = strips
+            rows = entries // nested.size[layout.edge_variable[edge]]
+            strips += rows * space.domain_size[layout.edge_variable[edge]]
+            most = max(most, rows)
+        tables += entries
+    strip_start[strip_start.size - 1] = strips
+    table_start[table_start.size - 1] = tables
+    return most
+
+
+@kernel()
+def join_above(layout, space, nested, belief, threshold):
+    """Let all states of a belief above the threshold join their domains; return how many did.
+
+    Args:
+        layout: Topology.
+        space: Where the variables' slots start.
+        nested: Domains, extended.
+        belief: A number per variable slot.
+        threshold: See above.
+    """
+    layout, space, nested = borrow(layout), borrow(space), borrow(nested)
+    joined = 0
+    for variable in range(space.domain_size.size):
+        start, n = space.variable_slot_start[variable], nested.size[variable]
+        for d in range(space.domain_size[variable]):
+            if belief[start + d] > threshold and not nested.is_member[start + d]:
+                nested.is_member[start + d] = True
+                nested.member[start + n] = d
+                n += 1
+        joined += n - nested.size[variable]
+        nested.size[variable] = n
+    return joined

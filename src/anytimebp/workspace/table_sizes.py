@@ -1,0 +1,53 @@
+"""How many entries tables and strips have over given domains, and how far tables can move beliefs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.model.source import FloatArray, IndexArray, TableSource
+
+SAMPLE = 2048  # scores of a rule that are looked at
+
+
+def factor_entries(layout: GraphLayout, sizes: IndexArray) -> FloatArray:
+    """Return (F,) the entries of each factor's table over domains of these sizes."""
+    edge_size = sizes[layout.edge_variable].astype(np.float64)
+    return np.multiply.reduceat(edge_size, layout.factor_edge_start[:-1]) if len(edge_size) else np.empty(0)
+
+
+def table_entries(layout: GraphLayout, sizes: IndexArray) -> float:
+    """Return the entries of all tables together."""
+    return float(factor_entries(layout, sizes).sum())
+
+
+def strip_entries(layout: GraphLayout, sizes: IndexArray, universe_sizes: IndexArray) -> FloatArray:
+    """Return (E,) the entries of each edge's strip: the domains of the others times its own universe."""
+    table = factor_entries(layout, sizes)[layout.edge_factor]
+    return table / sizes[layout.edge_variable] * universe_sizes[layout.edge_variable]
+
+
+def message_spread(compiled: CompiledGraph) -> FloatArray:
+    """Return (V,) the standard deviation, in nats, of what the tables at a variable say of its states.
+
+    If a table's N log scores were normal, their range would be about 2 sqrt(2 log N) standard deviations; sums of
+    independent messages spread with the root of their number.
+    """
+    layout, extent = compiled.arrays, compiled.extent
+    log_range = np.array(extent.log_max - extent.log_min)
+    for factor in np.flatnonzero(np.isnan(log_range)).tolist():
+        log_range[factor] = _sampled_range(*compiled.source(factor))
+    entries = np.maximum(factor_entries(layout, compiled.universe_sizes), 2.0)
+    deviation = 0.5 * log_range / np.sqrt(2.0 * np.log(entries))
+    variance = np.bincount(
+        layout.edge_variable, weights=deviation[layout.edge_factor] ** 2, minlength=len(compiled.universe_sizes)
+    )
+    return np.sqrt(variance)
+
+
+def _sampled_range(source: TableSource, member: int) -> float:
+    """Return the range of a rule's scores, from some of them; infinite if there are hard zeros."""
+    each = max(2, int(SAMPLE ** (1.0 / len(source.shape))))
+    states = [np.unique(np.linspace(0, n - 1, each).astype(np.int64)) for n in source.shape]
+    scores = source.log_values(member, states)
+    return float(np.inf if np.isneginf(scores).any() else np.ptp(scores))
