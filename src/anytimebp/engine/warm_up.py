@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anytimebp.engine.options import RunOptions
-from anytimebp.kernels import growth, messages, readout, residual, through_table
+from anytimebp.kernels import growth, helping, messages, readout, residual
 from anytimebp.workspace.crew import rehearse
 
 FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice}
@@ -25,7 +25,7 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
     if options.factor_marginals:
         kernels.append(readout.read_weights)
     if options.threads > 1:
-        kernels.append(through_table.help_slice)
+        kernels.append(helping.help_slice)
     missing = [kernel for kernel in kernels if not getattr(kernel, "overloads", True)]
     if not missing:  # loaded in this process, or compilation is switched off
         return

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import CellType, FunctionType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
@@ -84,6 +84,15 @@ def kernel(
     return compile_it
 
 
+class Callback(NamedTuple):
+    """A function that kernels call by its address, and what keeps it there."""
+
+    address: int
+    owner: object
+
+
+_C_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+
 if UNCOMPILED:
 
     def table_view(address: int, size: int) -> np.ndarray:
@@ -114,6 +123,15 @@ if UNCOMPILED:
     def give_way(_address: int) -> None:
         """Let other threads run."""
         time.sleep(0)
+
+    def callback(function: Callable[[int], None]) -> Callback:
+        """Return a function of one whole number as something that `call` can call."""
+        made = _C_FUNCTION(function)
+        return Callback(ctypes.cast(made, ctypes.c_void_p).value or 0, made)
+
+    def call(address: int, argument: int) -> None:
+        """Call the function at an address."""
+        _C_FUNCTION(int(address))(int(argument))
 
 else:
 
@@ -221,3 +239,23 @@ else:
             return context.get_dummy_value()
 
         return types.void(types.int64), build
+
+    def callback(function: Callable[[int], None]) -> Callback:
+        """Return a function of one whole number, compiled, as something that `call` can call."""
+        options: dict[str, Any] = {"error_model": "numpy"}
+        try:
+            made = numba.cfunc(types.void(types.int64), cache=True, **options)(_keyed(function))
+        except RuntimeError:  # no writable place for the cache
+            made = numba.cfunc(types.void(types.int64), **options)(_keyed(function))
+        return Callback(made.address or 0, made)
+
+    @intrinsic
+    def call(_context: Any, _address: Any, _argument: Any) -> Any:
+        """Call the function of one whole number at an address."""
+
+        def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
+            builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [arguments[1]])
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), build

@@ -15,9 +15,9 @@ SPINS = 2**12  # looks at a mailbox before other threads of the machine are let 
 
 # Places in a mailbox. Counters that several threads change are a cache line apart.
 CLAIMED, DONE, IS_OPEN = 0, 8, 16
-LEAST_ENTRIES, LEAST_ROWS, GIVE_WAY, PARTIAL, WIDEST = 24, 25, 26, 27, 28  # as long as the crew exists
-ARITHMETIC, MATRIX, STRIDE, ROWS, COLUMNS, ROW_WEIGHT, COLUMN_WEIGHT, DOTS = range(32, 40)  # what is to be done
-MAILBOX_SIZE = 40
+LEAST_ENTRIES, LEAST_ROWS, LEAD, GIVE_WAY, PARTIAL, WIDEST = range(24, 30)  # the same for all pieces of work
+ARITHMETIC, MATRIX, STRIDE, ROWS, COLUMNS, ROW_WEIGHT, COLUMN_WEIGHT, DOTS, SUMS = range(32, 41)  # what is to be done
+MAILBOX_SIZE = 48
 
 
 @kernel(inline=True)

@@ -6,26 +6,20 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel, table_view
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, call, kernel, table_view
 from anytimebp.kernels.sharing import (
     ARITHMETIC,
     COLUMN_WEIGHT,
     COLUMNS,
     DOTS,
+    LEAD,
     LEAST_ENTRIES,
     LEAST_ROWS,
     MATRIX,
-    PARTIAL,
-    PARTS,
     ROW_WEIGHT,
     ROWS,
     STRIDE,
-    WIDEST,
-    claim,
-    finish,
-    next_part,
-    publish,
-    wait_until_done,
+    SUMS,
 )
 
 PAIR = 2
@@ -66,7 +60,7 @@ def log_sum(row, weight):
 
 
 @kernel(FAST_WITHOUT_NAN)
-def _matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, sums, peak):
+def matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, sums, peak):
     """Do as `matrix_linear` with logarithms throughout; `peak` is scratch for n numbers."""
     for c in range(n):
         peak[c] = -np.inf
@@ -89,94 +83,14 @@ def _matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, s
         sums[c] = peak[c] + log(sums[c])
 
 
-@kernel(FAST)
-def _quarters(matrix, stride, n, row_weight, column_weight, dots, sums):
-    """Do as `matrix_linear`, in four places at once: processors fetch ahead more of a table that is in memory."""
-    height = row_weight.size // 4
-    for c in range(n):
-        sums[c] = 0.0
-    for r in range(height):
-        r1, r2, r3 = r + height, r + 2 * height, r + 3 * height
-        row0, row1 = matrix[r * stride : r * stride + n], matrix[r1 * stride : r1 * stride + n]
-        row2, row3 = matrix[r2 * stride : r2 * stride + n], matrix[r3 * stride : r3 * stride + n]
-        weight0, weight1, weight2, weight3 = row_weight[r], row_weight[r1], row_weight[r2], row_weight[r3]
-        dot0, dot1, dot2, dot3 = 0.0, 0.0, 0.0, 0.0
-        for c in range(n):
-            entry0, entry1, entry2, entry3, weight = row0[c], row1[c], row2[c], row3[c], column_weight[c]
-            dot0 += entry0 * weight
-            dot1 += entry1 * weight
-            dot2 += entry2 * weight
-            dot3 += entry3 * weight
-            sums[c] += weight0 * entry0 + weight1 * entry1 + weight2 * entry2 + weight3 * entry3
-        dots[r], dots[r1], dots[r2], dots[r3] = dot0, dot1, dot2, dot3
-    for r in range(4 * height, row_weight.size):
-        row, weight, dot = matrix[r * stride : r * stride + n], row_weight[r], 0.0
-        for c in range(n):
-            dot += row[c] * column_weight[c]
-            sums[c] += weight * row[c]
-        dots[r] = dot
-
-
 @kernel()
-def _read_part(mailbox, part):
-    """Read some rows of the matrix that the mailbox speaks of; leave their sums in its room for partial results."""
-    n, stride, rows, widest = mailbox[COLUMNS], mailbox[STRIDE], mailbox[ROWS], mailbox[WIDEST]
-    first, last = rows * part // PARTS, rows * (part + 1) // PARTS
-    matrix = table_view(mailbox[MATRIX] + 8 * first * stride, (last - first) * stride)
-    row_weight = table_view(mailbox[ROW_WEIGHT] + 8 * first, last - first)
-    dots = table_view(mailbox[DOTS] + 8 * first, last - first)
-    column_weight = table_view(mailbox[COLUMN_WEIGHT], n)
-    sums = table_view(mailbox[PARTIAL] + 16 * part * widest, n)
-    if mailbox[ARITHMETIC] == LOG:
-        peak = table_view(mailbox[PARTIAL] + 16 * part * widest + 8 * widest, n)
-        _matrix_log(matrix, mailbox[:0], stride, n, row_weight, column_weight, dots, sums, peak)
-    else:
-        _quarters(matrix, stride, n, row_weight, column_weight, dots, sums)
-
-
-@kernel()
-def help_slice(mailbox):
-    """Read parts of matrices until the mailbox is closed."""
-    part = next_part(mailbox)
-    while part >= 0:
-        _read_part(mailbox, part)
-        finish(mailbox)
-        part = next_part(mailbox)
-
-
-@kernel(FAST_WITHOUT_NAN)
-def _add_partial_sums(arithmetic, partial, widest, sums):
-    """Add up the sums of all parts, always in the same order, whoever has read which."""
-    for c in range(sums.size):
-        sums[c] = partial[c]
-    for part in range(1, PARTS):
-        more = partial[2 * part * widest : 2 * part * widest + sums.size]
-        if arithmetic == LOG:
-            for c in range(sums.size):
-                high, low = max(sums[c], more[c]), min(sums[c], more[c])
-                if low > -np.inf:
-                    high += log(1.0 + exp(low - high))
-                sums[c] = high
-        else:
-            for c in range(sums.size):
-                sums[c] += more[c]
-
-
-@kernel()
-def _shared_matrix(mailbox, arithmetic, matrix, stride, n, row_weight, column_weight, dots, sums):
-    """Do as `matrix_linear` or `_matrix_log`, with the help of other threads."""
+def _share_out(mailbox, arithmetic, matrix, stride, n, row_weight, column_weight, dots, sums):
+    """Do as `matrix_linear` or `matrix_log`, with the help of other threads: as `kernels.helping` reads the mailbox."""
     mailbox[ARITHMETIC], mailbox[MATRIX], mailbox[STRIDE] = arithmetic, matrix.ctypes.data, stride
-    mailbox[ROWS], mailbox[COLUMNS], mailbox[DOTS] = row_weight.size, n, dots.ctypes.data
+    mailbox[ROWS], mailbox[COLUMNS] = row_weight.size, n
     mailbox[ROW_WEIGHT], mailbox[COLUMN_WEIGHT] = row_weight.ctypes.data, column_weight.ctypes.data
-    publish(mailbox)
-    part = claim(mailbox)
-    while part < PARTS:
-        _read_part(mailbox, part)
-        finish(mailbox)
-        part = claim(mailbox)
-    wait_until_done(mailbox)
-    widest = mailbox[WIDEST]
-    _add_partial_sums(arithmetic, table_view(mailbox[PARTIAL], 2 * PARTS * widest), widest, sums)
+    mailbox[DOTS], mailbox[SUMS] = dots.ctypes.data, sums.ctypes.data
+    call(mailbox[LEAD], mailbox.ctypes.data)
 
 
 @kernel(FAST, inline=True)
@@ -249,9 +163,9 @@ def contract(layout, space, factor, arithmetic):
         column, sums = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
         mailbox = space.mailbox
         if mailbox.size and starts == 0 and rows >= mailbox[LEAST_ROWS] and rows * n >= mailbox[LEAST_ENTRIES]:
-            _shared_matrix(mailbox, arithmetic, matrix, stride, n, before, column, dots, sums)
+            _share_out(mailbox, arithmetic, matrix, stride, n, before, column, dots, sums)
         elif arithmetic == LOG:
-            _matrix_log(matrix, row_start, stride, n, before, column, dots, sums, space.peak)
+            matrix_log(matrix, row_start, stride, n, before, column, dots, sums, space.peak)
         else:
             matrix_linear(matrix, row_start, stride, n, before, column, dots, sums)
         matrix = dots

@@ -15,10 +15,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from anytimebp.kernels.helping import help_slice, leader
 from anytimebp.kernels.sharing import (
     CLAIMED,
     GIVE_WAY,
     IS_OPEN,
+    LEAD,
     LEAST_ENTRIES,
     LEAST_ROWS,
     MAILBOX_SIZE,
@@ -26,7 +28,6 @@ from anytimebp.kernels.sharing import (
     PARTS,
     WIDEST,
 )
-from anytimebp.kernels.through_table import help_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
 
@@ -64,6 +65,7 @@ class Crew:
         self.mailbox[CLAIMED] = PARTS
         self.mailbox[LEAST_ENTRIES] = SHARED_ENTRIES
         self.mailbox[LEAST_ROWS] = SHARED_ROWS
+        self.mailbox[LEAD] = leader().address
         self.mailbox[GIVE_WAY] = _address_of_give_way()
         self.mailbox[PARTIAL] = self._partial.ctypes.data
         self.mailbox[WIDEST] = widest
@@ -106,7 +108,8 @@ def crew_for(layout: GraphLayout, domain_sizes: IndexArray, threads: int) -> Cre
 
 
 def rehearse() -> None:
-    """Load what helpers do, or compile it."""
+    """Load what a leader and helpers do, or compile it."""
+    leader()
     help_slice(np.zeros(MAILBOX_SIZE, dtype=np.int64))
 
 
