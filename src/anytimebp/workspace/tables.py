@@ -119,7 +119,11 @@ class Tables:
             self.address[factors] = target[first] if n == 1 else target[first : first + n]
             first += n
         self._owners.append(made)
-        for places in _shares(start, len(made), crew.size):
+        position = entry = 0
+        while crew.size == 1 and position < len(size):
+            position, entry = exponentiate_slice(given, target, size, log_max, position, entry, SLICE_ENTRIES)
+            yield
+        for places in _shares(start, len(made), crew.size) if crew.size > 1 else ():
             crew.do(exponentiate_slice, [(given, target, size, log_max, *place) for place in places])
             yield
         self._to_exponentiate.clear()
@@ -141,10 +145,9 @@ def _shares(start: IndexArray, total: int, threads: int) -> Iterator[list[tuple[
     Yields:
         For each thread that has something left: the table, the entry in it to start at, and how many to make.
     """
-    step = SLICE_ENTRIES if threads == 1 else SLICE_ENTRIES_OF_CREW
     bounds = [total * k // threads for k in range(threads + 1)]
-    for done in range(0, total, step):
-        first = [(low + done, min(step, high - low - done)) for low, high in pairwise(bounds)]
+    for done in range(0, total, SLICE_ENTRIES_OF_CREW):
+        first = [(low + done, min(SLICE_ENTRIES_OF_CREW, high - low - done)) for low, high in pairwise(bounds)]
         table = np.searchsorted(start, [entry for entry, _ in first], side="right") - 1
         places = [(int(k), int(entry - start[k]), n) for k, (entry, n) in zip(table, first, strict=True) if n > 0]
         if not places:
