@@ -37,6 +37,7 @@ def infer(
     grow: int = 1,
     fraction: float = 0.25,
     policy: GrowthPolicy | None = None,
+    threads: int = 1,
 ) -> Result:
     """Return the marginals of a factor graph.
 
@@ -65,6 +66,7 @@ def infer(
         grow: States that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of the method's.
+        threads: How many threads share the reading of large tables, of `bp` and `residual`.
 
     Returns:
         Marginals, log Z, and how the run ended.
@@ -83,6 +85,7 @@ def infer(
         grow=grow,
         fraction=fraction,
         policy=policy,
+        threads=threads,
     )
     go = partial(inference.run, seconds, max_updates, max_work=max_work, target_error=target_error, callback=callback)
     if not progress:

@@ -112,6 +112,7 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
         (["infer", "zero.uai"], 3, "zero.uai: factor 0 (x0) is zero everywhere"),
         (["infer", "clash.uai"], 3, "possible"),
         (["infer", "m.uai", "--method", "dynamic", "--grow", "0"], 2, "grow must be a whole number of at least 1"),
+        (["infer", "m.uai", "--threads", "0"], 2, "threads must be a whole number of at least 1"),
         (["info", "none.bif"], 2, "none.bif: No such file"),
         (["convert", "m.uai", "m.txt"], 2, "m.txt: no format for a model"),
         (["convert", "m.uai", "m.bif"], 2, "Bayesian networks only"),

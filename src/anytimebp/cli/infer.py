@@ -45,6 +45,7 @@ class Request:
     tolerance: float
     damping: float
     grow: int | None
+    threads: int
     seed: int
     output: tuple[Path, ...]
     report: Path | None
@@ -67,6 +68,7 @@ class Request:
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="Residual of settled messages, in nats.")
 @click.option("--damping", type=float, default=0.0, show_default=True, help="Part of the old message that is kept.")
 @click.option("--grow", type=int, help="States that join the domains in a round; 1 unless given.")
+@click.option("--threads", type=int, default=1, show_default=True, help="That read large tables, of bp and residual.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random methods.")
 @click.option(
     "--output",
@@ -126,6 +128,7 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
         tolerance=request.tolerance,
         damping=request.damping,
         grow=1 if request.grow is None else request.grow,
+        threads=request.threads,
         rng=request.seed,
         record=_record(request.method) if looks else "end",
     )

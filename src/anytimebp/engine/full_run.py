@@ -64,7 +64,8 @@ class FullRun:
         check_memory(self.compiled, domain_sizes(self.compiled, options.observed), options.max_memory)
         domains = full_domains(self.compiled, options.observed) if domains is None else domains
         self.damper = Damper(options.damping)
-        self.workspace = Workspace(self.compiled, domains, first_arithmetic(self.compiled, domains.log_prior_min))
+        arithmetic = first_arithmetic(self.compiled, domains.log_prior_min)
+        self.workspace = Workspace(self.compiled, domains, arithmetic, options.threads)
         self.limits = Limits()
         self.updates = 0
         self.rounds = 0
@@ -101,11 +102,12 @@ class FullRun:
         self._schedule = schedule = yield from self._prepare()
         while True:
             self.consistent = False
-            progress = schedule.advance(
-                self.limits.updates - self.updates,
-                min(SLICE_COST, self.limits.work_left(self.work_parts)),
-                self.damper.damping,
-            )
+            with self.workspace.crew as crew:
+                progress = schedule.advance(
+                    self.limits.updates - self.updates,
+                    min(SLICE_COST * crew.size, self.limits.work_left(self.work_parts)),
+                    self.damper.damping,
+                )
             self.updates += progress.updates
             self.work_parts["messages"] += progress.work
             if progress.status == OUT_OF_RANGE and self.workspace.tables.arithmetic == LOG:
@@ -129,7 +131,8 @@ class FullRun:
                 yield Step.WORKING
 
     def _start_over_in_logs(self) -> None:
-        self.workspace = Workspace(self.compiled, full_domains(self.compiled, self.options.observed), LOG)
+        domains = full_domains(self.compiled, self.options.observed)
+        self.workspace = Workspace(self.compiled, domains, LOG, self.options.threads)
         self.damper = Damper(self.options.damping)
         self._contraction = Contraction()
         self._error = None

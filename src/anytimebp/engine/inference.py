@@ -57,6 +57,7 @@ class Inference:
         grow: States that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of the method's.
+        threads: How many threads share the reading of large tables, of `bp` and `residual`.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Inference:
         grow: int = 1,
         fraction: float = 0.25,
         policy: GrowthPolicy | None = None,
+        threads: int = 1,
     ) -> None:
         """Check the options; the work starts with the first snapshot or `run`."""
         if not isinstance(graph, FactorGraph):
@@ -94,6 +96,7 @@ class Inference:
             grow=grow,
             fraction=fraction,
             policy=policy,
+            threads=threads,
         )
         self._recorder = Recorder(read_record(record))
         self._run: Run | None = None

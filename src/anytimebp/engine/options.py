@@ -35,6 +35,7 @@ class RunOptions:
     grow: int
     fraction: float
     policy: GrowthPolicy | None
+    threads: int
 
     def __post_init__(self) -> None:
         """Raise OptionError for what cannot be."""
@@ -42,6 +43,7 @@ class RunOptions:
         _check_choice("schedule", self.schedule, SCHEDULES)
         read_record(self.record)
         self._check_growth()
+        _check_count("threads", self.threads)
         check_number("tolerance", self.tolerance, above=0.0)
         if not (_is_number(self.damping) and 0.0 <= self.damping < 1.0):
             msg = f"damping must be a number from 0 up to, but not including, 1, got {self.damping!r}"
@@ -56,10 +58,7 @@ class RunOptions:
 
     def _check_growth(self) -> None:
         """Raise OptionError for growth options that make no sense, alone or with the method."""
-        whole = isinstance(self.grow, int | np.integer) and not isinstance(self.grow, bool)
-        if not whole or self.grow < 1:
-            msg = f"grow must be a whole number of at least 1, got {self.grow!r}"
-            raise OptionError(msg)
+        _check_count("grow", self.grow)
         if not (_is_number(self.fraction) and 0.0 < self.fraction <= 1.0):
             msg = f"fraction must be a number above 0 and at most 1, got {self.fraction!r}"
             raise OptionError(msg)
@@ -121,6 +120,12 @@ def _is_number(value: object) -> bool:
         return not math.isnan(value)
     except OverflowError:  # a whole number beyond all floats
         return False
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        msg = f"{name} must be a whole number of at least 1, got {value!r}"
+        raise OptionError(msg)
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from anytimebp.engine.options import RunOptions
-from anytimebp.kernels import growth, inner, messages, readout, residual
+from anytimebp.kernels import growth, helping, inner, messages, readout, residual
+from anytimebp.workspace.crew import rehearse
 
 FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice, "adaptive": inner.full_sweep}
 
@@ -24,6 +25,8 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
     kernels: list[Any] = [FIRST_KERNEL.get(method, growth.growth_slice)]
     if options.factor_marginals:
         kernels.append(readout.read_weights)
+    if options.threads > 1:
+        kernels.append(helping.help_slice)
     missing = [kernel for kernel in kernels if not getattr(kernel, "overloads", True)]
     if not missing:  # loaded in this process, or compilation is switched off
         return
@@ -33,6 +36,8 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
             options.method,
         )
     run_small_model()
+    if options.threads > 1:
+        rehearse()
 
 
 def _is_on_disk(kernel: Any) -> bool:

@@ -1,16 +1,19 @@
-"""How kernels are compiled, and how they see tables that live outside the workspace."""
+"""How kernels are compiled, how they see tables that live outside the workspace, and what threads change together."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import CellType, FunctionType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
@@ -81,6 +84,15 @@ def kernel(
     return compile_it
 
 
+class Callback(NamedTuple):
+    """A function that kernels call by its address, and what keeps it there."""
+
+    address: int
+    owner: object
+
+
+_C_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+
 if UNCOMPILED:
 
     def table_view(address: int, size: int) -> np.ndarray:
@@ -90,6 +102,36 @@ if UNCOMPILED:
     def borrow(arrays: Any) -> Any:
         """Return the arrays as they are."""
         return arrays
+
+    _one_at_a_time = threading.Lock()
+
+    def load(array: np.ndarray, place: int) -> int:
+        """Return a whole number that other threads may change."""
+        return int(array[place])
+
+    def store(array: np.ndarray, place: int, value: int) -> None:
+        """Write a whole number after everything that was written before."""
+        array[place] = value
+
+    def fetch_add(array: np.ndarray, place: int, value: int) -> int:
+        """Add to a whole number that other threads change; return what it was."""
+        with _one_at_a_time:
+            before = int(array[place])
+            array[place] += value
+        return before
+
+    def give_way(_address: int) -> None:
+        """Let other threads run."""
+        time.sleep(0)
+
+    def callback(function: Callable[[int], None]) -> Callback:
+        """Return a function of one whole number as something that `call` can call."""
+        made = _C_FUNCTION(function)
+        return Callback(ctypes.cast(made, ctypes.c_void_p).value or 0, made)
+
+    def call(address: int, argument: int) -> None:
+        """Call the function at an address."""
+        _C_FUNCTION(int(address))(int(argument))
 
 else:
 
@@ -151,3 +193,69 @@ else:
     def table_view(address: int, size: int) -> np.ndarray:
         """Return the float64 numbers at an address as an array. The workspace keeps their owner alive."""
         return numba.carray(_as_pointer(address), (size,))  # type: ignore[attr-defined, call-arg]
+
+    def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        """Return a pointer to an entry of an array, the first two arguments of an intrinsic."""
+        array = context.make_array(signature.args[0])(context, builder, value=arguments[0])
+        return builder.gep(array.data, [arguments[1]])
+
+    @intrinsic
+    def load(_context: Any, array: Any, _place_of: Any) -> Any:
+        """Return a whole number that other threads may change, and see what they wrote before."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.load_atomic(_place(context, builder, signature, arguments), "acquire", 8)
+
+        return types.int64(array, types.int64), build
+
+    @intrinsic
+    def store(_context: Any, array: Any, _place_of: Any, _value: Any) -> Any:
+        """Write a whole number after everything that was written before."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            builder.store_atomic(arguments[2], _place(context, builder, signature, arguments), "release", 8)
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64, types.int64), build
+
+    @intrinsic
+    def fetch_add(_context: Any, array: Any, _place_of: Any, _value: Any) -> Any:
+        """Add to a whole number that other threads change; return what it was."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            place = _place(context, builder, signature, arguments)
+            return builder.atomic_rmw("add", place, arguments[2], "acq_rel")
+
+        return types.int64(array, types.int64, types.int64), build
+
+    @intrinsic
+    def give_way(_context: Any, _address: Any) -> Any:
+        """Call the function without arguments at an address, which lets other threads run; 0 for none."""
+
+        def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            function = ir.FunctionType(ir.IntType(32), [])
+            with builder.if_then(builder.icmp_signed("!=", arguments[0], arguments[0].type(0))):
+                builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), build
+
+    def callback(function: Callable[[int], None]) -> Callback:
+        """Return a function of one whole number, compiled, as something that `call` can call."""
+        options: dict[str, Any] = {"error_model": "numpy"}
+        try:
+            made = numba.cfunc(types.void(types.int64), cache=True, **options)(_keyed(function))
+        except RuntimeError:  # no writable place for the cache
+            made = numba.cfunc(types.void(types.int64), **options)(_keyed(function))
+        return Callback(made.address or 0, made)
+
+    @intrinsic
+    def call(_context: Any, _address: Any, _argument: Any) -> Any:
+        """Call the function of one whole number at an address."""
+
+        def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
+            builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [arguments[1]])
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), build

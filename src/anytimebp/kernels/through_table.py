@@ -6,7 +6,21 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel, table_view
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, call, kernel, table_view
+from anytimebp.kernels.sharing import (
+    ARITHMETIC,
+    COLUMN_WEIGHT,
+    COLUMNS,
+    DOTS,
+    LEAD,
+    LEAST_ENTRIES,
+    LEAST_ROWS,
+    MATRIX,
+    ROW_WEIGHT,
+    ROWS,
+    STRIDE,
+    SUMS,
+)
 
 PAIR = 2
 
@@ -46,7 +60,7 @@ def log_sum(row, weight):
 
 
 @kernel(FAST_WITHOUT_NAN)
-def _matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, sums, peak):
+def matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, sums, peak):
     """Do as `matrix_linear` with logarithms throughout; `peak` is scratch for n numbers."""
     for c in range(n):
         peak[c] = -np.inf
@@ -67,6 +81,16 @@ def _matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, s
                 sums[c] += exp(weight + row[c] - peak[c])
     for c in range(n):
         sums[c] = peak[c] + log(sums[c])
+
+
+@kernel()
+def _share_out(mailbox, arithmetic, matrix, stride, n, row_weight, column_weight, dots, sums):
+    """Do as `matrix_linear` or `matrix_log`, with the help of other threads: as `kernels.helping` reads the mailbox."""
+    mailbox[ARITHMETIC], mailbox[MATRIX], mailbox[STRIDE] = arithmetic, matrix.ctypes.data, stride
+    mailbox[ROWS], mailbox[COLUMNS] = row_weight.size, n
+    mailbox[ROW_WEIGHT], mailbox[COLUMN_WEIGHT] = row_weight.ctypes.data, column_weight.ctypes.data
+    mailbox[DOTS], mailbox[SUMS] = dots.ctypes.data, sums.ctypes.data
+    call(mailbox[LEAD], mailbox.ctypes.data)
 
 
 @kernel(FAST, inline=True)
@@ -137,8 +161,11 @@ def contract(layout, space, factor, arithmetic):
         before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
         dots = space.outgoing[:rows] if edge == first + 1 else space.dots[level : level + rows]
         column, sums = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
-        if arithmetic == LOG:
-            _matrix_log(matrix, row_start, stride, n, before, column, dots, sums, space.peak)
+        mailbox = space.mailbox
+        if mailbox.size and starts == 0 and rows >= mailbox[LEAST_ROWS] and rows * n >= mailbox[LEAST_ENTRIES]:
+            _share_out(mailbox, arithmetic, matrix, stride, n, before, column, dots, sums)
+        elif arithmetic == LOG:
+            matrix_log(matrix, row_start, stride, n, before, column, dots, sums, space.peak)
         else:
             matrix_linear(matrix, row_start, stride, n, before, column, dots, sums)
         matrix = dots

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.workspace.crew import crew_for
 from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.tables import SHARED_BYTES, Tables, make_tables, needs_log
 
@@ -55,6 +56,7 @@ class WorkspaceArrays(NamedTuple):
         dots: Scratch: tables with the trailing axes summed out.
         peak: Scratch: a number per state of one variable.
         row_start: Scratch: where the rows of a table with room to grow start.
+        mailbox: Where helping threads find what to do; empty for none.
     """
 
     arithmetic: int
@@ -86,6 +88,7 @@ class WorkspaceArrays(NamedTuple):
     dots: FloatArray
     peak: FloatArray
     row_start: IndexArray
+    mailbox: IndexArray
 
 
 class Workspace:
@@ -95,9 +98,10 @@ class Workspace:
         layout: Topology.
         arrays: What kernels write; tables are in place once `prepare` is through.
         tables: Addresses and scales of the tables.
+        crew: The threads that work on it.
     """
 
-    def __init__(self, compiled: CompiledGraph, domains: Domains, arithmetic: int) -> None:
+    def __init__(self, compiled: CompiledGraph, domains: Domains, arithmetic: int, threads: int = 1) -> None:
         """Allocate everything but tables."""
         self.compiled = compiled
         self.domains = domains
@@ -117,6 +121,9 @@ class Workspace:
             table_min=np.ones(len(self.tables.address)),
             table_has_zero=self.tables.has_zero,
         )
+        self.crew = crew_for(self.layout, domains.sizes, threads)
+        if self.crew.size > 1:
+            self.arrays = self.arrays._replace(mailbox=self.crew.mailbox)
         _start_hubs(self.arrays, domains)
         if arithmetic == LINEAR:
             np.exp(self.arrays.prior, out=self.arrays.prior)
@@ -127,7 +134,7 @@ class Workspace:
         if not self.domains.states and isinstance(shared, Tables):
             self.tables.take_over(shared)
         else:
-            yield from make_tables(self.compiled, self.domains, self.tables)
+            yield from make_tables(self.compiled, self.domains, self.tables, self.crew)
             if not self.domains.states and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)
@@ -217,6 +224,7 @@ def allocate(
         dots=np.empty(levels),
         peak=np.empty(largest),
         row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
+        mailbox=np.empty(0, dtype=np.int64),
     )
 
 
