@@ -17,20 +17,18 @@ UNSEEN = 2.0  # of what one round of messages out of the domains adds, for metho
 UNEVEN = 2.0  # sweeps there and back do not shrink what is left alike
 SLOWEST, FASTEST = 0.98, 0.1  # contraction per sweep that is believed
 MOST = 1e3  # nats that count as infinitely many
-LARGEST = np.sqrt(2.0)  # two marginals are never farther apart
+LARGEST = 2.0**0.5  # two marginals are never farther apart
 
 
-def domains_error(outside: FloatArray, change: float, cut: FloatArray) -> float:
+def domains_error(outside: float, change: float, cut: float) -> float:
     """Return the estimate at the end of a round on sparse domains.
 
     Args:
-        outside: (V,) belief outside the domains.
+        outside: Mean over variables of the belief outside the domains.
         change: By how much the round has moved the marginals.
-        cut: (V,) estimated belief of states out of reach.
+        cut: Mean over variables of the estimated belief of states out of reach.
     """
-    if not len(outside):
-        return 0.0
-    return float(min(LARGEST, OUTSIDE * outside.mean() + CHANGE * change + CUT * cut.mean()))
+    return min(LARGEST, OUTSIDE * outside + CHANGE * change + CUT * cut)
 
 
 def change_error(change: float, before: float) -> float:

@@ -39,14 +39,14 @@ def read_stage(stage: StripStage, options: RunOptions, seconds: float, *, settle
             figures,
             swept=stage.rounds > 0,
             factor_marginals=options.factor_marginals,
-            outside=float(last.outside.max(initial=0.0)) if last else 1.0,
+            outside=last.outside if last else 1.0,
             error=last.error if last else float("inf"),
             domain_sizes=last.domain_size if last else workspace.nested.size.copy(),
         )
     return Snapshot(
         marginals=Marginals(stage.compiled.variables, last.belief.copy(), domains.slot_start, source.states),
         log_z=last.log_z,
-        outside=float(last.outside.max(initial=0.0)),
+        outside=last.outside,
         error=last.error,
         domain_sizes=last.domain_size,
         arithmetic="linear",

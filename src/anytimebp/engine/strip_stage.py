@@ -20,7 +20,19 @@ from anytimebp.engine.estimated_error import domains_error
 from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.kernels.codes import CONVERGED, FACTOR_VANISHED, LINEAR, NEEDS_ENTRIES, OK, UNSETTLED
 from anytimebp.kernels.readout import read_beliefs
-from anytimebp.kernels.rounds import CHANGE, LOG_Z, PICKED, PLACES, READ, RESIDUAL, TOLERANCE, UPDATES, round_slice
+from anytimebp.kernels.rounds import (
+    CHANGE,
+    LOG_Z,
+    OUTSIDE,
+    PICKED,
+    PLACES,
+    READ,
+    RESIDUAL,
+    TOLERANCE,
+    UPDATES,
+    mean_out_of_reach,
+    round_slice,
+)
 from anytimebp.kernels.strips import join_above
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
@@ -43,7 +55,7 @@ FAR = 4.0  # standard deviations of messages that a state's prior may have again
 MANY = 7.0  # nats that states may be short of it and still count together
 UNHEARD = 1e-30  # weight of states outside the domains before any message has reached them
 MAX_SWEEPS = 300  # inner sweeps after which a round does not settle
-FIRST_TOLERANCE = 0.1  # to which the first domains settle before anything is heard from outside them
+FIRST_TOLERANCE = 1.0  # to which the first domains settle before anything is heard from outside them
 LOOSE = 0.1  # inner rounds settle to this part of what the sweep before them has moved
 
 
@@ -69,8 +81,8 @@ class Settled(NamedTuple):
         tolerance: To which the domains have settled.
         residual: What the sweep over the strips has moved on the domains, before they settled.
         change: By how much the round has moved the marginals: mean over variables of the L2 distance.
-        outside: (V,) belief outside the domains.
-        cut: (V,) estimated belief of states out of reach.
+        outside: Largest, over variables, belief outside the domain.
+        error: Estimated distance of the marginals to those of BP.
         log_z: Bethe estimate on the states that messages reach.
         updates: Factor updates until then.
         work_parts: Entries read until then, by purpose.
@@ -83,16 +95,11 @@ class Settled(NamedTuple):
     tolerance: float
     residual: float
     change: float
-    outside: FloatArray
-    cut: FloatArray
+    outside: float
+    error: float
     log_z: float
     updates: int
     work_parts: dict[str, int]
-
-    @property
-    def error(self) -> float:
-        """Estimated distance of the marginals to those of BP."""
-        return domains_error(self.outside, self.change, self.cut)
 
 
 class StripStage:
@@ -145,7 +152,7 @@ class StripStage:
         self._reach_level = -1
         self._threshold = THRESHOLDS[-1]
         self._progress = np.zeros(PLACES, dtype=np.int64)
-        self._figures = np.zeros(4)
+        self._figures = np.zeros(5)
         self._log_scale = float(domains.log_prior_scale.sum())
         order = forest_order(compiled.arrays)
         orders = sequential_orders(compiled.arrays) if order is None else iter((order, order[::-1].copy()))
@@ -201,13 +208,10 @@ class StripStage:
         """Return (V,) the log prior under which no state is expected to have such a belief, nor all together."""
         return math.log(belief) - np.maximum(FAR * self._spread, self._spread + MANY)
 
-    def _belief_out_of(self, reach: Reach) -> FloatArray:
-        """Return (V,) the belief expected out of reach: the prior there, times the mean of what messages add."""
-        prior = np.exp(self._domains.log_prior)
-        total = np.add.reduceat(prior, self._domains.slot_start[:-1])
-        kept = np.add.reduceat(prior[reach.place], reach.domains.slot_start[:-1])
+    def _belief_out_of(self, reach: Reach) -> float:
+        """Return the mean belief expected out of reach: the prior there, times the mean of what messages add."""
         gain = np.exp(np.minimum(0.5 * self._spread**2, 0.5 * FAR * self._spread))
-        return np.minimum(1.0, (1.0 - kept / total) * gain)
+        return float(mean_out_of_reach(self._domains.log_prior, self._domains.slot_start, reach.place, gain))
 
     def _extend_reach(self, belief: FloatArray) -> FloatArray:
         """Go over to a workspace with more states, if the threshold asks for it; return beliefs over its states."""
@@ -313,8 +317,8 @@ class StripStage:
             float(self._figures[TOLERANCE]),
             self.max_residual,
             float(self._figures[CHANGE]),
-            outside,
-            self._cut,
+            float(outside.max(initial=0.0)),
+            domains_error(float(self._figures[OUTSIDE]), float(self._figures[CHANGE]), self._cut),
             float(self._figures[LOG_Z] + self._sources.shift.sum()) + self._log_scale,
             self.updates,
             dict(self.work_parts),

@@ -2,6 +2,7 @@
 
 import math
 
+from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import CONVERGED, NEEDS_ENTRIES, OK, UNSETTLED
 from anytimebp.kernels.inner import MADE, SWEEPS, begin_inner, enter, inner_rounds, leave
 from anytimebp.kernels.jit import borrow, kernel
@@ -12,7 +13,7 @@ PHASE, POSITION, UPDATES, READ, PICKED = MADE + 1, MADE + 2, MADE + 3, MADE + 4,
 PLACES = PICKED + 1
 FILL, ENTER, FIRST_SETTLE, SWEEP, SETTLE, REPORT = range(6)  # phases
 
-RESIDUAL, TOLERANCE, CHANGE, LOG_Z = range(4)  # in the figures of a round
+RESIDUAL, TOLERANCE, CHANGE, LOG_Z, OUTSIDE = range(5)  # in the figures of a round
 
 
 @kernel()
@@ -48,11 +49,27 @@ def _bethe(layout, space, log_normaliser):
 
 
 @kernel()
+def mean_out_of_reach(log_prior, slot_start, place, gain):
+    """Return the mean over variables of the part of the prior that is not at `place`, times `gain`, at most 1."""
+    total, k = 0.0, 0
+    for variable in range(gain.size):
+        kept, cut = 0.0, 0.0
+        for v in range(slot_start[variable], slot_start[variable + 1]):
+            if k < place.size and place[k] == v:
+                kept += exp(log_prior[v])
+                k += 1
+            else:
+                cut += exp(log_prior[v])
+        total += min(1.0, cut / (kept + cut) * gain[variable])
+    return total / max(1, gain.size)
+
+
+@kernel()
 def _report(layout, space, nested, belief, before, outside, figures):
     """Read beliefs and log Z, how far beliefs have moved since the round before, and how much is outside."""
     status, _ = fill_beliefs(layout, space, space.variable_slot_start, belief, outside)
     figures[LOG_Z] = _bethe(layout, space, outside)
-    total = 0.0
+    total, unseen = 0.0, 0.0
     for variable in range(space.domain_size.size):
         start, square, mass = space.variable_slot_start[variable], 0.0, 0.0
         for v in range(start, start + space.domain_size[variable]):
@@ -61,7 +78,9 @@ def _report(layout, space, nested, belief, before, outside, figures):
             if not nested.is_member[v]:
                 mass += belief[v]
         outside[variable] = mass
+        unseen += mass
         total += math.sqrt(square)
+    figures[OUTSIDE] = unseen / max(1, space.domain_size.size)
     figures[CHANGE] = total / max(1, space.domain_size.size) if before.size else 1.0
     return status
 

@@ -34,7 +34,7 @@ More states make every full sweep count for more; the first line that is not too
 AT_ANY_COST = ((1e-3, np.inf),)
 
 FIRST_LOOK = 2  # full sweeps after which beliefs tell which states are likely
-LOOSE = 0.03  # inner rounds settle to this part of what the full sweep has moved
+LOOSE = 0.001  # inner rounds settle to this part of what the full sweep has moved
 MAX_SWEEPS = 100  # inner sweeps between two full ones
 STALL = 8  # full sweeps in which the residual has to halve, or inner rounds are given up
 

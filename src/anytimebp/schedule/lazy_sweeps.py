@@ -19,6 +19,7 @@ from anytimebp.workspace.space import Workspace
 
 WAITS = 0.01  # what a factor may have to catch up with, as a part of the largest residual of the sweep before
 
+HALF = 0.5  # of all factors, updated since the last report, are reported as a sweep
 FULL = 1e4  # nats that a variable may have heard in all before counting starts over, so that no digit is lost
 
 
@@ -35,7 +36,7 @@ class Heard(NamedTuple):
 
 
 class LazySchedule:
-    """Goes through one order of factors after another; as many updates as there are factors count as a sweep."""
+    """Goes through one order of factors after another; enough updates count as a sweep."""
 
     def __init__(self, workspace: Workspace, orders: Iterator[IndexArray], tolerance: float) -> None:
         """Start before the first sweep, in which every factor is updated."""
@@ -83,7 +84,7 @@ class LazySchedule:
             self._heard.seen[:] -= self._heard.moved[self._workspace.layout.edge_variable]
             self._heard.moved[:] = 0.0
         self._begin_pass()
-        if self._in_sweep < n and not converged:
+        if self._in_sweep < HALF * n and not converged:
             return Progress(OK, -1, updates, work)
         mean = min(largest, self._total / max(1, self._in_sweep))
         self._in_sweep, self._total = 0, 0.0
