@@ -1,8 +1,9 @@
 """How good `estimated_error` is: estimates and truths over many snapshots, as a table and as a picture.
 
 `python benchmarks/calibration.py` prints the table and draws docs/calibration.png. Models are random grids from flat to
-very peaked, joint extraction, and the real ones where their files are there; those on which `bp` does not settle are left
-out, as there is no truth to compare with. Truths under 1e-10 are left out as well: they are the reference's own error.
+very peaked, joint extraction, and the real ones where their files are there; those on which `bp` does not settle are
+left out, as there is no truth to compare with. Truths under 1e-10 are left out as well: they are the reference's own
+error.
 """
 
 import os

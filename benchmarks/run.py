@@ -65,13 +65,14 @@ SECTIONS = {
         "with 256 MB of tables; negative where a run ends before its budget."
     ),
     "Adaptive: against bp": (
-        "Milliseconds until the L2 distance to converged BP stays under the error, end to end from a freshly built graph "
-        "with log tables: layout, exponentiation and reading of marginals included. Medians over 5 seeds on which "
-        "`bp` settles undamped, or 5 runs of real models, contenders in turns; one thread each."
+        "Milliseconds until the L2 distance to converged BP stays under the error, end to end from a freshly built "
+        "graph with log tables: layout, exponentiation and reading of marginals included. Medians over 5 seeds on "
+        "which `bp` settles undamped, or 5 runs of real models, contenders in turns; one thread each."
     ),
     "Adaptive: growth of cost": (
-        "The 5 x 5 grid with scores of deviation 10 and 2, pairwise scores from rules: milliseconds of `adaptive` to L2 < "
-        "1e-2. Up to 1000 states the reference is `bp`, beyond it a run of `adaptive` to an estimated error of 1e-5."
+        "The 5 x 5 grid with scores of deviation 10 and 2, pairwise scores from rules: milliseconds of `adaptive` to "
+        "L2 < 1e-2. Up to 1000 states the reference is `bp`, beyond it a run of `adaptive` to an estimated error of
+        1e-5."
     ),
     "Adaptive: estimated error": (
         "Estimates against truths, over all recorded snapshots of runs on random grids from flat to very peaked, joint "
@@ -96,12 +97,23 @@ def measure(*, quick):
     yield "Start", processes.start_up(3 if quick else 5)
     yield "Hubs", speed.hubs()
     yield from measure_growth(quick=quick)
+    yield from measure_adaptive(quick=quick)
     yield from measure_files(quick=quick)
 
 
 def measure_threads(*, quick):
     """Yield the section on threads."""
     yield "Threads", speed.threads(8 if quick else 15)
+
+
+def measure_adaptive(*, quick):
+    """Yield the sections on `adaptive`."""
+    yield "Adaptive: against bp", adaptive.against_bp(2 if quick else 5, 3 if quick else 5)
+    yield "Adaptive: growth of cost", adaptive.growth_of_cost(1 if quick else 5)
+    rows = calibration.collect(16 if quick else 80)
+    yield "Adaptive: estimated error", calibration.summary(rows)
+    if not quick:
+        calibration.draw(rows)
 
 
 def measure_files(*, quick):
