@@ -71,8 +71,8 @@ SECTIONS = {
     ),
     "Adaptive: growth of cost": (
         "The 5 x 5 grid with scores of deviation 10 and 2, pairwise scores from rules: milliseconds of `adaptive` to "
-        "L2 < 1e-2. Up to 1000 states the reference is `bp`, beyond it a run of `adaptive` to an estimated error of
-        1e-5."
+        "L2 < 1e-2. Up to 1000 states the reference is `bp`, beyond it a run of `adaptive` to an estimated error of "
+        "1e-5."
     ),
     "Adaptive: estimated error": (
         "Estimates against truths, over all recorded snapshots of runs on random grids from flat to very peaked, joint "
