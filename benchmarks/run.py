@@ -11,6 +11,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # must be set before NumPy is loaded
 import argparse
 from pathlib import Path
 
+import adaptive
+import calibration
 import files
 import growth
 import processes
