@@ -56,6 +56,7 @@ MANY = 7.0  # nats that states may be short of it and still count together
 UNHEARD = 1e-30  # weight of states outside the domains before any message has reached them
 MAX_SWEEPS = 300  # inner sweeps after which a round does not settle
 FIRST_TOLERANCE = 1.0  # to which the first domains settle before anything is heard from outside them
+MOVING = ("message", "edge_scale", "factor_total", "hub_high", "hub_low", "hub_zeros")  # what later rounds change
 LOOSE = 0.1  # inner rounds settle to this part of what the sweep before them has moved
 
 
@@ -309,9 +310,7 @@ class StripStage:
         self.max_residual = float(self._figures[RESIDUAL])
         self.settled = Settled(
             workspace,
-            space._replace(
-                message=space.message.copy(), edge_scale=space.edge_scale.copy(), factor_total=space.factor_total.copy()
-            ),
+            space._replace(**{name: getattr(space, name).copy() for name in MOVING}),
             belief,
             workspace.nested.size.copy(),
             float(self._figures[TOLERANCE]),
