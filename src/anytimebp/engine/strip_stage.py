@@ -317,7 +317,7 @@ class StripStage:
             self.max_residual,
             float(self._figures[CHANGE]),
             float(outside.max(initial=0.0)),
-            domains_error(float(self._figures[OUTSIDE]), float(self._figures[CHANGE]), self._cut),
+            self._error(),
             float(self._figures[LOG_Z] + self._sources.shift.sum()) + self._log_scale,
             self.updates,
             dict(self.work_parts),
@@ -325,12 +325,22 @@ class StripStage:
         self.consistent = True
         self._there, self._back = self._back, self._there
 
+    @property
+    def _holds_everything(self) -> bool:
+        return self.workspace.is_whole and self._reach_level == len(REACHES) - 1
+
+    def _error(self) -> float:
+        """Return the estimated error at the end of a round; nothing is left where all states have settled."""
+        if self._holds_everything and self._figures[TOLERANCE] <= self._tolerance:
+            return float(self._figures[TOLERANCE])
+        return domains_error(float(self._figures[OUTSIDE]), float(self._figures[CHANGE]), self._cut)
+
     # ------------------------------------------------------------ growth
     def _grow(self) -> None:
         """Let states join for the next round, or find out why there will be none."""
         settled, workspace = self.settled, self.workspace
         assert settled is not None  # noqa: S101  (a round has ended)
-        if workspace.is_whole and self._reach_level == len(REACHES) - 1:
+        if self._holds_everything:
             if settled.tolerance <= self._tolerance:
                 self.outcome = Outcome.CONVERGED
             self._threshold = self._tolerance
