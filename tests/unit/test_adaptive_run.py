@@ -84,3 +84,16 @@ def test_domains_that_hold_every_state_leave_no_error_to_expect():
             result = started(graph).run()
             assert result.stop_reason is abp.StopReason.CONVERGED
             assert result.estimated_error <= 1e-5
+
+
+@pytest.mark.parametrize("far", [-5000.0, -np.inf])
+def test_a_rule_of_any_range_is_begun_with(far, every_stage):
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 6)
+    graph.add_factors([[0], [1], [2]], log_table=np.random.default_rng(0).normal(0.0, 3.0, (3, 6)))
+    for pair in ([0, 1], [1, 2], [2, 0]):
+        graph.add_factor(pair, rule=lambda a, b: np.where((a == 5) & (b == 5), far, -0.1 * abs(a - b)))
+    result = abp.infer(graph, "adaptive")
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert result.trace[-1].choice == "full BP: scores have hard zeros or a range beyond linear arithmetic"
+    assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7

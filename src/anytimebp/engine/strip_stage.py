@@ -52,6 +52,7 @@ REACHES = (1e-3, 1e-6, 0.0)  # beliefs that the states out of reach are not expe
 REACHES_FOR = 100.0  # times the threshold that the beliefs out of reach may be under
 WORTH_CUTTING = 0.75  # part of all states that may be within reach, or the rest is, too
 FAR = 4.0  # standard deviations of messages that a state's prior may have against it and still be within reach
+MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
 MANY = 7.0  # nats that states may be short of it and still count together
 UNHEARD = 1e-30  # weight of states outside the domains before any message has reached them
 MAX_SWEEPS = 300  # inner sweeps after which a round does not settle
@@ -211,7 +212,7 @@ class StripStage:
 
     def _belief_out_of(self, reach: Reach) -> float:
         """Return the mean belief expected out of reach: the prior there, times the mean of what messages add."""
-        gain = np.exp(np.minimum(0.5 * self._spread**2, 0.5 * FAR * self._spread))
+        gain = np.exp(np.minimum(MOST, np.minimum(0.5 * self._spread**2, 0.5 * FAR * self._spread)))
         return float(mean_out_of_reach(self._domains.log_prior, self._domains.slot_start, reach.place, gain))
 
     def _extend_reach(self, belief: FloatArray) -> FloatArray:
