@@ -128,7 +128,9 @@ def joint_extraction(seed, entities=4, types=5, relations=8):
         graph.add_factor([i], log_table=rng.normal(0.0, 1.0, types) + 3.0 * (np.arange(types) == label))
     for k, (a, b) in enumerate(pairs):
         likely = int(fit[:, truth[a], truth[b]].argmax())
-        graph.add_factor([entities + k], log_table=rng.normal(0.0, 2.0, relations) + 4.0 * (np.arange(relations) == likely))
+        graph.add_factor(
+            [entities + k], log_table=rng.normal(0.0, 2.0, relations) + 4.0 * (np.arange(relations) == likely)
+        )
         graph.add_factor([entities + k, a, b], log_table=fit)
     return graph
 
