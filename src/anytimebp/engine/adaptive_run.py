@@ -8,7 +8,7 @@ state at a time (`engine/sparse_run.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -27,8 +27,8 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.workspace.domains import Domains, full_domains
-from anytimebp.workspace.memory import check_memory
-from anytimebp.workspace.nested import find_sources
+from anytimebp.workspace.memory import check_memory, check_universe
+from anytimebp.workspace.nested import NestedWorkspace, find_sources
 from anytimebp.workspace.space import first_arithmetic
 from anytimebp.workspace.table_sizes import message_spread, strip_entries, table_entries
 
@@ -43,14 +43,23 @@ class AdaptiveRun:
         choice: What the run does at present, and why, in words.
     """
 
-    def __init__(self, graph: FactorGraph, options: RunOptions, *, at_any_cost: bool = False) -> None:
+    def __init__(
+        self,
+        graph: FactorGraph,
+        options: RunOptions,
+        load: Callable[[RunOptions], None] = lambda _: None,
+        *,
+        at_any_cost: bool = False,
+    ) -> None:
         """Compile the graph, if need be, put unary factors and evidence together, and decide how to begin.
 
         Args:
             graph: The model.
             options: Of the run.
+            load: Loads the kernels of another method, should that have to take over.
             at_any_cost: Whether to go through rounds on domains and inner rounds even where they do not pay.
         """
+        self._load = load
         self._at_any_cost = at_any_cost
         self._graph, self._options = graph, options
         self._compiled = compiled_graph(graph)
@@ -64,6 +73,7 @@ class AdaptiveRun:
             self._full_fits = True
         except MemoryLimitError:
             self._full_fits = False
+            check_universe(self._compiled, options.max_memory)
         choice = Choice(Way.DOMAINS, "at any cost") if at_any_cost else self._decide()
         self.choice = str(choice)
         if choice.way is Way.DOMAINS:
@@ -108,7 +118,9 @@ class AdaptiveRun:
         )
 
     def _growth(self) -> SparseRun:
-        return SparseRun(self._graph, replace(self._options, method="dynamic"))
+        options = replace(self._options, method="dynamic")
+        self._load(options)
+        return SparseRun(self._graph, options)
 
     def _after(self, stage: StripStage) -> Run | None:
         """Return what goes on after the rounds on domains; None, with an ending, if nothing does."""
@@ -141,6 +153,11 @@ class AdaptiveRun:
         for step in self._run.steps():
             self.choice = self._run.choice or self.choice
             yield step
+
+    @property
+    def nested(self) -> NestedWorkspace | None:
+        """Messages and domains of the rounds on sparse domains, if there were any."""
+        return self._stage.workspace if self._stage else None
 
     @property
     def limits(self) -> Limits:

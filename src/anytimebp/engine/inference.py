@@ -118,7 +118,7 @@ class Inference:
 
     def __next__(self) -> Snapshot:
         """Run until the next moment that is to be recorded, and return what is known then."""
-        warm_up(self._options, self._run_small_model)
+        self._load(self._options)
         with self._exclusively() as interrupt:
             while True:
                 run, step = self._step(Budget())
@@ -157,7 +157,7 @@ class Inference:
             watch: Called with the figures as they stand, some ten times a second and at the end.
         """
         check_budget(seconds, max_updates, max_work, target_error, callback, watch)
-        warm_up(self._options, self._run_small_model)
+        self._load(self._options)
         done = self._run.updates if self._run else 0
         work = sum(self._run.work_parts.values()) if self._run else 0
         budget = Budget(
@@ -224,14 +224,11 @@ class Inference:
         finally:
             self._busy.release()
 
-    def _run_small_model(self) -> None:
-        """Send every kernel of the method over small models."""
-        graph = FactorGraph()
-        graph.add_variables(3, 2)
-        graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
-        method = self._options.method if self._options.policy is None else "dynamic"
-        options = replace(
-            self._options,
+    def _load(self, options: RunOptions) -> None:
+        """Load the kernels of a run, or compile them."""
+        method = options.method if options.policy is None else "dynamic"
+        plain = replace(
+            options,
             method=method,
             observed={},
             max_memory=None,
@@ -241,14 +238,17 @@ class Inference:
             grow=1,
             policy=None,
         )
-        for run in small_runs(graph, options):
-            for _ in run.steps():
-                run.snapshot(0.0)
+        warm_up(plain, lambda: run_small_models(plain))
+
+    def _load_meanwhile(self, options: RunOptions) -> None:
+        """Load the kernels of another method, while the clock stands still."""
+        with self._watch.paused():
+            self._load(options)
 
     def _step(self, budget: Budget) -> tuple[Run, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
         if self._run is None:
-            self._run = make_run(self._graph, self._options)
+            self._run = make_run(self._graph, self._options, self._load_meanwhile)
             self._steps = self._run.steps()
             return self._run, Step.WORKING
         if self._failure:
@@ -312,19 +312,30 @@ def _total(done: int, more: float | None) -> int:
     return UNLIMITED if more is None or more >= UNLIMITED else min(UNLIMITED, done + int(more))
 
 
-def make_run(graph: FactorGraph, options: RunOptions) -> Run:
-    """Return the run of a method, about to start."""
+def make_run(graph: FactorGraph, options: RunOptions, load: Callable[[RunOptions], None]) -> Run:
+    """Return the run of a method, about to start; `load` loads the kernels of another one, should that take over."""
     if options.method == "adaptive" and options.policy is None:
-        return AdaptiveRun(graph, options)
+        return AdaptiveRun(graph, options, load)
     return FullRun(graph, options) if options.method in FULL_METHODS else SparseRun(graph, options)
+
+
+def run_small_models(options: RunOptions) -> None:
+    """Send every kernel of a method over small models."""
+    graph = FactorGraph()
+    graph.add_variables(3, 2)
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
+    for run in small_runs(graph, options):
+        for _ in run.steps():
+            run.snapshot(0.0)
 
 
 def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
     """Give runs that between them use every kernel of a method."""
-    yield make_run(graph, options)
+    yield make_run(graph, options, lambda _: None)
     if options.method == "adaptive":
-        yield AdaptiveRun(graph, options, at_any_cost=True)
-        yield FullRun(graph, options, at_any_cost=True)
+        run = AdaptiveRun(graph, options, at_any_cost=True)
+        yield run
+        yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)
 
 
 def _warn(reason: StopReason) -> None:

@@ -21,8 +21,7 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
 
     Says so if nothing compiled is on disk yet, so that nobody thinks the run hangs.
     """
-    method = options.method if options.policy is None else "dynamic"
-    kernels: list[Any] = [FIRST_KERNEL.get(method, growth.growth_slice)]
+    kernels: list[Any] = [FIRST_KERNEL.get(options.method, growth.growth_slice)]
     if options.factor_marginals:
         kernels.append(readout.read_weights)
     if options.threads > 1:

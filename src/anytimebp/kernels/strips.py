@@ -24,7 +24,7 @@ from anytimebp.kernels.through_table import TALL, matrix_linear, tall_matrix_lin
 from anytimebp.kernels.to_factor import gather
 from anytimebp.kernels.to_variable import store
 
-EXP_COST = 4  # entries that could be read in the time of picking one up and exponentiating it
+EXP_COST = 12  # entries that could be read in the time of picking one up and exponentiating it
 
 
 @kernel()
