@@ -44,3 +44,17 @@ def any_arithmetic(request, monkeypatch):
         monkeypatch.setattr(full_run, "first_arithmetic", lambda *_: LOG)
         monkeypatch.setattr(sparse_run, "first_arithmetic", lambda *_: LOG)
     return request.param
+
+
+@pytest.fixture(scope="module")
+def every_stage():
+    """Have `adaptive` go through rounds on domains and inner rounds wherever they are possible, not where they pay."""
+    from anytimebp.engine import adaptive_run, choice  # noqa: PLC0415
+    from anytimebp.schedule import frozen_tails  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adaptive_run, "SMALL", 0)
+        patch.setattr(choice, "WORTH", 1e9)
+        patch.setattr(choice, "EDGE_COST", 0.0)
+        patch.setattr(frozen_tails, "EDGE_COST", 0.0)
+        yield

@@ -91,6 +91,50 @@ def grid(side, states, unary, pairwise, seed):
     return graph
 
 
+def peaked(seed, scale=0.3, unary=4.0, zeros=0.0, max_arity=4):
+    """Return a graph with loops whose variables favour few of their states; hard zeros in priors, if asked for."""
+    graph = random_loopy(seed, scale=scale, unary=unary, max_states=8, n_factors=7, max_arity=max_arity)
+    rng = np.random.default_rng(seed)
+    for i, n in enumerate(graph.variables.sizes().tolist()):
+        table = random_table(rng, (n,), 1.0, zeros, (int(rng.integers(n)),))
+        graph.add_factor([i], log_table=table)
+    return graph
+
+
+def hub(seed, leaves=18, states=4, scale=0.2, unary=3.0):
+    """Return a variable with many neighbours, which are also tied to each other in a ring."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(leaves + 1, states)
+    others = np.arange(1, leaves + 1)
+    pairs = np.concatenate(
+        [np.stack([np.zeros_like(others), others], axis=1), np.stack([others, np.roll(others, 1)], 1)]
+    )
+    graph.add_factors(np.arange(leaves + 1)[:, np.newaxis], log_table=rng.normal(0, unary, (leaves + 1, states)))
+    graph.add_factors(pairs, log_table=rng.normal(0, scale, (len(pairs), states, states)))
+    return graph
+
+
+def joint_extraction(seed, entities=4, types=5, relations=8):
+    """Return a model of entities with types and a relation for every ordered pair of them, read with noise."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(entities, types)
+    pairs = [(a, b) for a in range(entities) for b in range(entities) if a != b]
+    graph.add_variables(len(pairs), relations, names=[f"r{a}{b}" for a, b in pairs])
+    fit = rng.normal(0.0, 1.0, (relations, types, types))
+    truth = rng.integers(types, size=entities)
+    for i, label in enumerate(truth):
+        graph.add_factor([i], log_table=rng.normal(0.0, 1.0, types) + 3.0 * (np.arange(types) == label))
+    for k, (a, b) in enumerate(pairs):
+        likely = int(fit[:, truth[a], truth[b]].argmax())
+        graph.add_factor(
+            [entities + k], log_table=rng.normal(0.0, 2.0, relations) + 4.0 * (np.arange(relations) == likely)
+        )
+        graph.add_factor([entities + k, a, b], log_table=fit)
+    return graph
+
+
 def one_factor(shape, **scores):
     """Return a graph of variables v0, v1, ... with one factor over all of them."""
     graph = abp.FactorGraph()

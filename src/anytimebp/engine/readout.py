@@ -90,7 +90,7 @@ def take_snapshot(
         log_z=_bethe(source, log_normaliser) if swept else float("nan"),
         outside=unseen,
         error=estimate,
-        domain_sizes=_frozen(arrays.domain_size if domain_sizes is None else domain_sizes),
+        domain_sizes=frozen(arrays.domain_size if domain_sizes is None else domain_sizes),
         arithmetic="linear" if arrays.arithmetic == LINEAR else "log",
         factor_marginals=_factor_marginals(source, marginals) if factor_marginals else None,
         **figures._asdict(),
@@ -119,14 +119,15 @@ def unary_snapshot(
         log_z=float("nan"),
         outside=1.0,
         error=float("inf"),
-        domain_sizes=_frozen(sizes),
+        domain_sizes=frozen(sizes),
         arithmetic="linear",
         factor_marginals=None,
         **figures._asdict(),
     )
 
 
-def _frozen(values: IndexArray) -> IndexArray:
+def frozen(values: IndexArray) -> IndexArray:
+    """Return a view that cannot be written to."""
     view = values.view()
     view.flags.writeable = False
     return view

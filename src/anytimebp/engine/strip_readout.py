@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anytimebp.engine.options import RunOptions
-from anytimebp.engine.readout import Figures, Readable, take_snapshot
+from anytimebp.engine.readout import Figures, Readable, frozen, take_snapshot
 from anytimebp.engine.strip_stage import StripStage
 from anytimebp.results.marginals import Marginals
 from anytimebp.results.snapshot import Snapshot
@@ -48,7 +48,7 @@ def read_stage(stage: StripStage, options: RunOptions, seconds: float, *, settle
         log_z=last.log_z,
         outside=last.outside,
         error=last.error,
-        domain_sizes=last.domain_size,
+        domain_sizes=frozen(last.domain_size),
         arithmetic="linear",
         factor_marginals=None,
         **figures._asdict(),

@@ -52,10 +52,12 @@ REACHES = (1e-3, 1e-6, 0.0)  # beliefs that the states out of reach are not expe
 REACHES_FOR = 100.0  # times the threshold that the beliefs out of reach may be under
 WORTH_CUTTING = 0.75  # part of all states that may be within reach, or the rest is, too
 FAR = 4.0  # standard deviations of messages that a state's prior may have against it and still be within reach
+MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
 MANY = 7.0  # nats that states may be short of it and still count together
 UNHEARD = 1e-30  # weight of states outside the domains before any message has reached them
 MAX_SWEEPS = 300  # inner sweeps after which a round does not settle
 FIRST_TOLERANCE = 1.0  # to which the first domains settle before anything is heard from outside them
+MOVING = ("message", "edge_scale", "factor_total", "hub_high", "hub_low", "hub_zeros")  # what later rounds change
 LOOSE = 0.1  # inner rounds settle to this part of what the sweep before them has moved
 
 
@@ -211,7 +213,7 @@ class StripStage:
 
     def _belief_out_of(self, reach: Reach) -> float:
         """Return the mean belief expected out of reach: the prior there, times the mean of what messages add."""
-        gain = np.exp(np.minimum(0.5 * self._spread**2, 0.5 * FAR * self._spread))
+        gain = np.exp(np.minimum(MOST, np.minimum(0.5 * self._spread**2, 0.5 * FAR * self._spread)))
         return float(mean_out_of_reach(self._domains.log_prior, self._domains.slot_start, reach.place, gain))
 
     def _extend_reach(self, belief: FloatArray) -> FloatArray:
@@ -308,16 +310,14 @@ class StripStage:
         self.max_residual = float(self._figures[RESIDUAL])
         self.settled = Settled(
             workspace,
-            space._replace(
-                message=space.message.copy(), edge_scale=space.edge_scale.copy(), factor_total=space.factor_total.copy()
-            ),
+            space._replace(**{name: getattr(space, name).copy() for name in MOVING}),
             belief,
             workspace.nested.size.copy(),
             float(self._figures[TOLERANCE]),
             self.max_residual,
             float(self._figures[CHANGE]),
             float(outside.max(initial=0.0)),
-            domains_error(float(self._figures[OUTSIDE]), float(self._figures[CHANGE]), self._cut),
+            self._error(),
             float(self._figures[LOG_Z] + self._sources.shift.sum()) + self._log_scale,
             self.updates,
             dict(self.work_parts),
@@ -325,12 +325,22 @@ class StripStage:
         self.consistent = True
         self._there, self._back = self._back, self._there
 
+    @property
+    def _holds_everything(self) -> bool:
+        return self.workspace.is_whole and self._reach_level == len(REACHES) - 1
+
+    def _error(self) -> float:
+        """Return the estimated error at the end of a round; nothing is left where all states have settled."""
+        if self._holds_everything and self._figures[TOLERANCE] <= self._tolerance:
+            return float(self._figures[TOLERANCE])
+        return domains_error(float(self._figures[OUTSIDE]), float(self._figures[CHANGE]), self._cut)
+
     # ------------------------------------------------------------ growth
     def _grow(self) -> None:
         """Let states join for the next round, or find out why there will be none."""
         settled, workspace = self.settled, self.workspace
         assert settled is not None  # noqa: S101  (a round has ended)
-        if workspace.is_whole and self._reach_level == len(REACHES) - 1:
+        if self._holds_everything:
             if settled.tolerance <= self._tolerance:
                 self.outcome = Outcome.CONVERGED
             self._threshold = self._tolerance

@@ -136,8 +136,8 @@ class NestedWorkspace:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every domain is all there is."""
-        return bool((self.nested.size == self.space.domain_size).all())
+        """Whether every domain is all there is, but for states that priors exclude: these never join."""
+        return bool((self.nested.is_member | (self.space.prior == 0.0)).all())
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,76 @@
+"""What `adaptive` chooses: by counts and sizes alone, before any table is read."""
+
+import numpy as np
+import pytest
+
+import anytimebp as abp
+from anytimebp.engine import choice
+from anytimebp.engine.adaptive_run import AdaptiveRun
+from anytimebp.engine.choice import Counts, Way, first_choice
+from oracle.models import grid
+
+
+def bits(snapshot):
+    return b"".join(m.tobytes() for m in snapshot.marginals.values()) + np.float64(snapshot.log_z).tobytes()
+
+
+def test_small_models_say_that_they_are_small():
+    result = abp.infer(grid(3, 4, 1.0, 0.5, seed=0), "adaptive")
+    assert {moment.choice.partition(":")[0] for moment in result.trace} == {"full BP"}
+
+
+def first_words(graph, **options):
+    """Return what a run decides before any table is read."""
+    return AdaptiveRun(graph, abp.Inference(graph, "adaptive", **options)._options).choice
+
+
+@pytest.mark.compiled
+def test_flat_models_begin_with_full_bp_and_large_peaked_ones_on_domains():
+    assert first_words(grid(6, 60, 0.5, 0.5, seed=0)).startswith("full BP: domains of")
+    assert first_words(grid(4, 200, 10.0, 1.0, seed=0)).startswith("sparse domains: domains of")
+    assert first_words(grid(4, 8, 10.0, 1.0, seed=0)).startswith("full BP: tables of")
+
+
+@pytest.mark.compiled
+def test_what_rules_rounds_on_domains_out_is_named():
+    def large(scale=0.1):
+        return grid(4, 200, 10.0, scale, seed=0)
+
+    wide, zeros = large(), large()
+    table = np.zeros((200, 200))
+    table[0, 0] = -1000.0
+    wide.add_factor([0, 5], log_table=table)
+    zeros.add_factor([0, 5], log_table=np.where(np.eye(200) > 0, -np.inf, 0.0))
+    assert first_words(wide) == "full BP: the range of the scores needs log arithmetic"
+    assert first_words(zeros) == "full BP: there are tables with hard zeros"
+    assert first_words(large(), damping=0.5) == "full BP: damping was asked for"
+    assert first_words(large(), max_memory=10**6) == "sparse domains: whole tables do not fit into memory"
+    assert first_words(zeros, max_memory=10**6).startswith("growth one state at a time: ")
+    assert first_words(large(), evidence={f"x{i}": 0 for i in range(16)}).startswith("full BP: tables of 24 entries")
+
+
+def test_domains_are_begun_with_where_they_cost_a_small_part_of_full_bp():
+    peaked_counts = Counts(entries=1e7, strips=1e5, edges=100, share=0.01)
+    assert first_choice(peaked_counts).way is Way.DOMAINS
+    assert first_choice(peaked_counts._replace(strips=1e7)).way is Way.FULL
+    assert first_choice(peaked_counts._replace(edges=10**6)).way is Way.FULL
+    costs = [choice.round_cost(strips, strips, 10) for strips in (1e3, 1e4, 1e5)]
+    assert costs == sorted(costs)
+
+
+@pytest.mark.compiled
+def test_decisions_do_not_depend_on_time(monkeypatch):
+    graph = grid(4, 120, 8.0, 1.0, seed=0)
+    abp.infer(graph, "adaptive", max_updates=100_000)
+    expected = abp.infer(graph, "adaptive")
+    monkeypatch.setattr("anytimebp.engine.stopwatch.perf_counter", slow_clock())
+    result = abp.infer(graph, "adaptive", record="end")
+    assert result.seconds > 10.0
+    assert bits(result) == bits(expected)
+    assert result.updates == expected.updates
+    assert result.trace[-1].choice == expected.trace[-1].choice
+
+
+def slow_clock():
+    ticks = iter(range(10**9))
+    return lambda: float(next(ticks))
