@@ -144,13 +144,13 @@ def _figures(result: Result, facts: Facts) -> str:
     return (
         f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
         f"{active:,} of {facts.n_allowed:,} states active{_settled_before(result)}\n"
-        f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}, "
-        f"unexplored mass {_estimate(result.unexplored_mass)}, estimated error {_estimate(result.estimated_error)}"
+        f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}\n"
+        f"estimated error {_estimate(result.estimated_error)}, unexplored mass {_estimate(result.unexplored_mass)}"
     )
 
 
 def _estimate(value: float) -> str:
-    return f"{value:.1e}" if math.isfinite(value) else "unknown"
+    return (f"{value:.1e}" if value else "0") if math.isfinite(value) else "unknown"
 
 
 def _chosen(choice: str) -> str:

@@ -125,7 +125,8 @@ def figures(result: Result) -> list[Figure]:
         Figure(
             "Active states",
             f"{active:,} of {everything:,} ({share_text(active, everything)})",
-            f"States that take part, of all variables together. The others {_fate_of_others(result)}.",
+            "States that take part, of all variables together."
+            + (f" The others {_fate_of_others(result)}." if active < everything else ""),
         ),
         Figure("Time", "", TIME_HELP, filled_later="seconds"),
         Figure("Work", f"{result.work:,}", "Table entries read or scored: a cost that does not depend on the machine."),

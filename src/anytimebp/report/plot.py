@@ -56,7 +56,8 @@ def _draw_states(panel: Any, seconds: Any, states: Any, n_states: int) -> None:
     panel.axhline(n_states, color=GREY, linewidth=0.8, linestyle=":")
     panel.set_ylim(0, 1.15 * max(n_states, 1))
     panel.set_ylabel("active states")
-    panel.annotate(f"all {n_states:,}", (0.0, n_states), (4, 3), textcoords="offset points", color=GREY, fontsize=8)
+    where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    panel.annotate(f"all {n_states:,}", (0.0, n_states), (4, 3), **where, color=GREY, fontsize=8)
     panel.margins(x=0.01)
 
 

@@ -65,7 +65,7 @@ const PANELS = [
   },
   {
     title: "Estimated error",
-    about: "distance to the marginals of BP; unexplored mass: of states that do not take part",
+    about: "distance to BP's marginals, and what states hold that do not take part",
     series: [
       { name: "error", values: run.points.estimated_error, joined: true },
       { name: "unexplored mass", values: run.points.unexplored_mass, joined: true },
