@@ -28,7 +28,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.workspace.domains import Domains, full_domains
 from anytimebp.workspace.memory import check_memory
-from anytimebp.workspace.nested import find_sources
+from anytimebp.workspace.nested import NestedWorkspace, find_sources
 from anytimebp.workspace.space import first_arithmetic
 from anytimebp.workspace.table_sizes import message_spread, strip_entries, table_entries
 
@@ -141,6 +141,11 @@ class AdaptiveRun:
         for step in self._run.steps():
             self.choice = self._run.choice or self.choice
             yield step
+
+    @property
+    def nested(self) -> NestedWorkspace | None:
+        """Messages and domains of the rounds on sparse domains, if there were any."""
+        return self._stage.workspace if self._stage else None
 
     @property
     def limits(self) -> Limits:

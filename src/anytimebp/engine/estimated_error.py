@@ -13,7 +13,8 @@ from anytimebp.model.source import FloatArray, IndexArray
 OUTSIDE = 2.0  # of the belief outside the domains: states that joined late can change more than their own share
 CHANGE = 0.03  # of what the last round has moved: the next one moves much less
 CUT = 2.0  # of the belief of states out of reach
-UNSEEN = 2.0  # of what one round of messages out of the domains adds, for methods that grow one by one
+UNSEEN = 4.0  # of what one round of messages out of the domains adds, for methods that grow one by one
+TYPICAL = 0.25  # of the largest possible: not all messages to a variable push the same way, nor the likely states most
 UNEVEN = 2.0  # sweeps there and back do not shrink what is left alike
 SLOWEST, FASTEST = 0.98, 0.1  # contraction per sweep that is believed
 MOST = 1e3  # nats that count as infinitely many
@@ -99,4 +100,4 @@ class SweepError:
         moved = np.bincount(self._layout.edge_variable, weights=residual, minlength=len(self._slot_start) - 1)
         spread = np.sqrt(np.add.reduceat((self._belief * (1.0 - self._belief)) ** 2, self._slot_start[:-1]))
         each = np.minimum(LARGEST, moved * spread)
-        return float(min(LARGEST, each.mean() * self._contraction / (1.0 - self._contraction)))
+        return float(min(LARGEST, TYPICAL * each.mean() * self._contraction / (1.0 - self._contraction)))

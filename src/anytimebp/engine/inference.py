@@ -323,8 +323,9 @@ def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
     """Give runs that between them use every kernel of a method."""
     yield make_run(graph, options)
     if options.method == "adaptive":
-        yield AdaptiveRun(graph, options, at_any_cost=True)
-        yield FullRun(graph, options, at_any_cost=True)
+        run = AdaptiveRun(graph, options, at_any_cost=True)
+        yield run
+        yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)
 
 
 def _warn(reason: StopReason) -> None:

@@ -157,7 +157,8 @@ class StripStage:
         order = forest_order(compiled.arrays)
         orders = sequential_orders(compiled.arrays) if order is None else iter((order, order[::-1].copy()))
         self._there, self._back = next(orders), next(orders)
-        self.workspace = self._within(0)
+        self.workspace = workspace = self._within(0)
+        join_above(workspace.layout, workspace.space, workspace.nested, workspace.space.prior, math.exp(-FIRST_DOMAIN))
 
     @property
     def mean_residual(self) -> float:
@@ -236,8 +237,6 @@ class StripStage:
     # ------------------------------------------------------------ the loop
     def steps(self) -> Iterator[Step]:
         """Work in slices of a few milliseconds until there is an outcome."""
-        workspace = self.workspace
-        join_above(workspace.layout, workspace.space, workspace.nested, workspace.space.prior, math.exp(-FIRST_DOMAIN))
         while self.outcome is None:
             yield from self._round()
             if self.outcome is None:

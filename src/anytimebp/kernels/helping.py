@@ -9,7 +9,7 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, Callback, callback, kernel, table_view
+from anytimebp.kernels.jit import FAST_WITHOUT_NAN, Callback, callback, kernel, table_view
 from anytimebp.kernels.sharing import (
     ARITHMETIC,
     COLUMN_WEIGHT,
@@ -30,35 +30,7 @@ from anytimebp.kernels.sharing import (
     publish,
     wait_until_done,
 )
-from anytimebp.kernels.through_table import matrix_log
-
-
-@kernel(FAST)
-def _quarters(matrix, stride, n, row_weight, column_weight, dots, sums):
-    """Do as `matrix_linear`, in four places at once: processors fetch ahead more of a table that is in memory."""
-    height = row_weight.size // 4
-    for c in range(n):
-        sums[c] = 0.0
-    for r in range(height):
-        r1, r2, r3 = r + height, r + 2 * height, r + 3 * height
-        row0, row1 = matrix[r * stride : r * stride + n], matrix[r1 * stride : r1 * stride + n]
-        row2, row3 = matrix[r2 * stride : r2 * stride + n], matrix[r3 * stride : r3 * stride + n]
-        weight0, weight1, weight2, weight3 = row_weight[r], row_weight[r1], row_weight[r2], row_weight[r3]
-        dot0, dot1, dot2, dot3 = 0.0, 0.0, 0.0, 0.0
-        for c in range(n):
-            entry0, entry1, entry2, entry3, weight = row0[c], row1[c], row2[c], row3[c], column_weight[c]
-            dot0 += entry0 * weight
-            dot1 += entry1 * weight
-            dot2 += entry2 * weight
-            dot3 += entry3 * weight
-            sums[c] += weight0 * entry0 + weight1 * entry1 + weight2 * entry2 + weight3 * entry3
-        dots[r], dots[r1], dots[r2], dots[r3] = dot0, dot1, dot2, dot3
-    for r in range(4 * height, row_weight.size):
-        row, weight, dot = matrix[r * stride : r * stride + n], row_weight[r], 0.0
-        for c in range(n):
-            dot += row[c] * column_weight[c]
-            sums[c] += weight * row[c]
-        dots[r] = dot
+from anytimebp.kernels.through_table import matrix_log, tall_matrix_linear
 
 
 @kernel()
@@ -75,7 +47,7 @@ def _read_part(mailbox, part):
         peak = table_view(mailbox[PARTIAL] + 16 * part * widest + 8 * widest, n)
         matrix_log(matrix, mailbox[:0], stride, n, row_weight, column_weight, dots, sums, peak)
     else:
-        _quarters(matrix, stride, n, row_weight, column_weight, dots, sums)
+        tall_matrix_linear(matrix, stride, n, row_weight, column_weight, dots, sums)
 
 
 @kernel()

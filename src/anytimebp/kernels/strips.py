@@ -20,11 +20,11 @@ from anytimebp.kernels.codes import FACTOR_VANISHED, LOG_TABLE, OK, VARIABLE_VAN
 from anytimebp.kernels.inner import freeze_tails
 from anytimebp.kernels.jit import borrow, kernel, table_view
 from anytimebp.kernels.messages import EDGE_COST
-from anytimebp.kernels.through_table import matrix_linear
+from anytimebp.kernels.through_table import TALL, matrix_linear, tall_matrix_linear
 from anytimebp.kernels.to_factor import gather
 from anytimebp.kernels.to_variable import store
 
-EXP_COST = 4  # entries that could be read in the time of picking one up and exponentiating it
+EXP_COST = 12  # entries that could be read in the time of picking one up and exponentiating it
 
 
 @kernel()
@@ -220,16 +220,11 @@ def _through_strips(layout, space, nested, factor, offsets):
         for d in range(nested.size[variable]):
             outside[nested.member[start + d]] = 0.0
         strip = nested.pool[nested.strip_start[edge] : nested.strip_start[edge] + rows * n]
-        matrix_linear(
-            strip,
-            space.row_start[:0],
-            n,
-            n,
-            nested.row_weight[:rows],
-            outside,
-            nested.dots[:rows],
-            space.outgoing[offset : offset + n],
-        )
+        weight, dots, sums = nested.row_weight[:rows], nested.dots[:rows], space.outgoing[offset : offset + n]
+        if rows >= TALL:
+            tall_matrix_linear(strip, n, n, weight, outside, dots, sums)
+        else:
+            matrix_linear(strip, space.row_start[:0], n, n, weight, outside, dots, sums)
         entries += rows * n
         _spread_tail(layout, space, nested, edge, rows, offsets)
     for edge in range(first, last):
