@@ -109,6 +109,7 @@ def _run(result: Result, points: Sequence[Point], n_points: int) -> dict[str, ob
         "n_points": n_points,
         "all_states": result.n_states,
         "tolerance": _finite(result.tolerance),
+        "explored": result.unexplored_mass == 0.0,
     }
 
 
