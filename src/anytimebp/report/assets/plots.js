@@ -65,7 +65,7 @@ const PANELS = [
   },
   {
     title: "Estimated error",
-    about: "distance to BP's marginals, and what states hold that do not take part",
+    about: "distance to BP's marginals, and belief left out",
     series: [
       { name: "error", values: run.points.estimated_error, joined: true },
       { name: "unexplored mass", values: run.points.unexplored_mass, joined: true },
