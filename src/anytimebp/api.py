@@ -41,11 +41,15 @@ def infer(
 ) -> Result:
     """Return the marginals of a factor graph.
 
+    The default method, "adaptive", works on the likely states first where that saves time, then on all of them, and
+    ends where belief propagation does; the `estimated_error` of a result says how far it is from there.
+
     Ctrl-C ends the run and returns what there is (`stop_reason` is INTERRUPTED); pressed again, it raises.
 
     Args:
         graph: The model; not changed.
-        method: One of `anytimebp.METHODS`.
+        method: One of `anytimebp.METHODS`: "adaptive"; "bp" and "residual", on all states from the start; "dynamic",
+            "fixed", "random" and "truncated", on sparse domains after Singh, Riedel and McCallum (2013).
         evidence: By variable (name, handle or index): a label, a set of allowed labels, or log scores over the states.
         seconds: Time budget; None for none.
         target_error: Stop once the estimated error is under this: the mean over variables of the L2 distance to the
@@ -63,10 +67,10 @@ def infer(
         record: When to record a moment of the trace: after each "round" (or "sweep", the same), at the "end" only, or
             an `Every`, such as `Every(seconds=0.1)`.
         factor_marginals: Whether the result can give the marginals of factors.
-        grow: States that join the domains in a round.
+        grow: Of "dynamic", "fixed" and "random": states that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
-        policy: A GrowthPolicy of yours, instead of the method's.
-        threads: How many threads share the reading of large tables, of `bp` and `residual`.
+        policy: A GrowthPolicy of yours, instead of that of "dynamic", "fixed" or "random".
+        threads: How many threads share the reading of large tables, in passes over all states.
 
     Returns:
         Marginals, log Z, and how the run ended.

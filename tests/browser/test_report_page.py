@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,13 +10,14 @@ import pytest
 import anytimebp as abp
 from anytimebp.report.history import History
 from anytimebp.report.page import page_html
+from anytimebp.results.trace import Trace
 from oracle.models import grid
 
 pytestmark = pytest.mark.browser
 
 SCRIPT = "</script><script>window.harmed = 1</script>"
 PICTURE = '"><img src=x onerror="window.harmed = 2">'
-PLOTS = ["Active states", "Residuals", "log Z", "Unexplored mass"]
+PLOTS = ["Active states", "Residuals", "log Z", "Estimated error"]
 
 
 def named_model():
@@ -64,7 +66,16 @@ def pages():
             "none": page_html(abp.infer(abp.FactorGraph(), "bp")),
             "hostile": page_html(abp.infer(hostile_model(), "bp"), about=hostile),
             "many": page_html(abp.infer(many, "bp")),
+            "chosen": page_html(chosen()),
         }
+
+
+def chosen():
+    """Return a result that has changed its mind."""
+    result = abp.infer(grid(3, 5, 3.0, 1.0, seed=0))
+    words = ("sparse domains: they cost less", "full BP: " + "a long reason " * 20, f"{SCRIPT}: {PICTURE}")
+    moments = [result.trace[-1]._replace(updates=10**k, choice=choice) for k, choice in enumerate(words)]
+    return replace(result, trace=Trace(moments))
 
 
 def one_coin():
@@ -105,6 +116,7 @@ def test_plots_are_drawn(browser, pages):
     lines = browser.run("return [...document.querySelectorAll('.plot')].map((p) => p.querySelectorAll('path').length)")
     assert all(lines)
     assert lines[1] >= 2  # largest and mean
+    assert lines[3] == 2  # error and unexplored mass, joined
     assert browser.run("return document.querySelectorAll('line.rule').length") == 2  # all states, tolerance
     ticks = browser.run("return [...document.querySelectorAll('.plot')].map((p) => p.querySelectorAll('text').length)")
     assert min(ticks) >= 6
@@ -160,15 +172,26 @@ def test_unknown_figures_leave_gaps_and_single_moments_are_dots(browser, pages):
     assert browser.run("return document.querySelectorAll('.plot path').length") == 0
     assert browser.run("return document.querySelectorAll('[data-plot=\"log Z\"] circle').length") == 1
     assert "No residual above zero" in browser.text('[data-plot="Residuals"] .absent')
-    assert "Nothing was unexplored" in browser.text('[data-plot="Unexplored mass"] .absent')
+    assert "the marginals are those of BP" in browser.text('[data-plot="Estimated error"] .absent')
     browser.open(pages["at once"])
     assert "not every message had been computed" in browser.text('[data-plot="Residuals"] .absent')
+    assert "unexplored mass 1" in browser.text('[data-plot="Estimated error"] .readout')
+    assert "error not known" in browser.text('[data-plot="Estimated error"] .readout')
     gap = re.sub(r'("max_residual":\[[^]]*?,[^],]*,)[^],]+', r"\1null", pages["grid"], count=1)
     counted = "return document.querySelectorAll('[data-plot=\"Residuals\"] .first').length"
     browser.open(pages["grid"])
     before = browser.run(counted)
     browser.open(gap)
     assert browser.run(counted) > before
+
+
+def test_choices_are_listed_with_their_moments(browser, pages):
+    browser.open(pages["chosen"])
+    assert browser.texts(".choices .when") == ["1 updates", "10 updates", "100 updates"]
+    assert browser.texts(".choices strong") == ["sparse domains", "full BP", SCRIPT]
+    assert browser.run("return window.harmed") is None
+    browser.open(pages["grid"])
+    assert browser.texts(".choices") == []
 
 
 def test_search_filters_by_variable_and_by_state(browser, pages):

@@ -61,14 +61,20 @@ class Request:
     type=click.Choice(METHODS),
     default=DEFAULT_METHOD,
     show_default=True,
-    help="adaptive picks what a model needs; bp and residual work on all states, the others on domains that grow.",
+    help="adaptive suits any model; bp and residual work on all states, the others on part of them.",
 )
 @click.option("--seconds", type=float, help="Stop after this time with the best consistent marginals.")
-@click.option("--target-error", type=float, help="Stop once the estimated error of the marginals is under this.")
+@click.option(
+    "--target-error",
+    type=float,
+    help="Stop once the estimated distance to BP's marginals (mean L2) is under this; any method.",
+)
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="Residual of settled messages, in nats.")
 @click.option("--damping", type=float, default=0.0, show_default=True, help="Part of the old message that is kept.")
-@click.option("--grow", type=int, help="States that join the domains in a round; 1 unless given.")
-@click.option("--threads", type=int, default=1, show_default=True, help="That read large tables, of bp and residual.")
+@click.option(
+    "--grow", type=int, help="Of dynamic, fixed and random: states that join the domains in a round; 1 unless given."
+)
+@click.option("--threads", type=int, default=1, show_default=True, help="That share the reading of large tables.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random methods.")
 @click.option(
     "--output",

@@ -12,6 +12,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from anytimebp.report.choices import split_choice
 from anytimebp.report.history import Point
 from anytimebp.results.trace import Moment
 
@@ -39,7 +40,7 @@ class LiveBar:
         """Show nothing yet: kernels may have to be compiled first, which says so itself."""
         self._n_states = max(1, n_states)
         self._seconds = seconds
-        self._log_z = self._unexplored = "..."
+        self._log_z = self._error = "..."
         self._progress = Progress(
             BarColumn(bar_width=BAR_WIDTH),
             TextColumn("{task.description}", markup=False),
@@ -65,11 +66,13 @@ class LiveBar:
         share = moment.states / self._n_states
         done = share if self._seconds is None else max(share, moment.seconds / max(self._seconds, 1e-9))
         left = "" if self._seconds is None else f"  {max(0.0, self._seconds - moment.seconds):.1f} s left"
+        self._note_error(moment.estimated_error)
         fields = [
             f"{moment.seconds:.1f} s{left}",
             f"domains {share:.0%}",
+            f"error {self._error}",
             f"residual {moment.max_residual:.1e}",
-            f"unexplored {self._unexplored}",
+            *([split_choice(moment.choice)[0]] if moment.choice else []),
             f"log Z {self._log_z}",
         ]
         while len(fields) > 1 and len("  ".join(fields)) > self._progress.console.width - BAR_WIDTH - 2:
@@ -79,5 +82,9 @@ class LiveBar:
     def observe(self, point: Point) -> None:
         """Take note of what only a snapshot knows."""
         self._log_z = f"{point.log_z:.6g}"
-        if not math.isnan(point.unexplored_mass):
-            self._unexplored = f"{point.unexplored_mass:.1e}"
+        self._note_error(point.estimated_error)
+
+    def _note_error(self, error: float) -> None:
+        """Keep the last estimated error that is known."""
+        if not math.isnan(error):
+            self._error = f"{error:.1e}" if math.isfinite(error) else "unknown"

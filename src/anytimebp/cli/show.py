@@ -17,6 +17,7 @@ from rich.text import Text
 from anytimebp.cli.names import printable_name
 from anytimebp.engine.methods import GROWING_METHODS
 from anytimebp.model.source import IndexArray
+from anytimebp.report.choices import split_choice
 from anytimebp.report.wording import probability_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
@@ -29,7 +30,7 @@ ENDED = {
     StopReason.CONVERGED: "converged: no message moves by more than the tolerance",
     StopReason.OUT_OF_TIME: "stopped: the time was used up",
     StopReason.OUT_OF_MEMORY: "stopped growing: larger domains would not fit into memory",
-    StopReason.TARGET_REACHED: "stopped: the mass outside the domains is estimated to be under --target-error",
+    StopReason.TARGET_REACHED: "stopped: the estimated error is under --target-error",
     StopReason.NOT_CONVERGED: "not converged: belief propagation does not settle on this model, damped or not",
     StopReason.INTERRUPTED: "interrupted",
 }
@@ -63,7 +64,7 @@ class Facts(NamedTuple):
 
 
 def show_result(result: Result, facts: Facts, top: int, files: Sequence[Path] = ()) -> None:
-    """Print a result on standard output, and a warning on standard error if it is not at a fixed point.
+    """Print a result on standard output, and a warning on standard error if it is neither settled nor close enough.
 
     Args:
         result: The answer.
@@ -71,13 +72,15 @@ def show_result(result: Result, facts: Facts, top: int, files: Sequence[Path] = 
         top: Variables to show, of each kind.
         files: That were written.
     """
-    if not result.consistent:
+    if not result.consistent and result.stop_reason is not StopReason.TARGET_REACHED:
         click.echo("anytimebp: warning: the marginals are not at a fixed point", err=True)
     console = _Output(
         width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=False
     )
     console.print(ended_line(result))
     console.print(_figures(result, facts))
+    if result.trace and result.trace[-1].choice:
+        console.print(_chosen(result.trace[-1].choice))
     order = by_uncertainty(result, facts.fixed)
     if 0 < len(order) <= 2 * top:
         console.print(_table("most uncertain first", result, order[::-1]))
@@ -96,6 +99,8 @@ def ended_line(result: Result) -> str:
     text = ENDED.get(result.stop_reason, str(result.stop_reason))
     if result.consistent and result.stop_reason is not StopReason.CONVERGED:
         return f"{text}; the marginals are consistent on the domains reached"
+    if result.stop_reason is StopReason.TARGET_REACHED:
+        return f"{text}; messages have not settled to --tolerance"
     return text if result.consistent else f"{text}; the marginals are NOT at a fixed point"
 
 
@@ -116,8 +121,10 @@ def next_step(result: Result) -> str:
         return "another --method, for the states that were left out"
     if result.stop_reason in NEXT:
         return NEXT[result.stop_reason]
-    if not result.unexplored_mass <= 0 or result.stop_reason is StopReason.TARGET_REACHED:
-        return "a smaller --target-error or more --seconds for the rest of the states"
+    if result.stop_reason is StopReason.TARGET_REACHED:
+        return f"a smaller --target-error for more digits; {MORE}"
+    if not result.unexplored_mass <= 0:
+        return "more --seconds for the rest of the states"
     if result.method in GROWING_METHODS and result.seconds > LONG:
         return f"--method adaptive, which is faster where all states are wanted in the end; {MORE}"
     return MORE
@@ -134,14 +141,22 @@ def _figures(result: Result, facts: Facts) -> str:
     active = int(result.domain_sizes.sum())
     everything = result.consistent and active == facts.n_allowed
     kind = ("a forest: exact" if everything else "a forest") if facts.is_forest else "with loops: BP's approximation"
-    mass = result.unexplored_mass
     return (
         f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
         f"{active:,} of {facts.n_allowed:,} states active{_settled_before(result)}\n"
-        f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}, "
-        f"unexplored mass {'unknown' if math.isnan(mass) else f'{mass:.1e}'}, "
-        f"estimated error {'unknown' if not result.estimated_error < math.inf else f'{result.estimated_error:.1e}'}"
+        f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}\n"
+        f"estimated error {_estimate(result.estimated_error)}, unexplored mass {_estimate(result.unexplored_mass)}"
     )
+
+
+def _estimate(value: float) -> str:
+    return (f"{value:.1e}" if value else "0") if math.isfinite(value) else "unknown"
+
+
+def _chosen(choice: str) -> str:
+    """Say what `adaptive` was doing in the end, and why."""
+    way, reason = split_choice(choice)
+    return f"chose {way}" + (f" ({reason})" if reason else "")
 
 
 def _table(title: str, result: Result, variables: IndexArray) -> Table:

@@ -51,6 +51,7 @@ def _figures(result: Snapshot) -> dict[str, Any]:
         "tolerance": result.tolerance,
         "log_z": _finite(result.log_z),
         "max_residual": _finite(result.max_residual),
+        "estimated_error": _finite(result.estimated_error),
         "unexplored_mass": _finite(result.unexplored_mass),
         "active_states": int(result.domain_sizes.sum()),
         "states": result.n_states,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from anytimebp.engine.methods import FULL_METHODS
+from anytimebp.report.choices import Chosen
 from anytimebp.report.wording import figure_text, printable, probability_text, share_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
@@ -20,9 +21,8 @@ METHOD_HELP = {
     "random": "Variables start with one state each; the next state to join is drawn at random.",
     "fixed": "Variables start with one state each; the others join in an order computed once.",
     "dynamic": "Variables start with one state each; the state that seems likeliest as things stand joins next.",
-    "adaptive": "The likely states take part first, in batches, with estimates of the rest; then all of them.",
+    "adaptive": "Starts with the likely states, in batches, where that pays; then goes on to all of them.",
 }
-GOOD_ENDS = (StopReason.CONVERGED, StopReason.TARGET_REACHED)
 
 
 class Figure(NamedTuple):
@@ -48,7 +48,7 @@ def verdict_html(result: Result) -> str:
     """Return how the run ended, and plain words on what the answer is worth where that is not beyond doubt."""
     reason = result.stop_reason
     sentence = _capital(str(reason).removeprefix("converged: "))
-    good = result.consistent and reason in GOOD_ENDS
+    good = reason is StopReason.TARGET_REACHED or (result.consistent and reason is StopReason.CONVERGED)
     head = f'<strong>{escape(ending_words(reason))}</strong> <code class="reason">{escape(reason.name)}</code>'
     parts = [
         f'<p class="ending {"good" if good else "early"}">{head}</p>',
@@ -56,9 +56,9 @@ def verdict_html(result: Result) -> str:
     ]
     caution = _caution(result)
     if caution:
-        kind = "note" if result.consistent else "warning"
-        role = "" if result.consistent else ' role="alert"'
-        parts.append(f'<p class="{kind}"{role}>{caution}</p>')
+        alarm = not result.consistent and reason is not StopReason.TARGET_REACHED
+        kind = 'class="warning" role="alert"' if alarm else 'class="note"'
+        parts.append(f"<p {kind}>{caution}</p>")
     return "\n".join(parts)
 
 
@@ -80,6 +80,11 @@ def _caution(result: Result) -> str:
         if math.isfinite(result.max_residual)
         else "not every message had been computed even once"
     )
+    if result.stop_reason is StopReason.TARGET_REACHED:
+        return (
+            f"The messages had not settled: when the run ended, {moving}. What that leaves to change in the marginals "
+            "is estimated to be less than was asked for; it is an estimate, not a bound."
+        )
     return (
         "<strong>The marginals on this page are not settled.</strong> "
         f"When the run ended, {moving}. Take the probabilities as a first guess: they may still change a lot."
@@ -93,8 +98,8 @@ def _not_everything(result: Result) -> str:
     unknown = "how much they hold cannot be estimated, because hard zeros shut some of them out as things stand"
     estimate = f"they are estimated to hold up to {probability_text(mass)} of the probability of a variable"
     return (
-        "Not all states took part. The marginals are settled among those that did; the others are shown with "
-        f"probability 0, and {unknown if math.isnan(mass) else estimate}."
+        "Not all states took part. The marginals are settled among those that did; the others "
+        f"{_fate_of_others(result)}, and {unknown if math.isnan(mass) else estimate}."
     )
 
 
@@ -113,13 +118,15 @@ def figures(result: Result) -> list[Figure]:
     tolerance = figure_text(result.tolerance, 3)
     rows = [
         Figure("Consistent", "yes" if result.consistent else "no", _consistency_help(result, tolerance)),
-        Figure("Largest residual", _nats(result.max_residual), _residual_help(tolerance)),
+        Figure("Estimated error", _error(result), ERROR_HELP),
+        Figure("Largest residual", _nats(result.max_residual), _residual_help(result, tolerance)),
         Figure("log Z", figure_text(result.log_z, 9), LOG_Z_HELP),
         Figure("Unexplored mass", _mass(result), _mass_help(result)),
         Figure(
             "Active states",
             f"{active:,} of {everything:,} ({share_text(active, everything)})",
-            "States that take part, of all variables together. The others are held at probability 0.",
+            "States that take part, of all variables together."
+            + (f" The others {_fate_of_others(result)}." if active < everything else ""),
         ),
         Figure("Time", "", TIME_HELP, filled_later="seconds"),
         Figure("Work", f"{result.work:,}", "Table entries read or scored: a cost that does not depend on the machine."),
@@ -138,6 +145,10 @@ LOG_Z_HELP = (
     "Natural logarithm of the sum over all joint states, as belief propagation estimates it on the active states. "
     "Exact for models without loops."
 )
+ERROR_HELP = (
+    "Estimated distance to the marginals that belief propagation ends at: Euclidean, a mean over the variables. "
+    "An estimate, not a bound."
+)
 TIME_HELP = "Time of the run up to this answer, without that of callbacks."
 ARITHMETIC_HELP = {
     "linear": "Messages are plain numbers, the fast way.",
@@ -147,6 +158,14 @@ ARITHMETIC_HELP = {
 
 def _nats(value: float) -> str:
     return figure_text(value, 3) + (" nats" if math.isfinite(value) else "")
+
+
+def _error(result: Result) -> str:
+    return figure_text(result.estimated_error, 2) if math.isfinite(result.estimated_error) else "unknown"
+
+
+def _fate_of_others(result: Result) -> str:
+    return "have estimates, or probability 0" if result.method == "adaptive" else "are held at probability 0"
 
 
 def _mass(result: Result) -> str:
@@ -161,7 +180,12 @@ def _consistency_help(result: Result, tolerance: str) -> str:
     return f"Some message would still move by more than the tolerance of {tolerance} nats."
 
 
-def _residual_help(tolerance: str) -> str:
+def _residual_help(result: Result, tolerance: str) -> str:
+    if result.consistent and result.max_residual > result.tolerance:
+        return (
+            "How far a message moved when the active states last heard from the others, before they settled to "
+            f"{tolerance}. One nat is a factor of 2.7."
+        )
     return f"How far the least settled message still moves. One nat is a factor of 2.7; the tolerance is {tolerance}."
 
 
@@ -172,7 +196,7 @@ def _mass_help(result: Result) -> str:
         return "Unknown while hard zeros shut states out that others, which do not take part yet, may let in."
     return (
         "Estimated probability of the states that did not take part, for the variable that misses the most. "
-        "An estimate, not a bound on the error."
+        "An estimate, not a bound."
     )
 
 
@@ -192,6 +216,21 @@ def _unbroken(text: str) -> str:
 
 def _place(row: Figure) -> str:
     return f' id="{row.filled_later}"' if row.filled_later else ""
+
+
+def choices_html(choices: Sequence[Chosen]) -> str:
+    """Return what was chosen, and why, as a list; nothing if there was no choice."""
+    if not choices:
+        return ""
+    lines = "\n".join(
+        f'<li><span class="when">{each.updates:,} updates</span>'
+        f"<span><strong>{escape(each.way)}</strong>{escape(f': {each.reason}' if each.reason else '')}</span></li>"
+        for each in choices
+    )
+    return (
+        '<h3 id="choices-title">What the method chose <small>and after how many updates that was seen</small></h3>\n'
+        f'<ol class="choices" aria-labelledby="choices-title">\n{lines}\n</ol>'
+    )
 
 
 def about_html(about: Mapping[str, str] | None) -> str:

@@ -1,7 +1,8 @@
 """The figures of a run over time, collected while it goes on.
 
-Decides what is kept of each snapshot (figures, never the snapshot) and when the unexplored mass, which costs something
-to compute, is asked for: by counts, never by the clock, so that the same run is asked at the same moments.
+Decides what is kept of each snapshot (figures, never the snapshot) and when the unexplored mass and the estimated
+error, which cost something to compute, are asked for: by counts, never by the clock, so that the same run is asked at
+the same moments.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Point(NamedTuple):
         mean_residual: Mean residual over the factors, in nats.
         log_z: Bethe estimate of log Z.
         unexplored_mass: Largest, over variables, estimated belief outside the domain.
+        estimated_error: Estimated mean L2 distance to BP's marginals; infinite where it was asked for and is not known.
     """
 
     seconds: float
@@ -39,12 +41,14 @@ class Point(NamedTuple):
     mean_residual: float
     log_z: float
     unexplored_mass: float
+    estimated_error: float = NAN
 
 
 class History(Sequence[Point]):
     """Points in order. `infer(graph, callback=history.observe)` adds one for each recorded moment.
 
-    The unexplored mass is taken where it comes for nothing, and else computed whenever domains have grown by a third.
+    The unexplored mass and the estimated error are taken where they come for next to nothing, and else computed
+    whenever domains have grown by a third.
     """
 
     __slots__ = ("_next_look", "_points")
@@ -57,17 +61,14 @@ class History(Sequence[Point]):
     @classmethod
     def of(cls, result: Result) -> History:
         """Return what the trace of a result tells; only the end knows the unexplored mass, which is the result's."""
-        points = [_point(moment, NAN) for moment in result.trace]
-        if points:
-            points[-1] = points[-1]._replace(unexplored_mass=result.unexplored_mass)
-        return cls(points)
+        return cls(_with_the_end([_point(moment) for moment in result.trace], result))
 
     def observe(self, snapshot: Snapshot) -> None:
         """Take down the figures of a snapshot, and let it go."""
         states = int(snapshot.domain_sizes.sum())
-        mass = NAN
+        mass = error = NAN
         if states >= self._next_look or not callable(snapshot.outside):
-            mass = snapshot.unexplored_mass
+            mass, error = snapshot.unexplored_mass, snapshot.estimated_error
             self._next_look = GROWTH_BETWEEN_LOOKS * states
         self._points.append(
             Point(
@@ -79,6 +80,7 @@ class History(Sequence[Point]):
                 mean_residual=snapshot.mean_residual,
                 log_z=snapshot.log_z,
                 unexplored_mass=mass,
+                estimated_error=error,
             )
         )
 
@@ -103,17 +105,24 @@ def whole_history(result: Result, history: Sequence[Point] | None) -> list[Point
     """Return the points to draw: those given, or else those of the trace, up to where the run stopped.
 
     A callback does not see a run that is stopped between two recorded moments; the trace does. The last point has the
-    unexplored mass of the result, if its own is not known.
+    unexplored mass and the estimated error of the result, if its own are not known.
     """
     points = list(history or History.of(result))
     if result.trace and points and result.trace[-1].updates > points[-1].updates:
-        points.append(_point(result.trace[-1], NAN))
+        points.append(_point(result.trace[-1]))
+    return _with_the_end(points, result)
+
+
+def _with_the_end(points: list[Point], result: Result) -> list[Point]:
+    """Fill in what the last point does not know."""
     if points and math.isnan(points[-1].unexplored_mass):
         points[-1] = points[-1]._replace(unexplored_mass=result.unexplored_mass)
+    if points and math.isnan(points[-1].estimated_error):
+        points[-1] = points[-1]._replace(estimated_error=result.estimated_error)
     return points
 
 
-def _point(moment: Moment, unexplored_mass: float) -> Point:
+def _point(moment: Moment) -> Point:
     return Point(
         seconds=moment.seconds,
         updates=moment.updates,
@@ -122,5 +131,6 @@ def _point(moment: Moment, unexplored_mass: float) -> Point:
         max_residual=moment.max_residual,
         mean_residual=moment.mean_residual,
         log_z=moment.log_z,
-        unexplored_mass=unexplored_mass,
+        unexplored_mass=NAN,
+        estimated_error=moment.estimated_error,
     )

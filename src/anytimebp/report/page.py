@@ -19,7 +19,17 @@ from string import Template
 
 from anytimebp.errors import OptionError
 from anytimebp.formats.whole_file import whole_file
-from anytimebp.report.headline import about_html, ending_words, escape, figures, figures_html, verdict_html, with_code
+from anytimebp.report.choices import choices_of
+from anytimebp.report.headline import (
+    about_html,
+    choices_html,
+    ending_words,
+    escape,
+    figures,
+    figures_html,
+    verdict_html,
+    with_code,
+)
 from anytimebp.report.history import Point, whole_history
 from anytimebp.report.shown_marginals import left_out, shown_marginals
 from anytimebp.results.snapshot import Result
@@ -70,6 +80,7 @@ def page_html(result: Result, *, history: Sequence[Point] | None = None, about: 
         about=about_html(about),
         verdict=verdict_html(result),
         figures=figures_html(figures(result)),
+        choices=choices_html(choices_of(result.trace)),
         left_out=with_code(left_out(shown, len(result.marginals))),
         run=as_json(_run(result, points, len(whole))),
         timings=as_json(_timings(result, points)),

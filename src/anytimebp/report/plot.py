@@ -1,4 +1,4 @@
-"""A picture of a run: domains growing, residuals and errors, against time."""
+"""A picture of a run: domains growing, residuals and errors, estimated and true, against time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ FEW = 30  # moments that are shown as dots
 def plot_run(
     result: Result, errors: Sequence[tuple[float, float]] | None = None, *, error_label: str = "L2 error"
 ) -> Figure:
-    """Draw how a run went: active states, residuals and, if given, errors against time. Needs matplotlib.
+    """Draw how a run went: active states, residuals and errors against time. Needs matplotlib.
+
+    Estimated errors are drawn dashed where the trace knows them.
 
     Args:
         result: Of a run that recorded more than its end.
@@ -36,14 +38,14 @@ def plot_run(
         raise OptionError(msg)
     figure_class = load_optional("matplotlib.figure", "plot").Figure  # no pyplot: nothing global, no window
     trace = result.trace
-    figure = figure_class(figsize=(7.0, 6.4 if errors else 4.6), layout="constrained")
-    panels = figure.subplots(3 if errors else 2, 1, sharex=True)
-    seconds = trace.column("seconds")
+    seconds, estimates = trace.column("seconds"), _positive(trace.column("estimated_error"))
+    shows_errors = bool(errors) or bool(np.isfinite(estimates).any())
+    figure = figure_class(figsize=(7.0, 6.4 if shows_errors else 4.6), layout="constrained")
+    panels = figure.subplots(3 if shows_errors else 2, 1, sharex=True)
     _draw_states(panels[0], seconds, trace.column("states"), result.n_states)
     _draw_residuals(panels[1], seconds, trace.column("max_residual"), trace.column("mean_residual"), result.tolerance)
-    if errors:
-        when, value = np.array(errors, dtype=np.float64).reshape(-1, 2).T
-        _draw_errors(panels[2], when, value, error_label)
+    if shows_errors:
+        _draw_errors(panels[2], errors or (), (seconds, estimates), error_label)
     panels[-1].set_xlabel("seconds")
     panels[0].set_title(f"{result.method}: {result.stop_reason.name.lower().replace('_', ' ')}", loc="left")
     return figure  # type: ignore[no-any-return]
@@ -54,7 +56,8 @@ def _draw_states(panel: Any, seconds: Any, states: Any, n_states: int) -> None:
     panel.axhline(n_states, color=GREY, linewidth=0.8, linestyle=":")
     panel.set_ylim(0, 1.15 * max(n_states, 1))
     panel.set_ylabel("active states")
-    panel.annotate(f"all {n_states:,}", (0.0, n_states), (4, 3), textcoords="offset points", color=GREY, fontsize=8)
+    where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    panel.annotate(f"all {n_states:,}", (0.0, n_states), (4, 3), **where, color=GREY, fontsize=8)
     panel.margins(x=0.01)
 
 
@@ -67,10 +70,20 @@ def _draw_residuals(panel: Any, seconds: Any, largest: Any, mean: Any, tolerance
     panel.legend(frameon=False, fontsize=8, loc="best")
 
 
-def _draw_errors(panel: Any, seconds: Any, errors: Any, label: str) -> None:
-    panel.plot(seconds, _positive(errors), color=BLUE, **_dots(seconds))
+def _draw_errors(panel: Any, errors: Sequence[tuple[float, float]], estimated: tuple[Any, Any], label: str) -> None:
+    """Draw errors that somebody measured, and those that the run has estimated, where they are known."""
+    seconds, estimates = estimated
+    known = np.isfinite(estimates)
+    if errors:
+        when, value = np.array(errors, dtype=np.float64).reshape(-1, 2).T
+        panel.plot(when, _positive(value), color=BLUE, label="measured", **_dots(when))
+    if known.any():
+        style = {"color": ORANGE, "linestyle": "--", "label": "estimated"}
+        panel.plot(seconds[known], estimates[known], **style, **_dots(seconds[known]))
+    if errors and known.any():
+        panel.legend(frameon=False, fontsize=8, loc="best")
     panel.set_yscale("log")
-    panel.set_ylabel(label)
+    panel.set_ylabel(label if errors else "estimated error")
 
 
 def _dots(seconds: Any) -> dict[str, Any]:

@@ -80,7 +80,8 @@ class Snapshot:
     def estimated_error(self) -> float:
         """Estimated distance of the marginals to those of BP, as a mean over variables of the L2 distance.
 
-        An estimate, not a bound. Computed when it is first asked for; NaN where nothing is known.
+        An estimate, not a bound: of what messages have still to move, and of what states outside the domains hold.
+        Computed when it is first asked for; infinite where nothing is known.
         """
         return self.error() if callable(self.error) else self.error
 
@@ -195,6 +196,7 @@ class Result(Snapshot):
                 "method": self.method,
                 "ended": str(self.stop_reason),
                 "log Z": f"{self.log_z:.6g}",
+                "estimated error": f"{self.estimated_error:.2g}" if self.estimated_error < np.inf else "unknown",
                 "largest residual": f"{self.max_residual:.2g}",
                 "states in domains": f"{int(self.domain_sizes.sum()):,} of {self.n_states:,}",
                 "arithmetic": self.arithmetic,

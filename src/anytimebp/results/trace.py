@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from anytimebp.model.source import FloatArray
 from anytimebp.optional import load_optional
 
 if TYPE_CHECKING:
@@ -64,18 +64,19 @@ class Trace(Sequence[Moment]):
         """Return the number of moments."""
         return len(self._moments)
 
-    def column(self, name: str) -> FloatArray:
-        """Return one figure over all moments."""
-        return np.array([getattr(moment, name) for moment in self._moments], dtype=np.float64)
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return one figure over all moments, as floats; `choice` as text."""
+        kind = np.str_ if name == "choice" else np.float64
+        return np.array([getattr(moment, name) for moment in self._moments], dtype=kind)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the moments as a data frame, a column per figure. Needs pandas."""
+        """Return the moments as a data frame, a column per figure and one of text, `choice`. Needs pandas."""
         pandas = load_optional("pandas")
         frame: pd.DataFrame = pandas.DataFrame(list(self._moments), columns=list(Moment._fields))
         return frame
 
     def to_polars(self) -> pl.DataFrame:
-        """Return the moments as a polars data frame, a column per figure. Needs polars."""
+        """Return the moments as a polars data frame, a column per figure and one of text. Needs polars."""
         polars = load_optional("polars")
         frame: pl.DataFrame = polars.DataFrame(list(self._moments), schema=get_type_hints(Moment), orient="row")
         return frame

@@ -64,14 +64,17 @@ const PANELS = [
     absent: "log Z was not computed at any recorded moment.",
   },
   {
-    title: "Unexplored mass",
-    about: "estimated probability of states that do not take part",
-    series: [{ name: "largest of all variables", values: run.points.unexplored_mass, joined: true }],
+    title: "Estimated error",
+    about: "distance to BP's marginals, and belief left out",
+    series: [
+      { name: "error", values: run.points.estimated_error, joined: true },
+      { name: "unexplored mass", values: run.points.unexplored_mass, joined: true },
+    ],
     say: probability,
     log: true,
-    absent: run.explored
-      ? "Nothing was unexplored at any moment where it was looked at: all allowed states took part."
-      : "The unexplored mass was not estimated above zero at any recorded moment.",
+    absent: run.points.estimated_error.some(known)
+      ? "No error above zero was estimated at any moment where it was looked at: the marginals are those of BP."
+      : "No error could be estimated: not every message had been computed once, or hard zeros hide what is missing.",
   },
 ];
 
@@ -179,7 +182,7 @@ function showMoment(panel) {
   const i = chosen === null ? last : chosen;
   const entries = panel.series.map((series, k) => {
     const value = series.values[i];
-    const text = known(value) ? panel.say(value) : series.joined ? "not looked at" : "none";
+    const text = known(value) ? panel.say(value) : series.joined ? "not known" : "none";
     return entry(k ? "second" : "first", series.name, text);
   });
   if (panel.rule) entries.push(entry("rule", panel.rule.name, panel.rule.text));
@@ -249,8 +252,8 @@ function courseNote() {
   if (run.n_points > last + 1) notes.push(`${count(last + 1)} of ${count(run.n_points)} recorded moments are drawn, evenly spread.`);
   if (last === 0) notes.push("One moment was recorded: the end.");
   if (PANELS[0].svg && !PANELS[0].ruleShown) notes.push(`All ${count(everything)} states would be far above the scale.`);
-  if (PANELS[3].svg && PANELS[3].series[0].values.some((value) => value === null)) {
-    notes.push("The unexplored mass is looked at now and then; the line joins these moments.");
+  if (PANELS[3].svg && PANELS[3].series.some((series) => series.values.includes(null))) {
+    notes.push("Errors and unexplored mass are estimated now and then; the lines join these moments.");
   }
   return notes.join(" ");
 }

@@ -1,0 +1,250 @@
+"""What people see of a run's estimated error and of what `adaptive` chose: line, bar, print, page and picture."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+
+import anytimebp as abp
+from anytimebp.cli.live import LiveBar
+from anytimebp.cli.show import Facts, ended_line, next_step, show_result
+from anytimebp.report.choices import Chosen, choices_of, split_choice
+from anytimebp.report.history import History, whole_history
+from anytimebp.report.page import page_html
+from anytimebp.report.progress import ProgressLine
+from anytimebp.results.trace import Moment, Trace
+from oracle.models import grid
+
+PLAIN = Moment(1.25, 1_234, 99, 0.5, 0.25, 0.0, 54, math.nan)
+SPARSE = "sparse domains: domains of 3 % of the states would cost 8 % of full BP"
+TAILS = "frozen tails: a sweep over the likely states costs 3 % of a full one"
+FULL = "full BP: residuals have not halved"
+
+
+def moment(updates=1, choice="", error=math.nan):
+    return PLAIN._replace(updates=updates, choice=choice, estimated_error=error)
+
+
+def small_result(*moments, **changes):
+    result = abp.infer(grid(2, 4, 1.0, 0.5, seed=0), changes.pop("method", "adaptive"))
+    return replace(result, **changes, **({"trace": Trace(moments)} if moments else {}))
+
+
+def figures(page):
+    return dict(re.findall(r'<dt>(.*?)</dt><dd class="value".*?>(.*?)</dd>', page))
+
+
+def run_block(page):
+    (text,) = re.findall(r'<script type="application/json" id="run">(.*?)</script>', page)
+    return json.loads(text)
+
+
+# ---------------------------------------------------------------- choices
+def test_choices_are_told_where_they_change():
+    trace = [moment(1, SPARSE), moment(5, SPARSE), moment(9, TAILS), moment(12, TAILS), moment(20, SPARSE)]
+    assert [(each.way, each.updates) for each in choices_of(trace)] == [
+        ("sparse domains", 1),
+        ("frozen tails", 9),
+        ("sparse domains", 20),
+    ]
+    assert choices_of(trace)[1].reason == "a sweep over the likely states costs 3 % of a full one"
+
+
+def test_a_reason_that_comes_later_belongs_to_what_it_explains():
+    assert choices_of([moment(1, "full BP"), moment(5, FULL)]) == [Chosen("full BP", "residuals have not halved", 1)]
+    assert len(choices_of([moment(1, FULL), moment(5, "full BP: another reason")])) == 2
+
+
+def test_methods_without_a_choice_tell_none():
+    assert choices_of(abp.infer(grid(2, 3, 1.0, 0.5, seed=0), "bp").trace) == []
+    assert split_choice("") == ("", "")
+    assert "choices" not in page_html(small_result(method="bp")).split("<body>")[1].split("<script")[0]
+
+
+@pytest.mark.compiled
+def test_a_run_on_a_peaked_model_tells_what_it_chose():
+    result = abp.infer(grid(3, 200, 10.0, 1.0, seed=0))
+    ways = [each.way for each in choices_of(result.trace)]
+    assert ways[0] == "sparse domains"
+    assert len(ways) > 1
+    page = unescape(page_html(result))
+    told = page[page.index("What the method chose") : page.index("Marginals</h2>")]
+    assert [way in told for way in ways] == [True] * len(ways)
+    assert f"{result.trace[0].updates:,} updates" in told
+
+
+# ---------------------------------------------------------------- the page
+def test_the_page_lists_choices_by_updates_and_escapes_them():
+    page = page_html(small_result(moment(1, SPARSE), moment(12_345, "<b>odd</b>: <script>")))
+    assert '<span class="when">12,345 updates</span><span><strong>&lt;b&gt;odd&lt;/b&gt;</strong>: &lt;script' in page
+    assert page.count("<script") == 4
+
+
+def test_choices_and_errors_do_not_depend_on_the_clock():
+    trace = [moment(1, SPARSE, 0.5), moment(9, TAILS, 0.1)]
+    late = [each._replace(seconds=each.seconds + 100.0) for each in trace]
+    pages = [re.sub(r'id="timings">.*?<', "", page_html(small_result(*moments))) for moments in (trace, late)]
+    same = [re.sub(r'id="seconds">.*?<', "", page) for page in pages]
+    assert same[0] == same[1]
+
+
+def test_the_page_has_the_estimated_error_as_a_figure_and_as_a_curve():
+    history = History()
+    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "bp", callback=history.observe)
+    page = page_html(result, history=history)
+    assert 0.0 < result.estimated_error < 1e-6
+    assert float(figures(page)["Estimated error"]) == pytest.approx(result.estimated_error, rel=0.1)
+    curve = run_block(page)["points"]["estimated_error"]
+    assert curve == [point.estimated_error for point in history]
+    assert curve[0] > 1e3 * curve[-1]
+
+
+def test_an_error_of_which_nothing_is_known_is_called_unknown():
+    result = small_result(error=math.inf)
+    assert figures(page_html(result))["Estimated error"] == "unknown"
+    assert run_block(page_html(result))["points"]["estimated_error"][-1] is None
+
+
+def test_a_target_reached_by_a_method_that_has_not_settled_is_no_alarm():
+    result = abp.infer(grid(4, 5, 2.0, 1.0, seed=0), "bp", target_error=0.05)
+    assert result.stop_reason is abp.StopReason.TARGET_REACHED
+    assert not result.consistent
+    page = page_html(result)
+    assert 'class="ending good"' in page
+    assert 'class="note">The messages had not settled' in page
+    assert 'role="alert"' not in page
+
+
+def test_states_outside_the_domains_of_adaptive_are_not_said_to_be_zero():
+    result = small_result(outside=0.25, consistent=True, stop_reason=abp.StopReason.OUT_OF_TIME)
+    assert "the others have estimates, or probability 0, and they are estimated to hold up to 0.250" in page_html(
+        result
+    )
+    assert "the others are held at probability 0" in page_html(replace(result, method="dynamic"))
+
+
+def test_a_residual_above_the_tolerance_of_a_settled_round_is_explained():
+    settled = small_result(tolerance=0.01, max_residual=0.22, consistent=True)
+    assert "before they settled to 0.01" in page_html(settled)
+    assert "before they settled" not in page_html(small_result())
+
+
+# ---------------------------------------------------------------- history
+def test_a_history_has_the_estimated_errors_of_the_trace():
+    result = small_result(moment(1, SPARSE, 0.5), moment(9, TAILS, math.nan))
+    known = [point.estimated_error for point in History.of(result)]
+    assert known == [0.5, result.estimated_error]
+    assert [point.estimated_error for point in whole_history(result, None)] == known
+
+
+def test_a_history_looks_at_the_error_when_it_looks_at_the_mass():
+    history = History()
+    abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", callback=history.observe)
+    looked = [not math.isnan(point.estimated_error) for point in history]
+    assert looked == [not math.isnan(point.unexplored_mass) for point in history]
+    assert 3 < sum(looked) < len(history) / 2
+
+
+# ---------------------------------------------------------------- line and bar
+def test_the_line_says_error_and_choice_where_they_are_known(capsys):
+    with ProgressLine() as line:
+        line.show(moment(7, TAILS, 2.5e-4))
+        line.show(moment(8))
+    first, last = capsys.readouterr().err.split("\r")[1:]
+    assert first == "1.25 s  54 states  7 updates  residual 5.0e-01  error 2.5e-04  frozen tails"
+    assert last.strip() == "1.25 s  54 states  8 updates  residual 5.0e-01"
+    assert len(last) == len(first) + 1  # nothing of the longer line is left standing
+    assert last.endswith("\n")
+
+
+def bar_text(bar):
+    return bar._progress.tasks[0].description
+
+
+def test_the_bar_shows_the_last_error_known_and_the_choice(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    with LiveBar(108, seconds=2.0) as bar:
+        bar.watch(moment(1, SPARSE))
+        assert "error ..." in bar_text(bar)
+        bar.watch(moment(2, SPARSE, 2.5e-4))
+        bar.watch(moment(3, TAILS))
+        assert "domains 50%  error 2.5e-04  residual 5.0e-01  frozen tails  log Z ..." in bar_text(bar)
+        bar.observe(History.of(small_result(error=math.inf))[-1])
+        bar.watch(moment(4))
+        assert "error unknown  residual 5.0e-01  log Z" in bar_text(bar)
+
+
+def test_a_narrow_bar_keeps_time_domains_and_error(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "66")
+    with LiveBar(108, seconds=None) as bar:
+        bar.watch(moment(2, SPARSE, 2.5e-4))
+        assert bar_text(bar) == "1.2 s  domains 50%  error 2.5e-04"
+
+
+# ---------------------------------------------------------------- print
+def printed(result, capsys):
+    show_result(result, Facts(is_forest=False, fixed=set(), n_allowed=16), top=0)
+    return capsys.readouterr()
+
+
+def test_the_print_says_what_adaptive_chose_in_the_end(capsys):
+    result = small_result(moment(1, SPARSE), moment(9, TAILS))
+    lines = printed(result, capsys).out.splitlines()
+    assert lines[4] == "chose frozen tails (a sweep over the likely states costs 3 % of a full one)"
+    assert f"estimated error {result.estimated_error:.1e}" in lines[3]
+    assert "chose" not in printed(small_result(method="bp"), capsys).out
+    assert "\nchose full BP\n" in printed(small_result(moment(1, "full BP")), capsys).out
+
+
+def test_an_error_that_is_not_known_is_printed_as_such(capsys):
+    assert "estimated error unknown" in printed(small_result(error=math.inf), capsys).out
+
+
+def test_a_target_reached_says_so_and_warns_of_nothing(capsys):
+    result = small_result(stop_reason=abp.StopReason.TARGET_REACHED, consistent=False)
+    out, errors = printed(result, capsys)
+    assert errors == ""
+    assert out.startswith("stopped: the estimated error is under --target-error; messages have not settled")
+    assert next_step(result).startswith("a smaller --target-error")
+    assert "consistent on the domains" in ended_line(replace(result, consistent=True))
+    assert "fixed point" in printed(replace(result, stop_reason=abp.StopReason.OUT_OF_TIME), capsys).err
+
+
+# ---------------------------------------------------------------- picture
+def test_estimated_errors_are_drawn_dashed_where_they_are_known():
+    known = small_result(moment(1, SPARSE, 0.5), moment(9, TAILS), moment(12, TAILS, 0.1))
+    panels = abp.plot_run(known).axes
+    assert len(panels) == 3
+    (line,) = panels[2].lines
+    assert line.get_linestyle() == "--"
+    assert line.get_ydata().tolist() == [0.5, 0.1]
+    assert panels[2].get_ylabel() == "estimated error"
+    both = abp.plot_run(known, [(0.5, 0.4), (1.0, 0.05)]).axes[2]
+    assert [each.get_label() for each in both.lines] == ["measured", "estimated"]
+    assert both.get_ylabel() == "L2 error"
+    assert len(abp.plot_run(small_result(moment(1), moment(2))).axes) == 2
+
+
+# ---------------------------------------------------------------- tables
+def test_the_trace_copes_with_text():
+    result = abp.infer(grid(2, 4, 1.0, 0.5, seed=0))
+    trace = result.trace
+    assert trace.column("choice").tolist() == [each.choice for each in trace]
+    assert trace.column("estimated_error").dtype == np.float64
+    frame = trace.to_pandas()
+    assert frame["choice"].tolist() == [each.choice for each in trace]
+    assert frame["estimated_error"].dtype == np.float64
+    assert frame["updates"].dtype == np.int64
+
+
+def test_json_and_notebooks_have_the_estimated_error(tmp_path):
+    result = abp.infer(grid(2, 4, 1.0, 0.5, seed=0))
+    for given, written in ((result, result.estimated_error), (replace(result, error=math.inf), None)):
+        abp.write_marginals(given, tmp_path / "r.json")
+        assert json.loads((tmp_path / "r.json").read_text())["estimated_error"] == written
+    assert f"{result.estimated_error:.2g}" in result._repr_html_()
+    assert "unknown" in replace(result, error=math.inf)._repr_html_()
