@@ -245,7 +245,8 @@ class FullRun:
         if self._error is not None:
             return self._error
         arrays, start = self.workspace.arrays, self.workspace.domains.slot_start
-        residual, contraction = arrays.edge_residual.copy(), self._contraction.per_sweep
+        most = self.options.tolerance if self.ending is StopReason.CONVERGED else np.inf
+        residual, contraction = np.minimum(arrays.edge_residual, most), self._contraction.per_sweep
         return lambda belief: SweepError(self.compiled.arrays, residual, belief, start, contraction)
 
     @property

@@ -172,7 +172,8 @@ class Inference:
             self._record(run, current.log_z, replace=True)
         if watch:
             watch(self._moments[-1])
-        result = Result.of(run.answer(self._settled_seconds) or current, current, reason, Trace(self._moments))
+        settled = None if reason is StopReason.TARGET_REACHED else run.answer(self._settled_seconds)
+        result = Result.of(settled or current, current, reason, Trace(self._moments))
         if reason is StopReason.NOT_CONVERGED or (not result.consistent and reason not in ASKED_FOR):
             _warn(reason)
         return result
