@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from anytimebp.engine.estimated_error import UNSEEN
+from anytimebp.engine.estimated_error import LARGEST, UNSEEN
 from anytimebp.growth.estimates import FlatDomains, all_log_ratios
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
@@ -53,7 +53,7 @@ class UnexploredMass:
         shares = self.shares
         if shares is None:
             return float("inf")
-        return float(UNSEEN * shares.mean()) if len(shares) else 0.0
+        return min(LARGEST, float(UNSEEN * shares.mean())) if len(shares) else 0.0
 
     @cached_property
     def shares(self) -> FloatArray | None:
