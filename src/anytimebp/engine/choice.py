@@ -73,10 +73,10 @@ def first_choice(counts: Counts) -> Choice:
     """Decide between domains and full BP, before any table is read."""
     sparse = STRIP_COST * counts.strips + PASSES * (counts.strips + EDGE_COST * counts.edges)
     text = (
-        f"domains of {100 * counts.share:.2g} % of the states would cost {_part(sparse, full_cost(counts))} of full BP"
+        f"domains of {100 * counts.share:.1f} % of the states would cost {_part(sparse, full_cost(counts))} of full BP"
     )
     return Choice(Way.DOMAINS if sparse < WORTH * full_cost(counts) else Way.FULL, text)
 
 
 def _part(cost: float, whole: float) -> str:
-    return f"{100 * cost / whole:.2g} %" if whole else "as much as all"
+    return f"{100 * cost / whole:.0f} %" if whole else "as much as all"

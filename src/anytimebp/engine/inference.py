@@ -57,7 +57,7 @@ class Inference:
         grow: States that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of the method's.
-        threads: How many threads share the reading of large tables, of `bp` and `residual`.
+        threads: How many threads share the reading of large tables, in passes over all states.
     """
 
     def __init__(

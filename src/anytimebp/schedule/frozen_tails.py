@@ -74,7 +74,7 @@ class FrozenTailSchedule:
         self._sweeps = 0
         self._best, self._since = np.inf, 0
         self._belief: FloatArray | None = None
-        self.choice = "full BP"
+        self.choice = ""
         if before is not None:
             self._look(before)
         orders_of_inner = sequential_orders(workspace.layout)
@@ -218,10 +218,10 @@ class FrozenTailSchedule:
                     self._inner = nested
                     self.choice = (
                         f"frozen tails: a sweep over the states of belief above {threshold:g} costs "
-                        f"{100 * share:.2g} % of a full one"
+                        f"{100 * share:.0f} % of a full one"
                     )
                     return
-        self._give_up(f"a sweep over the likely states would cost {100 * share:.2g} % of a full one")
+        self._give_up(f"a sweep over the likely states would cost {100 * share:.0f} % of a full one")
 
     def _nested(self, before: NestedWorkspace | None) -> NestedWorkspace:
         """Return a workspace with domains inside the universes; with those, and the messages, of an earlier one."""
