@@ -15,7 +15,7 @@ from oracle.models import grid, random_loopy, worst
 from oracle.slow_bp import SlowBP, dynamic_range, load_messages
 
 pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
-few = settings(max_examples=10 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 60)
+few = settings(max_examples=10 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 30)
 seeds = st.integers(0, 10**6)
 dampings = st.sampled_from([0.0, 0.4, 0.8])
 zeros = st.sampled_from([0.0, 0.2])
