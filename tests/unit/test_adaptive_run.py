@@ -99,7 +99,6 @@ def test_a_rule_of_any_range_is_begun_with(far):
     assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
 
 
-@pytest.mark.xfail(strict=True, reason="after inner rounds, factor totals are older than the scales of messages")
 def test_log_z_of_rounds_on_domains_is_that_of_their_messages():
     graph = grid(3, 6, 2.0, 0.7, seed=0)
     result = started(graph).run()
@@ -107,7 +106,6 @@ def test_log_z_of_rounds_on_domains_is_that_of_their_messages():
     assert result.log_z == pytest.approx(abp.infer(graph, "bp", tolerance=1e-12).log_z, abs=1e-7)
 
 
-@pytest.mark.xfail(strict=True, reason="the last slice of a full sweep is counted only after the inner rounds")
 def test_max_updates_is_exact_between_full_sweeps_and_inner_rounds():
     inference = started(grid(3, 6, 4.0, 0.5, seed=0), FullRun)
     with warnings.catch_warnings():
@@ -256,7 +254,6 @@ def test_states_that_priors_exclude_need_no_memory():
 
 
 @pytest.mark.compiled
-@pytest.mark.xfail(strict=True, reason="growth after rounds on domains counts from zero")
 def test_counts_go_on_where_domains_are_left_for_growth():
     graph = late_zeros(5)
     for share in np.linspace(0.3, 0.95, 8):

@@ -139,7 +139,9 @@ class AdaptiveRun:
             self._ending = StopReason.OUT_OF_MEMORY
             return None
         self.choice = str(Choice(Way.GROWTH, outcome.value))
-        return self._growth()
+        growth = self._growth()
+        growth.count_on(stage.updates, stage.work_parts)
+        return growth
 
     # ------------------------------------------------------------ the loop
     def steps(self) -> Iterator[Step]:

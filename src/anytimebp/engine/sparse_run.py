@@ -84,6 +84,11 @@ class SparseRun:
         self._residual = np.full(1, np.inf)
         self._starts_afresh = False
 
+    def count_on(self, updates: int, work_parts: dict[str, int]) -> None:
+        """Start from the counts of a stage before this one."""
+        counts = updates, work_parts["messages"], work_parts["growth"]
+        self._progress[[place.UPDATES, place.MESSAGES, place.GROWTH]] = counts
+
     # ------------------------------------------------------------ figures
     @property
     def consistent(self) -> bool:

@@ -48,6 +48,7 @@ from anytimebp.workspace.table_sizes import strip_entries, table_entries
 FIRST_DOMAIN = 5.0  # nats of prior under the best, within which states are in the first domains
 THRESHOLDS = (5e-3, 5e-4)  # of estimated belief above which states join first: the lower one, if it is affordable
 SHRINKS = 0.1  # to this part, each round
+LAST_THRESHOLD = 1e-20  # after which the rest joins at once
 REACHES = (1e-3, 1e-6, 0.0)  # beliefs that the states out of reach are not expected to have; 0: all are within reach
 REACHES_FOR = 100.0  # times the threshold that the beliefs out of reach may be under
 WORTH_CUTTING = 0.75  # part of all states that may be within reach, or the rest is, too
@@ -153,6 +154,7 @@ class StripStage:
         self.max_residual = float("inf")
         self._reach_level = -1
         self._threshold = THRESHOLDS[-1]
+        self._whole_rounds = 0
         self._progress = np.zeros(PLACES, dtype=np.int64)
         self._figures = np.zeros(5)
         self._log_scale = float(domains.log_prior_scale.sum())
@@ -255,7 +257,8 @@ class StripStage:
         known = before.belief if before is not None and before.workspace is workspace else np.empty(0)
         if before is not None and not len(known):
             known = self._beliefs()
-        progress, goals = self._progress, np.array([self._tolerance, self._threshold, LOOSE, FIRST_TOLERANCE])
+        tightest = 0.1 * self._tolerance if self._whole_rounds else self._tolerance
+        progress, goals = self._progress, np.array([tightest, self._threshold, LOOSE, FIRST_TOLERANCE])
         progress[:] = 0
         status = OK
         while status != CONVERGED:
@@ -341,14 +344,18 @@ class StripStage:
         settled, workspace = self.settled, self.workspace
         assert settled is not None  # noqa: S101  (a round has ended)
         if self._holds_everything:
-            if settled.tolerance <= self._tolerance:
+            if settled.residual <= self._tolerance:
                 self.outcome = Outcome.CONVERGED
-            self._threshold = self._tolerance
+            self._whole_rounds += 1
+            if self._whole_rounds > MAX_SWEEPS:
+                self.outcome = self.outcome or Outcome.UNSETTLED
             return
         if self._full_fits and settled.error < self._tolerance:
             self.outcome = Outcome.CLOSE
             return
         thresholds = THRESHOLDS if self.rounds == 1 else (SHRINKS * self._threshold,)
+        if thresholds[-1] < LAST_THRESHOLD:
+            thresholds = (-1.0,)  # all that is left
         self._threshold = thresholds[-1]
         belief = self._extend_reach(settled.belief)
         while not self._is_affordable(belief, self._threshold):

@@ -104,6 +104,8 @@ class FrozenTailSchedule:
             converged = settled and self._pending(order) <= self._tolerance
             change, domains = float("nan"), None
             if not converged and self._inner is not None:
+                yield Progress(OK, -1, updates, work)
+                updates = work = 0
                 tolerance = max(LOOSE * moved, 0.1 * self._tolerance)
                 is_over = yield from self._settle(self._inner, tolerance)
                 change, outside = self._note_change(self._inner)
