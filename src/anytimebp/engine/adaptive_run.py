@@ -19,7 +19,7 @@ from anytimebp.engine.options import RunOptions
 from anytimebp.engine.run import Limits, Run, Step
 from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.strip_readout import read_stage
-from anytimebp.engine.strip_stage import Outcome, StripStage
+from anytimebp.engine.strip_stage import FIRST_DOMAIN, Outcome, StripStage
 from anytimebp.errors import MemoryLimitError
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.layout.graph_layout import compiled_graph
@@ -27,7 +27,7 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.workspace.domains import Domains, full_domains
-from anytimebp.workspace.memory import check_memory, check_universe
+from anytimebp.workspace.memory import check_memory, check_universe, exceeds_memory
 from anytimebp.workspace.nested import NestedWorkspace, find_sources
 from anytimebp.workspace.space import first_arithmetic
 from anytimebp.workspace.table_sizes import message_spread, strip_entries, table_entries
@@ -100,7 +100,13 @@ class AdaptiveRun:
         sizes = np.add.reduceat(likely, domains.slot_start[:-1], dtype=np.int64)
         strips = float(strip_entries(compiled.arrays, sizes, domains.sizes).sum())
         choice = first_choice(Counts(entries, strips, len(compiled.arrays.edge_variable), float(likely.mean())))
-        return choice if self._full_fits else Choice(Way.DOMAINS, "whole tables do not fit into memory")
+        if self._full_fits:
+            return choice
+        first = np.add.reduceat(domains.log_prior > -FIRST_DOMAIN, domains.slot_start[:-1], dtype=np.int64)
+        entries = float(strip_entries(compiled.arrays, first, domains.sizes).sum())
+        if exceeds_memory(0, int(16.0 * entries), self._options.max_memory):
+            return Choice(Way.GROWTH, "neither whole tables nor the first domains fit into memory")
+        return Choice(Way.DOMAINS, "whole tables do not fit into memory")
 
     def _instead(self, reason: str) -> Choice:
         return Choice(Way.FULL if self._full_fits else Way.GROWTH, reason)
@@ -131,6 +137,7 @@ class AdaptiveRun:
         useful = outcome in {Outcome.DEAR, Outcome.CLOSE, Outcome.MEMORY}
         if self._full_fits:
             self.choice = str(Choice(Way.TAILS if useful else Way.FULL, outcome.value))
+            stage.workspace.release()
             before = stage.workspace if useful else None
             run = FullRun(self._graph, self._options, self._domains, before, at_any_cost=self._at_any_cost)
             run.updates, run.rounds, run.work_parts = stage.updates, stage.rounds, dict(stage.work_parts)
@@ -261,6 +268,8 @@ class AdaptiveRun:
             return self._named(found)
         if self._stage is None or self._stage.settled is None:
             return None
+        if isinstance(self._run, FullRun) and self._run.rounds > self._stage.rounds:
+            return None  # sweeps over all states have gone on from there
         return read_stage(self._stage, self._options, seconds, settled=True)
 
     def _named(self, snapshot: Snapshot) -> Snapshot:

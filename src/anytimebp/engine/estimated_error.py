@@ -17,6 +17,8 @@ UNSEEN = 4.0  # of what one round of messages out of the domains adds, for metho
 TYPICAL = 0.25  # of the largest possible: not all messages to a variable push the same way, nor the likely states most
 UNEVEN = 2.0  # sweeps there and back do not shrink what is left alike
 SLOWEST, FASTEST = 0.98, 0.1  # contraction per sweep that is believed
+UNKNOWN = 0.8  # contraction before there is any
+FAR = 50.0  # nats after which any state may be the likeliest
 MOST = 1e3  # nats that count as infinitely many
 LARGEST = 2.0**0.5  # two marginals are never farther apart
 
@@ -62,14 +64,15 @@ class Contraction:
         """The part that a sweep leaves."""
         known = [value for value in self._residuals if 0.0 < value < np.inf]
         if len(known) < 2:  # noqa: PLR2004
-            return 0.5
+            return UNKNOWN
         return float((known[-1] / known[0]) ** (1.0 / (len(known) - 1)))
 
 
 class SweepError:
     """The estimate after a sweep over all states, from residuals; made when asked for.
 
-    A message that moves by r nats moves the belief b of its variable by at most about r b (1 - b) in each state.
+    Messages that move by r nats in all move the belief b of a state by at most about (exp r - 1) b (1 - b), and all
+    beliefs of the variable by no more than tanh(r / 4) in total variation.
     """
 
     def __init__(
@@ -99,5 +102,5 @@ class SweepError:
         residual = np.minimum(self._residual, MOST)
         moved = np.bincount(self._layout.edge_variable, weights=residual, minlength=len(self._slot_start) - 1)
         spread = np.sqrt(np.add.reduceat((self._belief * (1.0 - self._belief)) ** 2, self._slot_start[:-1]))
-        each = np.minimum(LARGEST, moved * spread)
+        each = np.minimum(LARGEST * np.tanh(moved / 4.0), np.expm1(np.minimum(moved, FAR)) * spread)
         return float(min(LARGEST, TYPICAL * each.mean() * self._contraction / (1.0 - self._contraction)))

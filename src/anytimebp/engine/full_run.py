@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,16 @@ from anytimebp.schedule.sweeps import SweepSchedule, random_orders, sequential_o
 from anytimebp.workspace.domains import Domains, domain_sizes, full_domains
 from anytimebp.workspace.memory import check_memory
 from anytimebp.workspace.nested import NestedWorkspace, can_nest
-from anytimebp.workspace.space import Workspace, WorkspaceArrays, first_arithmetic
+from anytimebp.workspace.space import Workspace, WorkspaceArrays, first_arithmetic, frozen
+
+
+class State(NamedTuple):
+    """What a snapshot is read from: messages and what goes with them."""
+
+    arrays: WorkspaceArrays
+    figures: Figures
+    settled: Settled | None
+    error: float | Callable[[FloatArray], SweepError]
 
 
 class FullRun:
@@ -79,7 +89,7 @@ class FullRun:
         self.consistent = False
         self.settled_rounds = 0
         self._domains: Settled | None = None
-        self._kept: tuple[WorkspaceArrays, Figures, Settled | None] | None = None
+        self._kept: State | None = None
         self._schedule: Schedule | None = None
 
     @property
@@ -186,22 +196,20 @@ class FullRun:
             self.ending = StopReason.CONVERGED
         elif self.damper.hopeless(progress.max_residual):
             self.ending = StopReason.NOT_CONVERGED
+        self._kept = None  # a sweep after which nothing has settled is answered with itself
         if progress.settled and not self.ending:
-            self._kept = self._frozen()
+            self._kept = self._state(frozen(self.workspace.arrays))
 
     def snapshot(self, seconds: float) -> Snapshot:
         """Return what the run knows now."""
-        return self._read(self.workspace.arrays, self._figures(), self._domains if self.consistent else None, seconds)
+        return self._read(self._state(self.workspace.arrays), seconds)
 
     def answer(self, seconds: float) -> Snapshot | None:
         """Return the last state in which likely states had settled, if the current one is not settled."""
-        return None if self.consistent or self._kept is None else self._read(*self._kept, seconds)
+        return None if self.consistent or self._kept is None else self._read(self._kept, seconds)
 
-    def _frozen(self) -> tuple[WorkspaceArrays, Figures, Settled | None]:
-        """Return what `answer` needs, with arrays that nothing changes any more."""
-        arrays = self.workspace.arrays
-        names = ("message", "edge_scale", "edge_min", "factor_total", "hub_high", "hub_low", "hub_zeros")
-        return arrays._replace(**{name: getattr(arrays, name).copy() for name in names}), self._figures(), self._domains
+    def _state(self, arrays: WorkspaceArrays) -> State:
+        return State(arrays, self._figures(), self._domains if self.consistent else None, self._estimate())
 
     def _figures(self) -> Figures:
         return Figures(
@@ -216,11 +224,11 @@ class FullRun:
             method=self.options.method,
         )
 
-    def _read(self, arrays: WorkspaceArrays, figures: Figures, settled: Settled | None, seconds: float) -> Snapshot:
+    def _read(self, state: State, seconds: float) -> Snapshot:
         workspace, domains = self.workspace, self.workspace.domains
         source = Readable(
             self.compiled,
-            arrays,
+            state.arrays,
             domains.slot_start,
             domains.states,
             workspace.tables.log_scale,
@@ -228,12 +236,12 @@ class FullRun:
         )
         return take_snapshot(
             source,
-            figures._replace(seconds=seconds),
+            state.figures._replace(seconds=seconds),
             swept=self._swept,
             factor_marginals=self.options.factor_marginals,
-            outside=settled.outside if settled else 0.0,
-            error=self._estimate(),
-            domain_sizes=settled.size if settled else None,
+            outside=state.settled.outside if state.settled else 0.0,
+            error=state.error,
+            domain_sizes=state.settled.size if state.settled else None,
         )
 
     def _estimate(self) -> float | Callable[[FloatArray], SweepError]:

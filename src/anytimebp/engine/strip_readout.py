@@ -37,7 +37,7 @@ def read_stage(stage: StripStage, options: RunOptions, seconds: float, *, settle
         return take_snapshot(
             source,
             figures,
-            swept=stage.rounds > 0,
+            swept=last is not None,
             factor_marginals=options.factor_marginals,
             outside=last.outside if last else 1.0,
             error=last.error if last else float("inf"),

@@ -42,7 +42,7 @@ from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.memory import exceeds_memory
 from anytimebp.workspace.nested import NestedWorkspace, Reach, Sources, within_reach
 from anytimebp.workspace.served_strips import NotPositiveError, ServedStrips
-from anytimebp.workspace.space import Workspace, WorkspaceArrays
+from anytimebp.workspace.space import Workspace, WorkspaceArrays, frozen
 from anytimebp.workspace.table_sizes import strip_entries, table_entries
 
 FIRST_DOMAIN = 5.0  # nats of prior under the best, within which states are in the first domains
@@ -241,11 +241,14 @@ class StripStage:
     # ------------------------------------------------------------ the loop
     def steps(self) -> Iterator[Step]:
         """Work in slices of a few milliseconds until there is an outcome."""
-        while self.outcome is None:
-            yield from self._round()
-            if self.outcome is None:
-                yield Step.RECORD
-                self._grow()
+        try:
+            while self.outcome is None:
+                yield from self._round()
+                if self.outcome is None:
+                    yield Step.RECORD
+                    self._grow()
+        except NotPositiveError:
+            self.outcome = Outcome.NOT_POSITIVE
 
     def _round(self) -> Iterator[Step]:
         """Fill, sweep, settle, read; looks at the clock where a slice is used up."""
@@ -313,7 +316,7 @@ class StripStage:
         self.max_residual = float(self._figures[RESIDUAL])
         self.settled = Settled(
             workspace,
-            space._replace(**{name: getattr(space, name).copy() for name in MOVING}),
+            frozen(space),
             belief,
             workspace.nested.size.copy(),
             float(self._figures[TOLERANCE]),

@@ -182,7 +182,7 @@ def freeze_tails(layout, space, inner, nested, factor):
     if product <= 0.0:
         return -1.0
     contract(layout, inner, factor, np.int64(LINEAR))
-    target, residual = 0, 0.0
+    target, residual, inside = 0, 0.0, 0.0
     for edge in range(first, last):
         variable, slot = layout.edge_variable[edge], space.edge_slot_start[edge]
         start, k = space.variable_slot_start[variable], nested.size[variable]
@@ -191,6 +191,8 @@ def freeze_tails(layout, space, inner, nested, factor):
         for d in range(k):
             sent = space.message[slot + nested.member[start + d]] * scale
             inner.tail[slot + d] = max(0.0, sent - inner.outgoing[target + d])
+            if edge == first:
+                inside += inner.incoming[d] * sent
         target += k
         moved = _take_message(layout, space, inner, nested, edge, scale)
         if moved < 0.0:
@@ -198,6 +200,9 @@ def freeze_tails(layout, space, inner, nested, factor):
         nested.moved[variable] += moved
         nested.seen[edge] = nested.moved[variable]
         residual = max(residual, moved)
+    inner.factor_total[factor] = inside
+    nested.factor_peak[factor] = product
+    nested.outside_total[factor] = max(0.0, space.factor_total[factor] / product - inside)
     return residual
 
 
@@ -292,6 +297,9 @@ def leave(layout, space, inner, nested):
             low = min(low, message[v])
         space.edge_min[edge] = low
         space.edge_scale[edge] = peak * nested.edge_peak[edge]
+    for factor in range(nested.factor_peak.size):
+        inside = inner.factor_total[factor] + nested.outside_total[factor]
+        space.factor_total[factor] = inside * nested.factor_peak[factor]
     sum_hubs(layout, space)
 
 

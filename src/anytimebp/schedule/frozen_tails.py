@@ -108,9 +108,10 @@ class FrozenTailSchedule:
                 updates = work = 0
                 tolerance = max(LOOSE * moved, 0.1 * self._tolerance)
                 is_over = yield from self._settle(self._inner, tolerance)
-                change, outside = self._note_change(self._inner)
-                domains = Settled(tolerance, self._inner.nested.size.copy(), outside) if is_over else None
-                self._extend(self._inner, largest)
+                if self._inner is not None:
+                    change, outside = self._note_change(self._inner)
+                    domains = Settled(tolerance, self._inner.nested.size.copy(), outside) if is_over else None
+                    self._extend(self._inner, largest)
             yield Progress(
                 OK,
                 -1,

@@ -43,6 +43,8 @@ class NestedArrays(NamedTuple):
         old_size: (V,) the domains then.
         tail: Per edge slot: scratch of a strip update.
         edge_peak: (E,) product of the largest weights in the other domains at the last update over the universes.
+        factor_peak: (F,) product of the largest weights in all its domains, then.
+        outside_total: (F,) Z_f of the joint states with the first variable outside its domain, over that product.
         moved: (V,) sum of all that messages to a variable have moved on its domain.
         seen: (E,) how much of it there was when the factor was last updated.
         row_base: Scratch: a number per row of a strip.
@@ -69,6 +71,8 @@ class NestedArrays(NamedTuple):
     old_size: IndexArray
     tail: FloatArray
     edge_peak: FloatArray
+    factor_peak: FloatArray
+    outside_total: FloatArray
     moved: FloatArray
     seen: FloatArray
     row_base: IndexArray
@@ -120,6 +124,8 @@ class NestedWorkspace:
             old_size=np.zeros(n_variables, dtype=np.int64),
             tail=np.empty(len(space.message) if sources else 0),
             edge_peak=np.ones(n_edges),
+            factor_peak=np.ones(len(space.factor_total)),
+            outside_total=np.zeros(len(space.factor_total)),
             moved=np.zeros(n_variables),
             seen=np.zeros(n_edges),
             row_base=np.empty(0, dtype=np.int64),
@@ -170,6 +176,12 @@ class NestedWorkspace:
         levels = rows * self._most_axes  # entries of all levels between the first and the last axis, at the most
         if levels > len(self.inner.prefix):
             self.inner = self.inner._replace(prefix=np.empty(levels), dots=np.empty(levels))
+
+    def release(self) -> None:
+        """Let go of strips and tables."""
+        nothing = np.empty(0)
+        self.nested = self.nested._replace(pool=nothing, old_pool=nothing)
+        self._tables = nothing
 
     def carry_over(self, other: NestedWorkspace) -> None:
         """Take domains and messages from a workspace with fewer states within reach; new states get small messages."""

@@ -145,6 +145,12 @@ class Workspace:
         return self.tables.arithmetic == LINEAR and needs_log(self.tables)
 
 
+def frozen(arrays: WorkspaceArrays) -> WorkspaceArrays:
+    """Return the arrays with copies of all that beliefs are read from, which nothing changes any more."""
+    names = ("message", "edge_scale", "edge_min", "factor_total", "hub_high", "hub_low", "hub_zeros")
+    return arrays._replace(**{name: getattr(arrays, name).copy() for name in names})
+
+
 def first_arithmetic(compiled: CompiledGraph, log_prior_min: FloatArray) -> int:
     """Return the arithmetic a run starts with: linear unless a table's or a prior's range rules it out."""
     extent = compiled.extent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.source import FloatArray, IndexArray, TableSource
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray, ListedSource, TableSource
 
 SAMPLE = 2048  # scores of a rule that are looked at
 
@@ -35,8 +35,9 @@ def message_spread(compiled: CompiledGraph) -> FloatArray:
     """
     layout, extent = compiled.arrays, compiled.extent
     log_range = np.array(extent.log_max - extent.log_min)
-    for factor in np.flatnonzero(np.isnan(log_range)).tolist():
-        log_range[factor] = _sampled_range(*compiled.source(factor))
+    for first, block in compiled.message_blocks:
+        if not isinstance(block.source, DenseSource | ListedSource):  # a rule, shared by the block
+            log_range[first : first + len(block.scopes)] = _sampled_range(block.source, 0)
     entries = np.maximum(factor_entries(layout, compiled.universe_sizes), 2.0)
     deviation = 0.5 * log_range / np.sqrt(2.0 * np.log(entries))
     variance = np.bincount(
