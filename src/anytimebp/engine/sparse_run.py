@@ -13,7 +13,7 @@ from anytimebp.engine.readout import Figures, unary_snapshot
 from anytimebp.engine.recording import UNLIMITED
 from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.engine.sparse_readout import read_sparse
-from anytimebp.engine.vanishing import vanished
+from anytimebp.engine.vanishing import vanished_on_domains
 from anytimebp.errors import InconsistentModelError
 from anytimebp.growth.dynamic import DynamicGrowth
 from anytimebp.growth.fixed import FixedGrowth
@@ -37,7 +37,6 @@ from anytimebp.kernels.codes import (
     ROUND_DONE,
     START,
     UNSETTLED,
-    VARIABLE_VANISHED,
 )
 from anytimebp.kernels.growth import growth_slice, take_scores
 from anytimebp.kernels.joining import start_over
@@ -337,7 +336,8 @@ class SparseRun:
         answer; where they do not, it is what growth has led to.
         """
         if self._progress[place.STATUS] != 0:
-            raise self._vanished()
+            status, culprit = int(self._progress[place.STATUS]), int(self._progress[place.CULPRIT])
+            raise vanished_on_domains(self.compiled, self.options, self._running.domain.is_barren, status, culprit)
         settled = bool(self._progress[place.SETTLED])
         if settled and self._grow and self.rounds > 1 and not self._starts_afresh:
             self._starts_afresh = True
@@ -355,15 +355,6 @@ class SparseRun:
             self._converge_anew()
             return
         yield Step.RECORD
-
-    def _vanished(self) -> InconsistentModelError:
-        barren = self._running.domain.is_barren
-        given = " under this evidence" if self.options.observed else ""
-        if not self._grow:
-            given += f" on the {self.options.fraction:g} of each universe that `fraction` allows"
-        if barren.any():
-            return vanished(self.compiled, VARIABLE_VANISHED, int(barren.argmax()), given)
-        return vanished(self.compiled, int(self._progress[place.STATUS]), int(self._progress[place.CULPRIT]), given)
 
     # ------------------------------------------------------------ reading
     def snapshot(self, seconds: float) -> Snapshot:

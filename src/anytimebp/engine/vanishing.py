@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.engine.options import RunOptions
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.codes import VARIABLE_VANISHED
 from anytimebp.layout.graph_layout import CompiledGraph
@@ -23,3 +27,15 @@ def vanished(compiled: CompiledGraph, status: int, culprit: int, given: str) -> 
         name = describe_factor(compiled.blocks, compiled.variables, compiled.graph_factor(culprit))
         what = f"{name} excludes every state"
     return InconsistentModelError(f"no joint state is possible{given}: messages vanish, as {what}")
+
+
+def vanished_on_domains(
+    compiled: CompiledGraph, options: RunOptions, is_barren: npt.NDArray[np.bool_], status: int, culprit: int
+) -> InconsistentModelError:
+    """Return the error for domains that cannot grow and admit no joint state; a variable without any is named first."""
+    given = " under this evidence" if options.observed else ""
+    if options.method == "truncated":
+        given += f" on the {options.fraction:g} of each universe that `fraction` allows"
+    if is_barren.any():
+        return vanished(compiled, VARIABLE_VANISHED, int(is_barren.argmax()), given)
+    return vanished(compiled, status, culprit, given)

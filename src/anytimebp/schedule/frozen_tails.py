@@ -208,13 +208,14 @@ class FrozenTailSchedule:
         entries, overhead = table_entries(layout, domains.sizes), EDGE_COST * len(layout.edge_variable)
         share = 1.0
         if overhead / (entries + overhead) < self._likely[-1][1]:
-            nested = self._nested(before)
+            nested = self._nested(before) if before is not None else None
             self._belief = belief = self._read()
             for threshold, part in self._likely:
-                will = nested.nested.is_member | (belief > threshold)
+                will = belief > threshold if nested is None else nested.nested.is_member | (belief > threshold)
                 sizes = np.add.reduceat(will, domains.slot_start[:-1], dtype=np.int64)
-                share = (table_entries(layout, sizes) + overhead) / (entries + overhead)
+                share = (table_entries(layout, np.maximum(sizes, 1)) + overhead) / (entries + overhead)
                 if share < part:
+                    nested = self._nested(None) if nested is None else nested
                     self._threshold = threshold
                     join_above(layout, nested.space, nested.nested, belief, threshold)
                     self._enter(nested)
