@@ -172,9 +172,10 @@ def _rule_grid(n_states, seed):
 
 def _normal_rule(seed, deviation):
     """Return a rule whose scores are normal, and always the same for the same states."""
+    start = np.uint64(seed * int(_GOLDEN) % 2**64)
 
     def rule(a, b):
-        key = (a.astype(np.uint64) << np.uint64(32)) + b.astype(np.uint64) + np.uint64(seed) * _GOLDEN
+        key = (a.astype(np.uint64) << np.uint64(32)) + b.astype(np.uint64) + start
         return deviation * np.sqrt(-2.0 * np.log(_uniform(key))) * np.cos(2.0 * np.pi * _uniform(key ^ _GOLDEN))
 
     return rule

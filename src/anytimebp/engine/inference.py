@@ -228,18 +228,7 @@ class Inference:
     def _load(self, options: RunOptions) -> None:
         """Load the kernels of a run, or compile them."""
         method = options.method if options.policy is None else "dynamic"
-        plain = replace(
-            options,
-            method=method,
-            observed={},
-            max_memory=None,
-            rng=0,
-            tolerance=1e-3,
-            damping=0.0,
-            grow=1,
-            policy=None,
-        )
-        warm_up(plain, lambda: run_small_models(plain))
+        warm_up(method, options, lambda: run_small_models(method, options))
 
     def _load_meanwhile(self, options: RunOptions) -> None:
         """Load the kernels of another method, while the clock stands still."""
@@ -320,8 +309,19 @@ def make_run(graph: FactorGraph, options: RunOptions, load: Callable[[RunOptions
     return FullRun(graph, options) if options.method in FULL_METHODS else SparseRun(graph, options)
 
 
-def run_small_models(options: RunOptions) -> None:
+def run_small_models(method: str, options: RunOptions) -> None:
     """Send every kernel of a method over small models."""
+    options = replace(
+        options,
+        method=method,
+        observed={},
+        max_memory=None,
+        rng=0,
+        tolerance=1e-3,
+        damping=0.0,
+        grow=1,
+        policy=None,
+    )
     graph = FactorGraph()
     graph.add_variables(3, 2)
     graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])

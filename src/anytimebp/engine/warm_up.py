@@ -16,12 +16,12 @@ FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice,
 logger = logging.getLogger("anytimebp")
 
 
-def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
+def warm_up(method: str, options: RunOptions, run_small_model: Callable[[], object]) -> None:
     """Make sure that the kernels of a run are loaded, by running a small model if they are not.
 
     Says so if nothing compiled is on disk yet, so that nobody thinks the run hangs.
     """
-    kernels: list[Any] = [FIRST_KERNEL.get(options.method, growth.growth_slice)]
+    kernels: list[Any] = [FIRST_KERNEL.get(method, growth.growth_slice)]
     if options.factor_marginals:
         kernels.append(readout.read_weights)
     if options.threads > 1:
@@ -32,7 +32,7 @@ def warm_up(options: RunOptions, run_small_model: Callable[[], object]) -> None:
     if not all(_is_on_disk(kernel) for kernel in missing):
         logger.warning(
             "compiling kernels for method %r; this happens once per installation and takes up to a minute",
-            options.method,
+            method,
         )
     run_small_model()
     if options.threads > 1:
