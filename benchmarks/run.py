@@ -38,8 +38,8 @@ SECTIONS = {
     ),
     "Threads": (
         "From a built graph to residual 1e-8 on a grid with 320 MB of tables, layout and exponentiation included; "
-        "milliseconds. Two threads take the sweeps that one takes. Either way tables are read in four places at once, by "
-        "which one thread alone gets about three quarters of what the memory gives two."
+        "milliseconds. Two threads take the sweeps that one takes. Either way tables are read in four places at once, "
+        "by which one thread alone gets about three quarters of what the memory gives two."
     ),
     "Small graphs": "Ten variables of five states in a ring, with unary factors: layout, run and marginals together.",
     "Scale": "A grid of 100,000 variables on one tied table, and one million factors on another.",
