@@ -2,9 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.engine.estimated_error import SweepError
+from anytimebp.layout.graph_layout import compiled_graph
 from oracle.calibration import SMALL, check_targets, ratios
 from oracle.models import grid
 
@@ -60,3 +63,38 @@ def test_a_target_that_is_reached_can_be_tightened():
     assert loose.stop_reason is tight.stop_reason is abp.StopReason.TARGET_REACHED
     assert tight.updates > loose.updates
     assert inference.run().stop_reason is abp.StopReason.CONVERGED
+
+
+def test_messages_that_move_by_nats_may_turn_a_belief_round():
+    layout = compiled_graph(pair(2)).arrays
+    belief = np.array([1.0 - 1e-4, 1e-4, 0.5, 0.5])
+    error = SweepError(layout, np.array([9.0, 0.0]), belief, np.array([0, 2, 4]), 0.8)
+    assert 0.1 < error() < np.sqrt(2.0)
+    assert SweepError(layout, np.array([1e-6, 0.0]), belief, np.array([0, 2, 4]), 0.8)() < 1e-9
+
+
+@pytest.mark.compiled
+def test_a_state_that_is_answered_has_the_error_that_was_estimated_for_it():
+    graph = grid(5, 60, 3.0, 3.0, seed=3)
+    end = abp.infer(graph)
+    result = abp.infer(graph, target_error=1e-4)
+    assert result.stop_reason is abp.StopReason.TARGET_REACHED
+    assert result.estimated_error <= 1e-4
+    assert result.distance(end) < 3e-4
+
+
+def test_first_domains_beyond_the_memory_are_not_begun():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 1000)
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=lambda a, b: -(((a - b) / 1000) ** 2))
+    run = abp.Inference(graph, max_memory=2_000_000)
+    with pytest.warns(abp.NotConvergedWarning):
+        run.run(max_updates=1)
+    assert run._run.choice.startswith("growth")
+
+
+def pair(states):
+    graph = abp.FactorGraph()
+    graph.add_variables(2, states)
+    graph.add_factor([0, 1], log_table=np.zeros((states, states)))
+    return graph
