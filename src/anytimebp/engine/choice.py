@@ -15,7 +15,6 @@ EDGE_COST = 400.0  # what an edge costs in any sweep, however small its table
 SWEEPS = 8.0  # sweeps over the universes that full BP needs for a fair answer
 PASSES = 6.0  # sweeps over strips that rounds on domains need for it
 WORTH = 0.2  # rounds on domains are begun if they cost less than this part of full BP
-INNER_SHARE = 0.35  # inner rounds are made if a sweep of them costs less than this part of a full one
 
 
 class Way(Enum):

@@ -58,7 +58,6 @@ MANY = 7.0  # nats that states may be short of it and still count together
 UNHEARD = 1e-30  # weight of states outside the domains before any message has reached them
 MAX_SWEEPS = 300  # inner sweeps after which a round does not settle
 FIRST_TOLERANCE = 1.0  # to which the first domains settle before anything is heard from outside them
-MOVING = ("message", "edge_scale", "factor_total", "hub_high", "hub_low", "hub_zeros")  # what later rounds change
 LOOSE = 0.1  # inner rounds settle to this part of what the sweep before them has moved
 
 

@@ -28,16 +28,6 @@ EXP_COST = 12  # entries that could be read in the time of picking one up and ex
 
 
 @kernel()
-def _rows_of(layout, size, edge):
-    """Return the number of joint states of the other axes of an edge's factor."""
-    factor, rows = layout.edge_factor[edge], 1
-    for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        if other != edge:
-            rows *= size[layout.edge_variable[other]]
-    return rows
-
-
-@kernel()
 def _locate_rows(layout, space, nested, edge):
     """Fill `row_base`, where each row starts in the source, and `row_old`, its place in the strip before, or -1.
 
