@@ -30,7 +30,8 @@ from anytimebp.workspace.domains import Domains, full_domains
 from anytimebp.workspace.memory import check_memory, check_universe, exceeds_memory
 from anytimebp.workspace.nested import NestedWorkspace, find_sources
 from anytimebp.workspace.space import first_arithmetic
-from anytimebp.workspace.table_sizes import message_spread, strip_entries, table_entries
+from anytimebp.workspace.structures import has_structures
+from anytimebp.workspace.table_sizes import message_spread, strip_entries, update_entries
 
 EXPECTED_DOMAIN = 7.0  # nats of prior under the best, within which states are expected in the domains
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
@@ -87,13 +88,15 @@ class AdaptiveRun:
     def _decide(self) -> Choice:
         """Return how to begin."""
         domains, compiled = self._domains, self._compiled
-        entries = table_entries(compiled.arrays, domains.sizes)
+        entries = update_entries(compiled, domains.sizes)
         if entries == 0.0 or (self._full_fits and entries < SMALL):
             return Choice(Way.FULL, f"tables of {entries:,.0f} entries in all are too small to save anything")
         if first_arithmetic(compiled, domains.log_prior_min) != LINEAR:
             return self._instead("the range of the scores needs log arithmetic")
         if compiled.extent.has_zero.any():
             return self._instead("there are tables with hard zeros")
+        if self._full_fits and has_structures(compiled, domains.sizes):
+            return Choice(Way.FULL, "there are factors whose structure closes their sums")
         if self._options.damping > 0.0:
             return self._instead("damping was asked for")
         likely = domains.log_prior > -EXPECTED_DOMAIN
