@@ -236,7 +236,8 @@ def structure_entries(source: TableSource, sizes: FloatArray) -> FloatArray:
     if isinstance(source, ListedSource):
         return entries + len(source.log_scores)
     if isinstance(source, DifferenceSource):
-        return entries + np.minimum(sizes[:, 0], sizes[:, 1]) * len(source.log_kernel)
+        entries += np.minimum(sizes[:, 0], sizes[:, 1]) * len(source.log_kernel)
+        return entries
     if isinstance(source, AtMostOneSource):
         return entries
     return np.full(len(sizes), np.inf)

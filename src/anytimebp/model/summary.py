@@ -89,11 +89,10 @@ def _table_bytes(block: FactorBlock, sizes: FloatArray) -> float:
     if not isinstance(block.source, DenseSource):
         structured = is_structured(block.source, sizes)
         listed = structure_entries(block.source, sizes[structured])
-        shared = (
-            _is_whole(block, sizes[structured]) if block.source.n_members == 1 else np.zeros(len(listed), dtype=bool)
-        )
+        shared = _is_whole(block, sizes[structured])
         lists = float(listed[~shared].sum()) + float(listed[shared].max(initial=0.0))
-        return 26.0 * _filled_entries(block, sizes[~structured]) + 24.0 * (1.0 + block.scopes.shape[1]) * lists
+        arity = int(block.scopes.shape[1])
+        return 26.0 * _filled_entries(block, sizes[~structured]) + 24.0 * (1 + arity) * lists
     whole_is_made = not block.source.is_plain
     return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes))
 
