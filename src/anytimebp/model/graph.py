@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownVariableError
 from anytimebp.model.factor import FactorBlock
+from anytimebp.model.rule import Rule, RuleSource
 from anytimebp.model.source import (
     DenseSource,
     FloatArray,
     IndexArray,
     ListedSource,
-    Rule,
-    RuleSource,
     TableSource,
     read_entries,
     read_table,
