@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownVariableError
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.rule import Rule, RuleSource
+from anytimebp.model.rule import Propose, Rule, RuleSource, check_propose
 from anytimebp.model.source import (
     DenseSource,
     FloatArray,
@@ -91,6 +91,7 @@ class FactorGraph:
         rule: Rule | None = None,
         entries: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         default: float | None = None,
+        propose: Propose | None = None,
     ) -> int:
         """Add one factor; exactly one of the ways to give its scores.
 
@@ -99,9 +100,12 @@ class FactorGraph:
             log_table: Log scores; -inf is a hard zero. Like `table`, kept and not copied if it is a contiguous float64
                 array: do not change it afterwards.
             table: Non-negative potentials; of a Bayesian network, P(child | parents) with an axis per variable.
-            rule: `rule(a_states, b_states, ...)`: arrays of state indices in, broadcast together; log scores out.
+            rule: `rule(a_states, b_states, ...)`: arrays of state indices in, broadcast together; log scores out. A
+                function that Numba compiles (`numba.njit`) gets one state index per variable and returns one log score.
             entries: `(indices, log_values)` with a row of state indices per value; the rest is `default`.
             default: Log score of what `entries` does not list; -inf unless given.
+            propose: With `rule`: `propose(states, k)` returns up to `k` likely states of the variable whose place in
+                the tuple `states` is None, given index arrays of likely states of the others.
 
         Returns:
             The index of the factor.
@@ -111,8 +115,9 @@ class FactorGraph:
         shape = tuple([len(self._variables[i].labels) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
         self._check_one_given(what, default, log_table=log_table, table=table, rule=rule, entries=entries)
+        check_propose(what, rule, propose)
         if rule is not None or entries is not None:
-            return self._append(scopes, self._sparse_source(shape, rule, entries, default, what)).start
+            return self._append(scopes, self._sparse_source(shape, rule, entries, default, what, propose)).start
         values = read_table(log_table if log_table is not None else table, what)
         if values.shape != shape:
             hint = "; are its axes in another order?" if sorted(values.shape) == sorted(shape) else ""
@@ -132,6 +137,7 @@ class FactorGraph:
         rule: Rule | None = None,
         entries: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         default: float | None = None,
+        propose: Propose | None = None,
     ) -> range:
         """Add many factors of the same shape at once.
 
@@ -142,6 +148,7 @@ class FactorGraph:
             rule: As for `add_factor`, shared by all.
             entries: As for `add_factor`, shared by all.
             default: As for `add_factor`.
+            propose: As for `add_factor`, shared by all.
 
         Returns:
             The indices of the factors.
@@ -151,6 +158,7 @@ class FactorGraph:
         if len(rows) == 1:
             what = f"factor {self._n_factors} ({self._scope_names(rows[0])})"
         self._check_one_given(what, default, log_table=log_table, table=table, rule=rule, entries=entries)
+        check_propose(what, rule, propose)
         if not len(rows):
             return range(self._n_factors, self._n_factors)
         universes = self._universe_sizes()[rows]
@@ -163,7 +171,7 @@ class FactorGraph:
             )
             raise ModelError(msg)
         if rule is not None or entries is not None:
-            return self._append(rows, self._sparse_source(shape, rule, entries, default, what))
+            return self._append(rows, self._sparse_source(shape, rule, entries, default, what, propose))
         values = read_table(log_table if log_table is not None else table, what)
         if values.shape == shape:
             values = values[np.newaxis]
@@ -190,7 +198,7 @@ class FactorGraph:
         """Return a factor's log scores as a new dense array."""
         block, offset = self.locate(index)
         states = [np.arange(n) for n in block.source.shape]
-        return np.array(block.source.log_values(block.member(offset), states))
+        return np.array(block.log_values(offset, states, self._variables))
 
     def locate(self, index: int) -> tuple[FactorBlock, int]:
         """Return the block of a factor and its place in the block."""
@@ -301,13 +309,19 @@ class FactorGraph:
         return ", ".join(self._variables.name(int(i)) for i in indices)
 
     def _sparse_source(
-        self, shape: tuple[int, ...], rule: Rule | None, entries: object, default: float | None, what: str
+        self,
+        shape: tuple[int, ...],
+        rule: Rule | None,
+        entries: object,
+        default: float | None,
+        what: str,
+        propose: Propose | None,
     ) -> TableSource:
         if rule is not None:
             if not callable(rule):
                 msg = f"the rule of {what} must be a function of state indices, got {rule!r}"
                 raise ModelError(msg)
-            return RuleSource(shape, rule, what)
+            return RuleSource(shape, rule, what, propose)
         return ListedSource(shape, *read_entries(entries, -np.inf if default is None else default, shape, what))
 
     @staticmethod
