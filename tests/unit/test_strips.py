@@ -33,7 +33,7 @@ def stage_on(graph, rng, tolerance=1e-9):
         compiled,
         full_domains(compiled, {}),
         find_sources(compiled),
-        message_spread(compiled),
+        message_spread(compiled)[0],
         tolerance,
         None,
         full_fits=False,

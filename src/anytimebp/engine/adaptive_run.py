@@ -115,16 +115,19 @@ class AdaptiveRun:
         return Choice(Way.FULL if self._full_fits else Way.GROWTH, reason)
 
     def _make_stage(self) -> StripStage:
-        return StripStage(
+        spread, asked = message_spread(self._compiled)
+        stage = StripStage(
             self._compiled,
             self._domains,
             find_sources(self._compiled),
-            message_spread(self._compiled),
+            spread,
             self._options.tolerance,
             self._options.max_memory,
             full_fits=self._full_fits,
             at_any_cost=self._at_any_cost,
         )
+        stage.work_parts["priorities"] = self._domains.scored + asked
+        return stage
 
     def _growth(self) -> SparseRun:
         options = replace(self._options, method="dynamic")

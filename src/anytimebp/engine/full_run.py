@@ -79,7 +79,7 @@ class FullRun:
         self.limits = Limits()
         self.updates = 0
         self.rounds = 0
-        self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
+        self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": domains.scored}
         self.max_residual = float("inf")
         self.mean_residual = float("inf")
         self._contraction = Contraction()
@@ -142,6 +142,7 @@ class FullRun:
 
     def _start_over_in_logs(self) -> None:
         domains = full_domains(self.compiled, self.options.observed)
+        self.work_parts["priorities"] += domains.scored
         self.workspace = Workspace(self.compiled, domains, LOG, self.options.threads)
         self.damper = Damper(self.options.damping)
         self._contraction = Contraction()
@@ -152,15 +153,19 @@ class FullRun:
 
     def _prepare(self) -> Generator[Step, None, Schedule]:
         """Make the tables and pick the schedule; turn to logs if a rule's scores need them."""
-        for _ in self.workspace.prepare():
-            yield Step.WORKING
-        self.work_parts["growth"] += self.workspace.tables.scored
+        yield from self._make_tables()
         if self.workspace.out_of_range:
             self._start_over_in_logs()
-            for _ in self.workspace.prepare():
-                yield Step.WORKING
-            self.work_parts["growth"] += self.workspace.tables.scored
+            yield from self._make_tables()
         return self._make_schedule()
+
+    def _make_tables(self) -> Iterator[Step]:
+        """Make the tables, and count what rules are asked for as it happens."""
+        counted = self.work_parts["growth"]
+        for _ in self.workspace.prepare():
+            self.work_parts["growth"] = counted + self.workspace.tables.scored
+            yield Step.WORKING
+        self.work_parts["growth"] = counted + self.workspace.tables.scored
 
     def _make_schedule(self) -> Schedule:
         order = forest_order(self.workspace.layout)

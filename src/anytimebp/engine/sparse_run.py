@@ -76,7 +76,7 @@ class SparseRun:
         self._policy = policy_of(options)
         self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self.universe.log_prior)))
         self._mode = mode_of(self._policy) if self._grow else RANKED
-        self._priorities = FixedPriorities(self.universe)
+        self._priorities = FixedPriorities(self.universe, self.universe.scored)
         self._view = GrowthView(self.universe, self._priorities, options.generator())
         self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
         self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
@@ -87,6 +87,7 @@ class SparseRun:
         """Start from the counts of a stage before this one."""
         counts = updates, work_parts["messages"], work_parts["growth"]
         self._progress[[place.UPDATES, place.MESSAGES, place.GROWTH]] = counts
+        self._priorities.work += work_parts["priorities"]
 
     # ------------------------------------------------------------ figures
     @property
@@ -238,8 +239,8 @@ class SparseRun:
             self._progress[place.GROWTH] += entries
             yield Step.WORKING
         for _ in self._served.fill():
+            self._take_served_work()
             yield Step.WORKING
-        self._take_served_work()
         workspace.make_reach()
         self._progress[place.STATES] = int(sizes.sum())
         self._progress[place.BARREN] = int(workspace.domain.is_barren.sum())

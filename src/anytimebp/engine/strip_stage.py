@@ -287,11 +287,11 @@ class StripStage:
             if status == NEEDS_ENTRIES:
                 try:
                     for _ in self._served.fill(workspace):
+                        self._count_asked()
                         yield Step.WORKING
                 except NotPositiveError:
                     status = FACTOR_VANISHED
-                self.work_parts["growth"] += self._served.asked
-                self._served.asked = 0
+                self._count_asked()
             if status not in {OK, CONVERGED, NEEDS_ENTRIES}:
                 self.outcome = Outcome.UNSETTLED if status == UNSETTLED else Outcome.NOT_POSITIVE
                 return
@@ -303,6 +303,10 @@ class StripStage:
         self.updates += int(progress[UPDATES])
         self.work_parts["messages"] += int(progress[READ])
         self.work_parts["growth"] += int(progress[PICKED])
+
+    def _count_asked(self) -> None:
+        self.work_parts["growth"] += self._served.asked
+        self._served.asked = 0
 
     def _updates_left(self) -> int:
         return max(1, self.limits.updates - self.updates)

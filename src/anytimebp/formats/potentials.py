@@ -11,7 +11,8 @@ import numpy as np
 from anytimebp.errors import FormatError
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import DenseSource, FloatArray, RuleSource
+from anytimebp.model.rule import RuleSource
+from anytimebp.model.source import DenseSource, FloatArray
 
 LARGEST_LOG = 709.0  # exp of more is infinite
 SMALLEST_LOG = -708.0  # exp of less has fewer digits, and soon none

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableSource
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.variable import VariableTable
 from anytimebp.workspace.universe import Universe
 
 CHUNK = 2**20  # scores asked for at a time
@@ -56,13 +58,13 @@ def _message(
     """Return log o_f over some states of an edge's variable."""
     compiled = universe.compiled
     factor = int(compiled.arrays.edge_factor[edge])
-    source, member = compiled.source(factor)
+    block, offset = compiled.locate(factor)
     edges = compiled.edges(factor)
     axis = edge - edges.start
     states = [states_of(int(compiled.arrays.edge_variable[e]))[np.newaxis] for e in edges]
     states[axis] = allowed[np.newaxis]
     weights = [NO_WEIGHT if e == edge else log_weights(e)[np.newaxis] for e in edges]
-    found: FloatArray = sum_out(source, np.array([member]), states, weights, axis)[0]
+    found: FloatArray = sum_out(block, np.array([offset]), compiled.variables, states, weights, axis)[0]
     return found
 
 
@@ -92,8 +94,7 @@ def all_log_ratios(universe: Universe, domains: FlatDomains, wanted: npt.NDArray
                     states, weights = domains.of(block.scopes[part], edges, shape, axis)
                     own = block.scopes[part, axis]
                     states[axis] = allowed[allowed_start[own][:, np.newaxis] + np.arange(shape[axis])]
-                    members = part if block.source.n_members > 1 else np.zeros(len(part), dtype=np.int64)
-                    found = sum_out(block.source, members, states, weights, axis)
+                    found = sum_out(block, part, universe.compiled.variables, states, weights, axis)
                     scale = domains.log_scale[first + part] + domains.log_edge_scale[edges[:, axis]]
                     np.add.at(total, universe.start[own][:, np.newaxis] + states[axis], found - scale[:, np.newaxis])
     return total
@@ -134,23 +135,29 @@ class FlatDomains(NamedTuple):
 
 
 def sum_out(
-    source: TableSource, members: IndexArray, states: list[IndexArray], weights: list[FloatArray], axis: int
+    block: FactorBlock,
+    offsets: IndexArray,
+    variables: VariableTable,
+    states: list[IndexArray],
+    weights: list[FloatArray],
+    axis: int,
 ) -> FloatArray:
-    """Return log o_f for several factors of one source, over the states of one axis.
+    """Return log o_f for several factors of one block, over the states of one axis.
 
     Args:
-        source: Of the scores.
-        members: (n,) which of its tables each factor uses.
+        block: Of the factors.
+        offsets: (n,) their places in it.
+        variables: Of the graph.
         states: Per axis, (n, states).
         weights: Per axis, (n, states), log messages; of no meaning for the axis that is not summed out.
         axis: The axis that is not.
     """
     others = tuple(k + 1 for k in range(len(states)) if k != axis)
     step = max(1, CHUNK // max(1, prod([states[k - 1].shape[1] for k in others])))
-    found = np.empty((len(members), states[axis].shape[1]))
+    found = np.empty((len(offsets), states[axis].shape[1]))
     for begin in range(0, states[axis].shape[1], step):
         some = [part[:, begin : begin + step] if k == axis else part for k, part in enumerate(states)]
-        terms = _gather(source, members, some)
+        terms = _gather(block, offsets, variables, some)
         for k, weight in enumerate(weights):
             if k != axis:
                 terms += _along(weight, k, len(states))
@@ -158,19 +165,23 @@ def sum_out(
         peak = np.where(peak > -np.inf, peak, 0.0)
         with np.errstate(divide="ignore"):
             total = np.log(np.exp(terms - peak).sum(axis=others, keepdims=True)) + peak
-        found[:, begin : begin + step] = total.reshape(len(members), -1)
+        found[:, begin : begin + step] = total.reshape(len(offsets), -1)
     return found
 
 
-def _gather(source: TableSource, members: IndexArray, states: list[IndexArray]) -> FloatArray:
+def _gather(block: FactorBlock, offsets: IndexArray, variables: VariableTable, states: list[IndexArray]) -> FloatArray:
     """Return the log scores of several factors on the products of their states, (n, *sizes); a new array."""
+    source = block.source
     if isinstance(source, DenseSource):
+        members = offsets if source.n_members > 1 else np.zeros(len(offsets), dtype=np.int64)
         place = (
             _along(members[:, np.newaxis], 0, len(states)),
             *(_along(s, k, len(states)) for k, s in enumerate(states)),
         )
         return source.as_log(source.values[place])
-    return np.stack([source.log_values(int(m), [s[row] for s in states]) for row, m in enumerate(members)])
+    return np.stack(
+        [block.log_values(k, [s[row] for s in states], variables) for row, k in enumerate(offsets.tolist())]
+    )
 
 
 def _along(values: npt.NDArray[Any], axis: int, arity: int) -> npt.NDArray[Any]:

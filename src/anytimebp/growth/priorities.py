@@ -16,7 +16,8 @@ import numpy.typing as npt
 from anytimebp.kernels.codes import MAX_LINEAR_RANGE
 from anytimebp.kernels.table_sums import table_sums_slice
 from anytimebp.layout.graph_layout import MessageBlock
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableSource
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.source import DenseSource, FloatArray, IndexArray
 from anytimebp.workspace.universe import Universe
 
 SLICE_ENTRIES = 2**19  # read between two looks at the clock
@@ -30,12 +31,12 @@ class FixedPriorities:
         work: Entries read.
     """
 
-    def __init__(self, universe: Universe) -> None:
-        """Start with the priors."""
+    def __init__(self, universe: Universe, work: int = 0) -> None:
+        """Start with the priors; `work` is what these have cost, if it is to be counted here."""
         self._universe = universe
         self.raw: FloatArray = universe.log_prior + np.repeat(universe.log_prior_scale, np.diff(universe.start))
         self.raw[~universe.allowed] = -np.inf
-        self.work = 0
+        self.work = work
 
     def compute(self, wanted: npt.NDArray[np.bool_], most: float = np.inf) -> Iterator[None]:
         """Add what the factors of the wanted variables say; pauses now and then.
@@ -56,7 +57,7 @@ class FixedPriorities:
                 states = [self._universe.allowed_states(i) for i in scopes[offset].tolist()]
                 if np.prod([float(len(s)) for s in states]) > most:
                     continue
-                yield from self._by_hand(source, message_block.block.member(offset), scopes[offset], states)
+                yield from self._by_hand(message_block.block, offset, states)
 
     def normalised(self) -> FloatArray:
         """Return the priorities less the logsumexp of each variable's."""
@@ -100,21 +101,21 @@ class FixedPriorities:
             place = self._universe.start[scopes[:, axis], np.newaxis] + np.arange(source.shape[axis])
             np.add.at(self.raw, place, np.broadcast_to(values, place.shape))
 
-    def _by_hand(self, source: TableSource, member: int, scope: IndexArray, states: list[IndexArray]) -> Iterator[None]:
+    def _by_hand(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> Iterator[None]:
         """Ask for the scores of one factor, a part of its first axis at a time."""
         rest = int(np.prod([len(s) for s in states[1:]]))
         step = max(1, SLICE_ENTRIES // 4 // max(1, rest))
         sums = [np.full(len(s), -np.inf) for s in states]
         for begin in range(0, len(states[0]), step):
             part = [states[0][begin : begin + step], *states[1:]]
-            values = source.log_values(member, part)
+            values = block.log_values(offset, part, self._universe.compiled.variables)
             self.work += values.size
             for axis in range(len(states)):
                 found = _log_sum_exp(values, tuple(k for k in range(len(states)) if k != axis))
                 place = slice(begin, begin + len(found)) if axis == 0 else slice(None)
                 sums[axis][place] = np.logaddexp(sums[axis][place], found)
             yield
-        for variable, allowed, values in zip(scope.tolist(), states, sums, strict=True):
+        for variable, allowed, values in zip(block.scopes[offset].tolist(), states, sums, strict=True):
             self.raw[self._universe.start[variable] + allowed] += values
 
 

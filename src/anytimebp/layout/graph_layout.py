@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import FloatArray, IndexArray, TableRange, TableSource, known_range
+from anytimebp.model.source import FloatArray, IndexArray, States, TableRange, TableSource, known_range
 from anytimebp.model.variable import VariableTable
 
 
@@ -113,6 +113,11 @@ class CompiledGraph:
         """Return the source of a message factor, and which member of it."""
         block, offset = self.locate(message_factor)
         return block.source, block.member(offset)
+
+    def log_values(self, message_factor: int, states: States) -> FloatArray:
+        """Return a message factor's log scores on the product of the given states, one index array per axis."""
+        block, offset = self.locate(message_factor)
+        return block.log_values(offset, states, self.variables)
 
     def edges(self, message_factor: int) -> range:
         """Return the edges of a message factor."""

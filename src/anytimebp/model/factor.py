@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anytimebp.model.source import IndexArray, TableSource
+from anytimebp.model.rule import Naming, RuleSource
+from anytimebp.model.source import FloatArray, IndexArray, States, TableSource
 from anytimebp.model.variable import VariableTable
 
 
@@ -27,6 +28,19 @@ class FactorBlock:
     def member(self, offset: int) -> int:
         """Return which member of the source the block's factor number `offset` uses."""
         return 0 if self.source.n_members == 1 else offset
+
+    def log_values(self, offset: int, states: States, variables: VariableTable) -> FloatArray:
+        """Return the log scores of the block's factor number `offset` on the product of the given states.
+
+        Whoever asks for the scores of a given factor asks here, so that errors of rules name the very factor.
+        """
+        if isinstance(self.source, RuleSource):
+            return self.source.log_values(0, states, lambda: self._naming(offset, variables))
+        return self.source.log_values(self.member(offset), states)
+
+    def _naming(self, offset: int, variables: VariableTable) -> Naming:
+        names = [variables.name(int(i)) for i in self.scopes[offset]]
+        return Naming(describe_factor((self,), variables, self.first + offset), names)
 
 
 def describe_factor(blocks: Sequence[FactorBlock], variables: VariableTable, index: int) -> str:

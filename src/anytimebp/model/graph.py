@@ -15,12 +15,11 @@ import numpy.typing as npt
 from anytimebp.errors import ModelError, UnknownVariableError
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.listed import ListedSource, read_entries
+from anytimebp.model.rule import Propose, Rule, RuleSource, check_propose
 from anytimebp.model.source import (
     DenseSource,
     FloatArray,
     IndexArray,
-    Rule,
-    RuleSource,
     TableSource,
     read_table,
 )
@@ -96,6 +95,7 @@ class FactorGraph:
         entries: Entries | None = None,
         default: float | None = None,
         structure: Structure | None = None,
+        propose: Propose | None = None,
     ) -> int:
         """Add one factor; exactly one of the ways to give its scores.
 
@@ -104,11 +104,14 @@ class FactorGraph:
             log_table: Log scores; -inf is a hard zero. Like `table`, kept and not copied if it is a contiguous float64
                 array: do not change it afterwards.
             table: Non-negative potentials; of a Bayesian network, P(child | parents) with an axis per variable.
-            rule: `rule(a_states, b_states, ...)`: arrays of state indices in, broadcast together; log scores out.
+            rule: `rule(a_states, b_states, ...)`: arrays of state indices in, broadcast together; log scores out. A
+                function that Numba compiles (`numba.njit`) gets one state index per variable and returns one log score.
             entries: `(indices, log_values)` with a row of state indices per value; the rest is `default`. Of two
                 variables, a scipy.sparse matrix of log scores.
             default: Log score of what `entries` does not list; -inf unless given.
             structure: `Equality`, `Deterministic`, `Difference` or `AtMostOne`.
+            propose: With `rule`: `propose(states, k)` returns up to `k` likely states of the variable whose place in
+                the tuple `states` is None, given index arrays of likely states of the others.
 
         Returns:
             The index of the factor.
@@ -120,8 +123,10 @@ class FactorGraph:
         self._check_one_given(
             what, default, log_table=log_table, table=table, rule=rule, entries=entries, structure=structure
         )
+        check_propose(what, rule, propose)
         if log_table is None and table is None:
-            return self._append(scopes, self._sparse_source(shape, rule, entries, default, structure, what)).start
+            source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
+            return self._append(scopes, source).start
         values = read_table(log_table if log_table is not None else table, what)
         if values.shape != shape:
             hint = "; are its axes in another order?" if sorted(values.shape) == sorted(shape) else ""
@@ -142,6 +147,7 @@ class FactorGraph:
         entries: Entries | None = None,
         default: float | None = None,
         structure: Structure | None = None,
+        propose: Propose | None = None,
     ) -> range:
         """Add many factors of the same shape at once.
 
@@ -153,6 +159,7 @@ class FactorGraph:
             entries: As for `add_factor`, shared by all.
             default: As for `add_factor`.
             structure: As for `add_factor`, shared by all.
+            propose: As for `add_factor`, shared by all.
 
         Returns:
             The indices of the factors.
@@ -164,6 +171,7 @@ class FactorGraph:
         self._check_one_given(
             what, default, log_table=log_table, table=table, rule=rule, entries=entries, structure=structure
         )
+        check_propose(what, rule, propose)
         if not len(rows):
             return range(self._n_factors, self._n_factors)
         universes = self._universe_sizes()[rows]
@@ -176,7 +184,7 @@ class FactorGraph:
             )
             raise ModelError(msg)
         if log_table is None and table is None:
-            return self._append(rows, self._sparse_source(shape, rule, entries, default, structure, what))
+            return self._append(rows, self._sparse_source(shape, rule, entries, default, structure, what, propose))
         values = read_table(log_table if log_table is not None else table, what)
         if values.shape == shape:
             values = values[np.newaxis]
@@ -203,7 +211,7 @@ class FactorGraph:
         """Return a factor's log scores as a new dense array."""
         block, offset = self.locate(index)
         states = [np.arange(n) for n in block.source.shape]
-        return np.array(block.source.log_values(block.member(offset), states))
+        return np.array(block.log_values(offset, states, self._variables))
 
     def locate(self, index: int) -> tuple[FactorBlock, int]:
         """Return the block of a factor and its place in the block."""
@@ -321,6 +329,7 @@ class FactorGraph:
         default: float | None,
         structure: Structure | None,
         what: str,
+        propose: Propose | None,
     ) -> TableSource:
         if structure is not None:
             if isinstance(structure, type) or not hasattr(structure, "source"):
@@ -331,7 +340,7 @@ class FactorGraph:
             if not callable(rule):
                 msg = f"the rule of {what} must be a function of state indices, got {rule!r}"
                 raise ModelError(msg)
-            return RuleSource(shape, rule, what)
+            return RuleSource(shape, rule, what, propose)
         return ListedSource(shape, *read_entries(entries, -np.inf if default is None else default, shape, what))
 
     @staticmethod

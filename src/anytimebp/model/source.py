@@ -8,16 +8,15 @@ the kind. Scores are checked here, when a factor is added. A source has one memb
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.errors import InconsistentModelError, ModelError, RuleError
+from anytimebp.errors import InconsistentModelError, ModelError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IndexArray: TypeAlias = npt.NDArray[np.int64]
-Rule: TypeAlias = Callable[..., Any]
 States: TypeAlias = Sequence[IndexArray]
 
 
@@ -108,50 +107,6 @@ class DenseSource:
         return range(first, first + self.values.nbytes, self.values.nbytes // self.n_members)
 
 
-class RuleSource:
-    """A vectorised function of state indices: `rule(a, b, ...) -> log scores`, broadcast together."""
-
-    __slots__ = ("n_members", "rule", "scope", "shape")
-
-    def __init__(self, shape: tuple[int, ...], rule: Rule, scope: str) -> None:
-        """Hold the function; `scope` names the factor in errors."""
-        self.shape = shape
-        self.n_members = 1
-        self.rule = rule
-        self.scope = scope
-
-    def log_values(self, member: int, states: States) -> FloatArray:
-        """Return the log scores on the product of the given states."""
-        del member  # tied
-        wanted = tuple(len(axis) for axis in states)
-        try:
-            scores = self.rule(*np.ix_(*[_read_only(axis) for axis in states]))
-        except Exception as error:
-            msg = (
-                f"the rule of {self.scope} raised {type(error).__name__}: {error} (asked for {wanted} states; "
-                "a rule gets whole arrays of state indices, so use np.where rather than if)"
-            )
-            raise RuleError(msg) from error
-        if scores is None:
-            msg = f"the rule of {self.scope} must return log scores, it returned None"
-            raise RuleError(msg)
-        try:
-            given = np.asarray(scores)
-            block = np.array(np.broadcast_to(given, wanted), dtype=np.float64) if given.dtype.kind in NUMBERS else None
-        except (TypeError, ValueError):
-            block = None
-        if block is None:
-            shape = getattr(scores, "shape", type(scores).__name__)
-            msg = f"the rule of {self.scope} must return real numbers that broadcast to {wanted}, it returned {shape}"
-            raise RuleError(msg)
-        bad = out_of_range(block)
-        if bad.any():
-            where = tuple(int(axis[i]) for axis, i in zip(states, np.argwhere(bad)[0], strict=True))
-            msg = f"the rule of {self.scope} returned {block[bad][0]} at states {where}; {LOG_RULE}"
-            raise RuleError(msg)
-        return block
-
-
 def read_table(table: object, what: str) -> FloatArray:
     """Return the user's table as an aligned, C-contiguous float64 array, the same memory where possible."""
     if isinstance(table, np.ma.MaskedArray):
@@ -212,10 +167,3 @@ def out_of_range(log_scores: FloatArray) -> npt.NDArray[np.bool_]:
     """Tell which numbers are no log scores: NaN, +inf, or too large either way."""
     fine: npt.NDArray[np.bool_] = (np.abs(log_scores) <= MAX_SCORE) | (log_scores == -np.inf)
     return ~fine
-
-
-def _read_only(states: IndexArray) -> IndexArray:
-    """Return a view that a rule cannot change the run's domains through."""
-    view = states.view()
-    view.flags.writeable = False
-    return view

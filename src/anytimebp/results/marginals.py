@@ -153,7 +153,7 @@ class FactorMarginals(Mapping[int, FloatArray]):
             return self._marginals[scope[0]]
         domains = [self._marginals.domain(i) for i in scope]
         states = [np.arange(n) if d is None else d for d, n in zip(domains, block.source.shape, strict=True)]
-        log_belief = np.array(block.source.log_values(block.member(index - block.first), states))
+        log_belief = np.array(block.log_values(index - block.first, states, self._marginals.variables))
         for axis, allowed in enumerate(states):
             start = self._slot_start[self._factor_edge[index] + axis]
             weight = self._log_weight[start : start + len(allowed)]

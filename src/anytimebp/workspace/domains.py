@@ -23,6 +23,7 @@ class Domains(NamedTuple):
         log_prior: A number per slot, at most 0; the workspace makes its prior of it in place.
         log_prior_scale: (V,) what was subtracted to make each variable's largest log prior 0.
         log_prior_min: (V,) smallest finite log prior.
+        scored: Scores that unary rules and lists were asked for.
     """
 
     sizes: IndexArray
@@ -31,6 +32,7 @@ class Domains(NamedTuple):
     log_prior: FloatArray
     log_prior_scale: FloatArray
     log_prior_min: FloatArray
+    scored: int
 
 
 def domain_sizes(compiled: CompiledGraph, observed: dict[int, Observation]) -> IndexArray:
@@ -50,17 +52,19 @@ def full_domains(compiled: CompiledGraph, observed: dict[int, Observation]) -> D
     slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=slot_start[1:])
     log_prior = np.zeros(int(slot_start[-1]))
-    _add_unary_factors(compiled, states, slot_start, log_prior)
+    scored = _add_unary_factors(compiled, states, slot_start, log_prior)
     for index, seen in observed.items():
         if seen.log_scores is not None:
             log_prior[slot_start[index] : slot_start[index + 1]] += seen.log_scores
     scale, smallest = _normalise(compiled, sizes, slot_start, log_prior)
-    return Domains(sizes, slot_start, states, log_prior, scale, smallest)
+    return Domains(sizes, slot_start, states, log_prior, scale, smallest, scored)
 
 
 def _add_unary_factors(
     compiled: CompiledGraph, states: dict[int, IndexArray], slot_start: IndexArray, log_prior: FloatArray
-) -> None:
+) -> int:
+    """Add the scores of unary factors to the log priors; return how many rules and lists were asked for."""
+    scored = 0
     for block in compiled.unary_blocks:
         source, scope = block.source, block.scopes[:, 0]
         offsets: Iterable[int] = range(len(scope))
@@ -79,8 +83,10 @@ def _add_unary_factors(
             if isinstance(source, DenseSource) and index not in states:
                 scores = source.all_log_values(member)
             else:
-                scores = source.log_values(member, [states.get(index, np.arange(source.shape[0]))])
+                scores = block.log_values(offset, [states.get(index, np.arange(source.shape[0]))], compiled.variables)
+                scored += 0 if isinstance(source, DenseSource) else scores.size
             log_prior[slot_start[index] : slot_start[index + 1]] += scores
+    return scored
 
 
 def _normalise(

@@ -79,8 +79,7 @@ class ServedFactors:
         )
 
     def _ask(self, factor: int, states: list[IndexArray]) -> FloatArray:
-        source, member = self._workspace.compiled.source(factor)
-        return source.log_values(member, states)
+        return self._workspace.compiled.log_values(factor, states)
 
     def _place(self, factor: int, box: tuple[slice, ...], states: list[IndexArray]) -> None:
         """Ask for scores, scale them, and put them where they belong in a factor's table."""

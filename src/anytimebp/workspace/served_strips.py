@@ -1,8 +1,15 @@
-"""Strips of factors whose scores are asked from Python: rules and listed entries."""
+"""Strips of factors whose scores are asked from Python: rules and listed entries.
+
+No score is asked for twice while strips are filled. The strips of a factor overlap where all its variables are in their
+domains; this sub-table is put together first, and each strip takes its part from there. What was asked for before
+stays: as domains S only grow, it is every joint state with at most one variable outside the old S.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +21,31 @@ from anytimebp.workspace.nested import NestedWorkspace
 
 class NotPositiveError(Exception):
     """A factor's scores hold hard zeros, or a range that linear arithmetic cannot hold; the stage has to end."""
+
+
+class _Axis(NamedTuple):
+    """One variable of a factor, and the strip along it.
+
+    Attributes:
+        states: Within reach.
+        member: Slots of the domain, in the order in which they joined.
+        n_old: How many of them were there when strips were last filled.
+        columns: Slots that were within reach then.
+        strip: Numbers to be filled, the other variables' domains along their axes.
+        before: The strip as it was then.
+    """
+
+    states: IndexArray
+    member: IndexArray
+    n_old: int
+    columns: IndexArray
+    strip: FloatArray
+    before: FloatArray
+
+    @property
+    def domain(self) -> IndexArray:
+        """The states of the domain."""
+        return self.states[self.member]
 
 
 class ServedStrips:
@@ -28,36 +60,77 @@ class ServedStrips:
         self._compiled = compiled
         self._factors: list[int] = np.flatnonzero(kind == SERVED).tolist()
         self._is_scaled = np.zeros(len(kind), dtype=np.bool_)
+        self._last: NestedWorkspace | None = None
         self.asked = 0
 
     def fill(self, workspace: NestedWorkspace) -> Iterator[None]:
-        """Fill the strips of one factor after another; rows that are there already are copied, but for high arities."""
+        """Fill the strips of one factor after another; ask only for what was not there before."""
         for factor in self._factors:
-            edges = self._compiled.edges(factor)
-            for axis, edge in enumerate(edges):
-                self._fill_strip(workspace, factor, axis, edge)
-                yield
+            yield from self._fill_factor(workspace.nested.shift, factor, self._axes(workspace, factor))
+        self._last = workspace
 
-    def _fill_strip(self, workspace: NestedWorkspace, factor: int, axis: int, edge: int) -> None:
-        nested, space = workspace.nested, workspace.space
-        variables = workspace.layout.edge_variable[list(self._compiled.edges(factor))].tolist()
-        n = int(space.domain_size[variables[axis]])
-        states = [_domain_states(workspace, variable) for variable in variables]
-        start = int(space.variable_slot_start[variables[axis]])
-        states[axis] = nested.slot_state[start : start + n]
-        kept = 0
-        if len(variables) == 2:  # noqa: PLR2004
-            kept = int(nested.old_size[variables[1 - axis]])
-            states[1 - axis] = states[1 - axis][kept:]
-        rows = int(np.prod([len(s) for k, s in enumerate(states) if k != axis]))
-        begin = int(nested.strip_start[edge])
-        old = int(nested.old_start[edge])
-        nested.pool[begin : begin + kept * n] = nested.old_pool[old : old + kept * n]
-        if rows:
-            source, member = self._compiled.source(factor)
-            block = np.moveaxis(source.log_values(member, states), axis, -1).reshape(rows * n)
+    def _axes(self, workspace: NestedWorkspace, factor: int) -> list[_Axis]:
+        """Return where the strips of a factor are and were."""
+        nested, space, edges = workspace.nested, workspace.space, self._compiled.edges(factor)
+        variables: list[int] = workspace.layout.edge_variable[list(edges)].tolist()
+        same = self._last is workspace
+        last = self._last or workspace
+        pool, strip_start = (nested.old_pool, nested.old_start) if same else (last.nested.pool, last.nested.strip_start)
+        size = [int(nested.size[v]) for v in variables]
+        old_size = [int(last.nested.old_size[v]) for v in variables]
+        axes = []
+        for axis, (edge, variable) in enumerate(zip(edges, variables, strict=True)):
+            start, n = int(space.variable_slot_start[variable]), int(space.domain_size[variable])
+            columns = np.arange(n if self._last else 0)
+            if self._last and not same:
+                columns = np.searchsorted(_places(workspace, variable), _places(last, variable))
+            axes.append(
+                _Axis(
+                    nested.slot_state[start : start + n],
+                    nested.member[start : start + size[axis]],
+                    old_size[axis],
+                    columns,
+                    _shaped(nested.pool, int(nested.strip_start[edge]), size, axis, n),
+                    _shaped(pool, int(strip_start[edge]), old_size, axis, len(columns)),
+                )
+            )
+        return axes
+
+    def _fill_factor(self, shift: FloatArray, factor: int, axes: list[_Axis]) -> Iterator[None]:
+        """Fill a factor's strips: what was there, the sub-table on the domains, then one strip after another."""
+        old, size = [a.n_old for a in axes], [len(a.member) for a in axes]
+        domains = [a.domain for a in axes]
+        table = np.empty(size)
+        for axis, own in enumerate(axes):
+            box = [slice(0, n) for n in old]
+            fresh = np.delete(np.arange(len(own.states)), own.columns)
+            own.strip[_at(box, axis, own.columns)] = own.before
+            self._ask(shift, factor, own.strip, _at(box, axis, fresh), _states(domains, box, axis, own.states[fresh]))
+            table[_at(box, axis, slice(None))] = own.strip[_at(box, axis, own.member)]
+        for box in _new_boxes(old, size, 2):
+            self._ask(shift, factor, table, tuple(box), _states(domains, box))
+        yield
+        for axis, own in enumerate(axes):
+            own.strip[_at([slice(None)] * len(axes), axis, own.member)] = table
+            outside = np.delete(np.arange(len(own.states)), own.member)
+            for box in _new_boxes(old, size, 1, skipped=axis):
+                states = _states(domains, box, axis, own.states[outside])
+                self._ask(shift, factor, own.strip, _at(box, axis, outside), states)
+            yield
+
+    def _ask(
+        self,
+        shift: FloatArray,
+        factor: int,
+        target: FloatArray,
+        place: tuple[slice | IndexArray, ...],
+        states: list[IndexArray],
+    ) -> None:
+        """Ask for the scores on a product of states, if there are any, and put them where they belong."""
+        if all(len(part) for part in states):
+            block = self._compiled.log_values(factor, states)
             self.asked += block.size
-            nested.pool[begin + kept * n : begin + (kept + rows) * n] = self._scaled(nested.shift, factor, block)
+            target[place] = self._scaled(shift, factor, block)
 
     def _scaled(self, shift: FloatArray, factor: int, block: FloatArray) -> FloatArray:
         if not self._is_scaled[factor]:
@@ -69,6 +142,38 @@ class ServedStrips:
         return np.exp(block)
 
 
-def _domain_states(workspace: NestedWorkspace, variable: int) -> IndexArray:
-    nested, start = workspace.nested, int(workspace.space.variable_slot_start[variable])
-    return nested.slot_state[start + nested.member[start : start + nested.size[variable]]]
+def _places(workspace: NestedWorkspace, variable: int) -> IndexArray:
+    """Return the places of a variable's slots among all that the evidence leaves."""
+    start = workspace.space.variable_slot_start
+    return workspace.reach.place[start[variable] : start[variable + 1]]
+
+
+def _shaped(pool: FloatArray, start: int, size: list[int], axis: int, n: int) -> FloatArray:
+    """Return a strip as a view with an axis per variable: `n` states along its own, domains along the others."""
+    shape = [*size[:axis], *size[axis + 1 :], n]
+    return np.moveaxis(pool[start : start + int(np.prod(shape))].reshape(shape), -1, axis)
+
+
+def _new_boxes(old: list[int], size: list[int], least: int, skipped: int = -1) -> Iterator[list[slice]]:
+    """Cut the joint states with at least so many axes (one of them left out) beyond their old sizes into boxes.
+
+    The first such axes decide the box: those between are within their old sizes, those behind may be anywhere.
+    """
+    axes = [k for k in range(len(size)) if k != skipped]
+    for new in combinations(axes, least):
+        box = [slice(0, n if k > new[-1] else o) for k, (o, n) in enumerate(zip(old, size, strict=True))]
+        for k in new:
+            box[k] = slice(old[k], size[k])
+        yield box
+
+
+def _at(box: Sequence[slice], axis: int, own: slice | IndexArray) -> tuple[slice | IndexArray, ...]:
+    """Return a box with another choice along one axis."""
+    return (*box[:axis], own, *box[axis + 1 :])
+
+
+def _states(
+    domains: list[IndexArray], box: list[slice], axis: int = -1, own: IndexArray | None = None
+) -> list[IndexArray]:
+    """Return the states in a box of the domains, other ones along one axis."""
+    return [d[part] if own is None or k != axis else own for k, (d, part) in enumerate(zip(domains, box, strict=True))]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.source import FloatArray, IndexArray, TableSource, known_range
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.source import FloatArray, IndexArray, known_range
 from anytimebp.model.structures import is_structured, structure_entries
 
 SAMPLE = 2048  # scores of a rule that are looked at
@@ -39,28 +40,30 @@ def strip_entries(layout: GraphLayout, sizes: IndexArray, universe_sizes: IndexA
     return table / sizes[layout.edge_variable] * universe_sizes[layout.edge_variable]
 
 
-def message_spread(compiled: CompiledGraph) -> FloatArray:
+def message_spread(compiled: CompiledGraph) -> tuple[FloatArray, int]:
     """Return (V,) the standard deviation, in nats, of what the tables at a variable say of its states.
 
     If a table's N log scores were normal, their range would be about 2 sqrt(2 log N) standard deviations; sums of
-    independent messages spread with the root of their number.
+    independent messages spread with the root of their number. Also returned: how many scores rules were asked for.
     """
     layout, extent = compiled.arrays, compiled.extent
-    log_range = np.array(extent.log_max - extent.log_min)
+    log_range, asked = np.array(extent.log_max - extent.log_min), 0
     for first, block in compiled.message_blocks:
         if known_range(block.source) is None:  # a rule, shared by the block
-            log_range[first : first + len(block.scopes)] = _sampled_range(block.source, 0)
+            scores = _sampled_scores(block, compiled)
+            asked += scores.size
+            log_range[first : first + len(block.scopes)] = np.inf if np.isneginf(scores).any() else np.ptp(scores)
     entries = np.maximum(factor_entries(layout, compiled.universe_sizes), 2.0)
     deviation = 0.5 * log_range / np.sqrt(2.0 * np.log(entries))
     variance = np.bincount(
         layout.edge_variable, weights=deviation[layout.edge_factor] ** 2, minlength=len(compiled.universe_sizes)
     )
-    return np.sqrt(variance)
+    return np.sqrt(variance), asked
 
 
-def _sampled_range(source: TableSource, member: int) -> float:
-    """Return the range of a rule's scores, from some of them; infinite if there are hard zeros."""
-    each = max(2, int(SAMPLE ** (1.0 / len(source.shape))))
-    states = [np.unique(np.linspace(0, n - 1, each).astype(np.int64)) for n in source.shape]
-    scores = source.log_values(member, states)
-    return float(np.inf if np.isneginf(scores).any() else np.ptp(scores))
+def _sampled_scores(block: FactorBlock, compiled: CompiledGraph) -> FloatArray:
+    """Return some of the scores of a rule that a block's factors share."""
+    shape = block.source.shape
+    each = max(2, int(SAMPLE ** (1.0 / len(shape))))
+    states = [np.unique(np.linspace(0, n - 1, each).astype(np.int64)) for n in shape]
+    return block.log_values(0, states, compiled.variables)

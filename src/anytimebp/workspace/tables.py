@@ -225,12 +225,12 @@ def _whole_block(message_block: MessageBlock, tables: Tables, compiled: Compiled
             tables.place(factors, _convert_potentials(source, in_logs=in_logs))
             yield
         return
-    states = [np.arange(n) for n in source.shape]
+    every = [np.arange(n) for n in source.shape]
     if is_structured(source, np.array([source.shape], dtype=np.float64))[0]:
-        tables.place_structure(factors, scores_on(source, states))
+        tables.place_structure(factors, scores_on(source, every))
         yield
         return
-    values = source.log_values(0, states)[np.newaxis]
+    values = message_block.block.log_values(0, every, compiled.variables)[np.newaxis]
     tables.kind[factors] = TABLE
     _check_possible(message_block, [0], values, compiled)
     tables.scored += values.size
@@ -260,7 +260,7 @@ def _cut_factors(
         step = max(1, SLICE_ENTRIES // 4 // math.prod(shape)) if dense else 1
         for start in range(0, len(group), step):
             some = group[start : start + step]
-            values = _cut_values(block, some, domains)
+            values = _cut_values(block, some, domains, compiled)
             _check_possible(message_block, some, values, compiled)
             tables.scored += 0 if dense else values.size
             tables.place_log_values(first + np.array(some), values)
@@ -290,7 +290,7 @@ def _by_shape(block: FactorBlock, offsets: list[int], domains: Domains) -> dict[
     return groups
 
 
-def _cut_values(block: FactorBlock, offsets: list[int], domains: Domains) -> FloatArray:
+def _cut_values(block: FactorBlock, offsets: list[int], domains: Domains, compiled: CompiledGraph) -> FloatArray:
     """Return new log tables of factors with domains of the same sizes, shape (factors, ...)."""
     source = block.source
     scopes = block.scopes[offsets].T.tolist()
@@ -299,7 +299,7 @@ def _cut_values(block: FactorBlock, offsets: list[int], domains: Domains) -> Flo
         for axis, every in zip(scopes, [np.arange(n) for n in source.shape], strict=True)
     ]
     if not isinstance(source, DenseSource):
-        return source.log_values(0, [axis[0] for axis in states])[np.newaxis]
+        return block.log_values(offsets[0], [axis[0] for axis in states], compiled.variables)[np.newaxis]
     place = [
         np.array(axis).reshape(len(offsets), *[-1 if k == j else 1 for j in range(len(states))])
         for k, axis in enumerate(states)

@@ -23,6 +23,7 @@ class Universe:
         allowed: Per pair: whether the evidence allows it.
         n_allowed: (V,) how many it does.
         has_scores: (V,) whether a unary factor or soft evidence tells states apart.
+        scored: Scores that unary rules and lists were asked for.
     """
 
     def __init__(self, compiled: CompiledGraph, observed: dict[int, Observation]) -> None:
@@ -33,6 +34,7 @@ class Universe:
         self.start = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(sizes, out=self.start[1:])
         self.n_allowed: IndexArray = domains.sizes.copy()
+        self.scored = domains.scored
         self.log_prior_scale = domains.log_prior_scale
         self.log_prior_min = domains.log_prior_min
         self.log_prior, self.allowed = self._spread(domains.states, domains.slot_start, domains.log_prior)
