@@ -18,7 +18,7 @@ import numpy as np
 from anytimebp.kernels.row_sums import log_sum_rows
 from anytimebp.model.listed import ListedSource
 from anytimebp.model.rule import RuleSource
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray, TableSource
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.structures import AtMostOneSource
 from anytimebp.workspace.compact import CompactTables
 
@@ -53,7 +53,7 @@ class Lookout:
             tables: The domains.
             block: Scores to ask for at a time.
         """
-        self._tables, self._block = tables, block
+        self._tables, self.block = tables, block
         self.asked = 0
 
     def look(self, variable: int, log_weights: dict[int, FloatArray]) -> Iterator[Outlook | None]:
@@ -63,7 +63,7 @@ class Lookout:
             variable: The variable.
             log_weights: By edge: the log message from its variable to its factor, over the domain, largest 0.
         """
-        universe, layout = self._tables.universe, self._tables.compiled.arrays
+        universe = self._tables.universe
         edges = sorted(self._speaking(variable), key=self._cost)
         states = self._candidates(variable, edges)
         total = universe.log_prior[universe.start[variable] + states]
@@ -80,13 +80,10 @@ class Lookout:
                 if not len(some):
                     continue
                 found = np.empty(len(some))
-                for part in self._hear(edge, states[some], log_weights, found):
-                    del part
-                    yield None
+                yield from self._hear(edge, states[some], log_weights, found)
                 shift.setdefault(edge, _finite(found.max()))
                 total[some] += found - shift[edge]
                 heard[some] = k + 1
-        del layout
         yield Outlook(states, total)
 
     # ------------------------------------------------------------ who speaks, and of what
@@ -128,7 +125,8 @@ class Lookout:
         if universe.has_scores[variable]:
             found.append(np.argpartition(own, -min(MOST_PROPOSED, len(own)))[-MOST_PROPOSED:])
         candidates = np.unique(np.concatenate(found))
-        return candidates[universe.allowed[start + candidates]]
+        left: IndexArray = candidates[universe.allowed[start + candidates]]
+        return left
 
     # ------------------------------------------------------------ one factor
     def _hear(
@@ -137,7 +135,7 @@ class Lookout:
         """Fill the log of what a factor sends to some states of an edge's variable."""
         compiled = self._tables.compiled
         factor = int(compiled.arrays.edge_factor[edge])
-        source, member = compiled.source(factor)
+        source, _ = compiled.source(factor)
         scope, axis = compiled.edges(factor), edge - compiled.edges(factor).start
         others, weights = [], []
         for e in scope:
@@ -152,12 +150,11 @@ class Lookout:
             found[:] = _from_at_most_one(source, others, weights, axis, states)
             self.asked += len(states)
         else:
-            yield from self._from_blocks(source, member, others, weights, axis, states, found)
+            yield from self._from_blocks(factor, others, weights, axis, states, found)
 
     def _from_blocks(
         self,
-        source: TableSource,
-        member: int,
+        factor: int,
         others: list[IndexArray],
         weights: list[FloatArray],
         axis: int,
@@ -168,13 +165,13 @@ class Lookout:
         for k, own in enumerate(weights):
             if k != axis:
                 weight = np.add.outer(weight, own).reshape(-1)
-        step = max(1, self._block // len(weight))
+        step = max(1, self.block // len(weight))
         for start in range(0, len(states), step):
             chosen = [states[start : start + step] if k == axis else own for k, own in enumerate(others)]
-            scores = np.moveaxis(source.log_values(member, chosen), axis, 0)
+            scores = np.moveaxis(self._tables.compiled.log_values(factor, chosen), axis, 0)
             rows = np.ascontiguousarray(scores.reshape(len(chosen[axis]), -1))
             log_sum_rows(rows, weight, found[start : start + step])
-            self.asked += 0 if isinstance(source, DenseSource) and False else rows.size
+            self.asked += rows.size
             yield
 
 

@@ -1,6 +1,6 @@
 """Domains that grow in batches, and tables over them: every entry is asked for once.
 
-A variable may be *waiting*: nothing tells its states apart yet, so it has no domain and takes no part. Its factors stand
+A variable may be *waiting*: too little tells its states apart, so it has no domain and takes no part. Its factors stand
 still, as if they scored everything alike.
 """
 
@@ -12,13 +12,18 @@ import numpy as np
 
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import FloatArray, IndexArray, TableSource
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.space import Workspace
 from anytimebp.workspace.structures import factor_kinds, scores_on
+from anytimebp.workspace.table_sizes import factor_entries
 from anytimebp.workspace.universe import Universe
 
 BLOCK = 2**20  # entries asked for at a time
+
+
+class ImpossibleError(Exception):
+    """No joint state of a factor's domains is possible."""
 
 
 class GrownTable:
@@ -72,7 +77,7 @@ class GrownTable:
         if in_logs != self.in_logs:
             with np.errstate(divide="ignore"):
                 for box in filled:
-                    self.values[box] = np.log(self.values[box]) if in_logs else np.exp(self.values[box])
+                    (np.log if in_logs else np.exp)(self.values[box], out=self.values[box])
             self.in_logs = in_logs
 
 
@@ -114,15 +119,9 @@ class CompactTables:
         """Bytes of all tables."""
         return sum(table.values.nbytes for table in self._tables.values())
 
-    def entries(self, sizes: IndexArray, waiting: np.ndarray | None = None) -> FloatArray:
-        """Return (F,) the entries of each factor's table over domains of these sizes; none where a variable waits."""
-        layout = self.compiled.arrays
-        if not len(layout.edge_variable):
-            return np.empty(0)
-        start = layout.factor_edge_start[:-1]
-        product = np.multiply.reduceat(sizes[layout.edge_variable].astype(np.float64), start)
-        still = np.logical_or.reduceat((self.waiting if waiting is None else waiting)[layout.edge_variable], start)
-        return np.where(still | (factor_kinds(self.compiled, sizes) != TABLE), 0.0, product)
+    def entries(self, sizes: IndexArray) -> FloatArray:
+        """Return (F,) the entries of each factor's table over domains of these sizes."""
+        return np.where(factor_kinds(self.compiled, sizes) != TABLE, 0.0, factor_entries(self.compiled.arrays, sizes))
 
     def domains(self) -> Domains:
         """Return the domains as a run over fixed domains wants them; it owns its arrays."""
@@ -139,40 +138,33 @@ class CompactTables:
                 prior = prior - scale[variable] if scale[variable] > -np.inf else prior
                 log_prior[slot_start[variable] : slot_start[variable + 1]] = prior
                 low[variable] = prior[prior > -np.inf].min(initial=0.0)
-        return Domains(sizes, slot_start, states, log_prior, scale + universe.log_prior_scale, low)
+        return Domains(sizes, slot_start, states, log_prior, scale + universe.log_prior_scale, low, scored=0)
 
     def fill(self, workspace: Workspace) -> Iterator[None]:
         """Give a run its tables; asks for the entries that are new."""
         tables, layout = workspace.tables, self.compiled.arrays
-        self.arithmetic = tables.arithmetic
+        self.arithmetic, before = tables.arithmetic, self.asked
         for factor in range(len(tables.kind)):
             variables = layout.edge_variable[layout.factor_edge_start[factor] : layout.factor_edge_start[factor + 1]]
-            source, member = self.compiled.source(factor)
+            source, _ = self.compiled.source(factor)
             states = [self.states[v] for v in variables.tolist()]
             if self.waiting[variables].any():
                 self._stand_still(workspace, factor, variables)
             elif tables.kind[factor] != TABLE:
                 scores = scores_on(source, states)
-                if scores.range.log_max[0] > -np.inf:
-                    tables.place_structure(factor, scores)
-                else:
-                    self._place(workspace, factor, self._grown(factor, source, member, states))
+                if scores.range.log_max[0] == -np.inf:
+                    raise ImpossibleError
+                tables.place_structure(factor, scores)
             else:
                 table = self._tables.setdefault(factor, GrownTable(len(states)))
-                for _ in self._grow(table, source, member, states):
-                    yield
+                yield from self._grow(table, factor, states)
                 self._place(workspace, factor, table)
+                tables.scored += self.asked - before
+                before = self.asked
+        np.exp(tables.log_min, out=workspace.arrays.table_min)
         yield
 
-    def _grown(self, factor: int, source: TableSource, member: int, states: list[IndexArray]) -> GrownTable:
-        table = self._tables.setdefault(factor, GrownTable(len(states)))
-        for _ in self._grow(table, source, member, states):
-            pass
-        return table
-
-    def _grow(
-        self, table: GrownTable, source: TableSource, member: int, states: list[IndexArray]
-    ) -> Iterator[None]:
+    def _grow(self, table: GrownTable, factor: int, states: list[IndexArray]) -> Iterator[None]:
         """Ask for the entries that are not there yet, a block at a time."""
         old, new = table.values.shape, tuple(len(own) for own in states)
         if old == new:
@@ -182,12 +174,14 @@ class CompactTables:
         for box in new_boxes(old, new):
             for part in _blocks(box):
                 chosen = [own[place] for own, place in zip(states, part, strict=True)]
-                table.put(part, source.log_values(member, chosen), filled)
+                table.put(part, self.compiled.log_values(factor, chosen), filled)
                 filled.append(part)
                 self.asked += table.values[part].size
                 yield
 
     def _place(self, workspace: Workspace, factor: int, table: GrownTable) -> None:
+        if table.log_scale == -np.inf:
+            raise ImpossibleError
         tables = workspace.tables
         wide = table.has_zero or table.log_min < -MAX_LINEAR_RANGE
         everything = [tuple(slice(0, n) for n in table.values.shape)]
@@ -195,7 +189,7 @@ class CompactTables:
             table.turn(everything, in_logs=tables.arithmetic == LOG and wide)
         tables.kind[factor] = TABLE
         tables.address[factor] = table.values.ctypes.data
-        tables.log_scale[factor] = table.log_scale if table.log_scale > -np.inf else 0.0
+        tables.log_scale[factor] = table.log_scale
         tables.log_min[factor], tables.has_zero[factor] = table.log_min, table.has_zero
         tables.in_logs[factor] = table.in_logs
 

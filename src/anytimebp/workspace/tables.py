@@ -95,6 +95,10 @@ class Tables:
         self.address[factors] = first if len(values) == 1 else first + stride * np.arange(len(values))
         self._owners.append(values)
 
+    def keep(self, values: FloatArray) -> None:
+        """Keep numbers alive that addresses point to."""
+        self._owners.append(values)
+
     def place_structure(self, factors: slice | int, scores: Scores) -> None:
         """Write a structure down, and keep it; one is shared by all the factors."""
         found = scores.range
