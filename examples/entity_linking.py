@@ -22,10 +22,11 @@ import anytimebp as abp
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
-DIMENSIONS, TOPICS = 64, 40
-SCALE = 6.0  # nats for a pair of entities with the same embedding; about half as much for two of one topic
+DIMENSIONS, TOPICS = 64, 200
+SCALE = 8.0  # nats for a pair of entities with the same embedding; about half as much for two of one topic
 PLAUSIBLE = 30  # entities whose names fit a mention
-HOPELESS = -12.0  # log score of all others
+BONUS, TELLING = 8.0, 0.6  # what the true entity has over the others, in this part of the mentions
+HOPELESS = -16.0  # log score of all others
 
 
 class Document(NamedTuple):
@@ -78,7 +79,7 @@ def make_document(
     for scores, entity in zip(prior, truth, strict=True):
         fitting = rng.choice(entities, min(PLAUSIBLE, entities // 4), replace=False)
         scores[fitting] = rng.normal(0.0, 3.0, len(fitting))
-        scores[entity] = rng.normal(0.0, 3.0) + (6.0 if rng.random() < 0.5 else 0.0)  # half of the names are telling
+        scores[entity] = rng.normal(0.0, 3.0) + (BONUS if rng.random() < TELLING else 0.0)
     near = np.array([(i, i + step) for i in range(mentions) for step in (1, 2) if i + step < mentions])
 
     graph = abp.FactorGraph()
