@@ -1,14 +1,13 @@
 """Finds 30 sensors on a map from the distances between them.
 
-Six sensors know where they are; the others only measure their distances, with some noise, to sensors within reach. A state
-is a cell of the map: 300 x 300 cells are 90,000 states a sensor. A measured distance makes a ring of cells likely around
-every cell where the other sensor may be, and belief propagation intersects the rings. Some sensors cannot be located,
-as they hear too few others; their marginals say so, where a single best position would not.
+Six sensors know where they are; the others only measure their distances, with some noise, to sensors within reach. A
+state is a cell of the map: 300 x 300 cells are 90,000 states a sensor. A measured distance makes a ring of cells likely
+around every cell where the other sensor may be, and belief propagation intersects the rings. Some sensors cannot be
+located, as they hear too few others; their marginals say so, where a single best position would not.
 
     python examples/localisation.py --small --out map.png
 """
 
-import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
