@@ -69,14 +69,16 @@ def make_document(mentions: int, entities: int, rng: np.random.Generator, *, wit
         rng: Makes the document.
         with_propose: Whether to tell the library which entities a pair of mentions makes likely.
     """
-    topic = rng.integers(min(TOPICS, entities // 20), size=entities)
+    # Fewer entities have fewer topics and candidates, so that wrong candidates agree on a topic no more often.
+    n_topics, n_fitting = min(TOPICS, entities // 6), min(PLAUSIBLE, entities // 40)
+    topic = rng.integers(n_topics, size=entities)
     embedding = rng.normal(size=(TOPICS, DIMENSIONS))[topic] + rng.normal(size=(entities, DIMENSIONS))
     embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
     truth = _true_entities(topic, mentions, rng)
     prior = HOPELESS + rng.normal(0.0, 0.5, (mentions, entities))
     for scores, entity in zip(prior, truth, strict=True):
-        fitting = rng.choice(entities, min(PLAUSIBLE, entities // 4), replace=False)
-        scores[fitting] = rng.normal(0.0, 3.0, len(fitting))
+        fitting = rng.choice(entities, n_fitting, replace=False)
+        scores[fitting] = rng.normal(0.0, 3.0, n_fitting)
         scores[entity] = rng.normal(0.0, 3.0) + (BONUS if rng.random() < TELLING else 0.0)
     near = np.array([(i, i + step) for i in range(mentions) for step in (1, 2) if i + step < mentions])
 

@@ -121,7 +121,7 @@ def locate(network: Network, method: str = "adaptive", seconds: float | None = N
 def report(network: Network, result: abp.Result) -> str:
     """Return what came out, in a few lines; lengths in cells."""
     belief, known = read_belief(network, result), len(network.known)
-    lost = [f"s{i} (within {belief.spread[i]:.0f})" for i in range(known, len(belief.miss)) if not belief.located[i]]
+    lost = [f"s{i} (± {belief.spread[i]:.0f})" for i in range(known, len(belief.miss)) if not belief.located[i]]
     return "\n".join(
         [
             f"{len(network.pairs)} distances; {result.seconds:.1f} seconds; ended as {result.stop_reason.name}",
@@ -161,7 +161,7 @@ def draw(network: Network, result: abp.Result, path: str) -> None:
         *guess, 90, facecolors="none", edgecolors="#c0392b", linewidths=1.6, label="cannot be located", zorder=3
     )
     for i in np.flatnonzero(lost):
-        axes.annotate(f"s{i}, within {belief.spread[i]:.0f}", belief.best[i][::-1], (8, 8), textcoords="offset points")
+        axes.annotate(f"s{i} ± {belief.spread[i]:.0f}", belief.best[i][::-1], (8, 8), textcoords="offset points")
     axes.set(title=f"{len(lost)} sensors, {len(network.pairs)} measured distances, {side} x {side} cells")
     axes.set(xlim=(0, side), ylim=(side, 0), xlabel="column", ylabel="row")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
