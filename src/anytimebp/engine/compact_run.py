@@ -33,7 +33,7 @@ from anytimebp.results.marginals import FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.workspace.compact import CompactTables, ImpossibleError
-from anytimebp.workspace.memory import exceeds_memory
+from anytimebp.workspace.memory import UNCHECKED_BYTES, available_memory, exceeds_memory
 from anytimebp.workspace.universe import Universe
 
 FIRST_DOMAIN = 5.0  # nats under the best, within which states are in a variable's first domain
@@ -44,6 +44,7 @@ THRESHOLDS = (1e-3, 0.1, 1e-20)  # of estimated belief above which states join: 
 LOOSE = 1e-3  # nats to which rounds settle while variables are waiting; later the threshold itself
 BYTES_PER_STATE = 100  # priors, estimates and beliefs over the universes, and room to work on them
 BLOCK_PART = 400  # bytes of the memory limit for each score asked for at a time: rules make copies of their own
+HEARD = 0.1  # part of the memory that may be used to keep what was heard of all states
 BLOCKS = (2**14, 2**20)  # scores asked for at a time, at least and at most
 
 
@@ -111,7 +112,8 @@ class CompactRun:
         self.tables = CompactTables(universe)
         limit = options.max_memory
         block = BLOCKS[1] if limit is None else max(BLOCKS[0], min(BLOCKS[1], limit // BLOCK_PART))
-        self._lookout = Lookout(self.tables, block)
+        memory = HEARD * (limit if limit is not None else (available_memory() or UNCHECKED_BYTES))
+        self._lookout = Lookout(self.tables, block, THRESHOLDS[0], memory)
         self.limits = Limits()
         self.outcome: Outcome | None = None
         self._known: Known | None = None
@@ -215,6 +217,7 @@ class CompactRun:
     def _look(self) -> Iterator[Step]:
         """Look at the states of all variables from the domains."""
         log_weights = self._log_weights()
+        self._lookout.threshold = self._threshold
         self._outlooks = []
         for variable in range(len(self.universe.n_allowed)):
             for found in self._lookout.look(variable, log_weights):
@@ -385,7 +388,7 @@ class CompactRun:
         tables = 8.0 * self.tables.entries(sizes)
         messages = 60.0 * float(sizes[self.tables.compiled.arrays.edge_variable].sum())
         universe = BYTES_PER_STATE * float(self.universe.start[-1])
-        working = float(tables.max(initial=0.0)) + BLOCK_PART * self._lookout.block
+        working = float(tables.max(initial=0.0)) + BLOCK_PART * self._lookout.block + self._lookout.memory
         needed = int(tables.sum() + messages + universe + working)
         return not exceeds_memory(0, needed, self._options.max_memory)
 

@@ -2,18 +2,19 @@
 
     log b(x)  =  log p(x) + sum over factors f of log o_f(x),   o_f summed over the domains of f's other variables
 
-Factors are asked in the order of their cost, and only about states that can still count: those that fall more than CUT
-nats behind the best are left where they are, which is above where they belong, and are taken up again should the best
-come down to them.
+Where that is much, it is done twice. Roughly first, of all states, with the few states of the others that hold most of
+their weight; what was heard from a factor is kept as long as its variables' weights hardly move. Then properly, of the
+states that come within CUT nats of what is of interest. The others keep their rough beliefs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from anytimebp.kernels.row_sums import log_sum_rows
 from anytimebp.model.listed import ListedSource
@@ -22,8 +23,12 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.structures import AtMostOneSource
 from anytimebp.workspace.compact import CompactTables
 
-CUT = 30.0  # nats behind the best at which a state is not asked about any more
-LIGHT = 25.0  # nats behind the best at which a state's weight is left out of sums
+CUT = 6.0  # nats under the threshold of interest, relative to the best, at which a state is not looked at closely
+LEAST_LOG = -60.0  # nats; thresholds under this are all the same
+ROUGH = 0.1  # part of a variable's weight that may be left out of rough sums
+FINE = 0.01  # part of the threshold that may be left out of proper ones
+MOVED = 0.05  # part of a variable's weight that may move before what it says is asked for again
+MUCH = 2**20  # scores of one variable from which on a rough look pays
 MOST_PROPOSED = 64  # states that a rule is asked to propose for a variable
 
 
@@ -39,22 +44,44 @@ class Outlook(NamedTuple):
     log_belief: FloatArray
 
 
+class _Heard(NamedTuple):
+    """What a factor was heard to say of a variable's states.
+
+    Attributes:
+        spoke: The states that it was summed over, and their shares of the weight, per variable.
+        message: Log message to each state, NaN where nobody asked.
+    """
+
+    spoke: list[tuple[IndexArray, FloatArray]]
+    message: npt.NDArray[np.float32]
+
+
 class Lookout:
     """Asks for the outlooks of variables.
 
     Attributes:
+        block: Scores to ask for at a time.
+        threshold: Beliefs that are of interest are above this.
         asked: Scores asked for so far.
+        memory: Bytes that are used to keep what was heard.
     """
 
-    def __init__(self, tables: CompactTables, block: int) -> None:
+    def __init__(self, tables: CompactTables, block: int, threshold: float, memory: float) -> None:
         """Look out from some domains.
 
         Args:
             tables: The domains.
             block: Scores to ask for at a time.
+            threshold: Beliefs that are of interest are above this.
+            memory: Bytes that may be used to keep what was heard.
         """
-        self._tables, self.block = tables, block
+        self._tables = tables
+        self.block, self.threshold = block, threshold
         self.asked = 0
+        layout = tables.compiled.arrays
+        needed = 4.0 * float(tables.universe.n_allowed[layout.edge_variable].sum())
+        self._heard: dict[int, _Heard] | None = {} if needed <= memory else None
+        self.memory = needed if needed <= memory else 0.0
 
     def look(self, variable: int, log_weights: dict[int, FloatArray]) -> Iterator[Outlook | None]:
         """Look at a variable's states; gives None while it works, and the outlook at last.
@@ -66,24 +93,29 @@ class Lookout:
         universe = self._tables.universe
         edges = sorted(self._speaking(variable), key=self._cost)
         states = self._candidates(variable, edges)
-        total = universe.log_prior[universe.start[variable] + states]
-        heard = np.zeros(len(states), dtype=np.int64)
+        prior = universe.log_prior[universe.start[variable] + states]
+        cut = CUT - max(LEAST_LOG, math.log(self.threshold) if self.threshold > 0.0 else LEAST_LOG)
+        fine = FINE * max(0.0, self.threshold)
+        total, close = prior, np.ones(len(states), dtype=np.bool_)
+        if len(states) * sum(self._cost(edge)[0] for edge in edges) > MUCH:
+            total = prior.copy()
+            for edge in edges:
+                near = total >= total.max(initial=-np.inf) - 2.0 * cut
+                rough = yield from self._hear_roughly(edge, states, near, log_weights)
+                total += np.maximum(rough, -0.5 * cut)
+            close = total >= total.max(initial=-np.inf) - cut
+        properly = np.full(len(states), -np.inf)
         shift: dict[int, float] = {}
-        while True:
-            best = total[heard == len(edges)].max(initial=-np.inf)
-            open_now = (heard < len(edges)) & (total >= best - CUT) & (total > -np.inf)
-            if not open_now.any():
-                break
-            for k, edge in enumerate(edges):
-                top = total[open_now].max(initial=-np.inf)
-                some = np.flatnonzero(open_now & (heard == k) & (total >= top - CUT) & (total > -np.inf))
-                if not len(some):
-                    continue
-                found = np.empty(len(some))
-                yield from self._hear(edge, states[some], log_weights, found)
-                shift.setdefault(edge, _finite(found.max()))
-                total[some] += found - shift[edge]
-                heard[some] = k + 1
+        while close.any():
+            some = np.flatnonzero(close)
+            properly[some] = prior[some]
+            for edge in edges:
+                found = yield from self._hear(edge, states[some], log_weights, fine)
+                shift.setdefault(edge, _finite(found.max(initial=-np.inf)))
+                properly[some] += found - shift[edge]
+            total = np.where(properly > -np.inf, properly, total)
+            total[some] = properly[some]
+            close = (total >= properly.max() - cut) & (properly == -np.inf) & (total > -np.inf)
         yield Outlook(states, total)
 
     # ------------------------------------------------------------ who speaks, and of what
@@ -129,28 +161,70 @@ class Lookout:
         return left
 
     # ------------------------------------------------------------ one factor
+    def _spoken(
+        self, edge: int, log_weights: dict[int, FloatArray], left_out: float
+    ) -> list[tuple[IndexArray, FloatArray]]:
+        """Return per axis of an edge's factor the states that count, heaviest first, and their shares of the weight.
+
+        Args:
+            edge: Whose own axis is empty.
+            log_weights: By edge.
+            left_out: Part of each variable's weight that may be left out.
+        """
+        compiled, spoken = self._tables.compiled, []
+        for e in compiled.edges(int(compiled.arrays.edge_factor[edge])):
+            if e == edge:
+                spoken.append((np.empty(0, dtype=np.int64), np.empty(0)))
+                continue
+            weight = np.exp(log_weights[e])
+            weight /= weight.sum()
+            order = np.argsort(-weight, kind="stable")
+            order = order[: 1 + int(np.searchsorted(np.cumsum(weight[order]), 1.0 - left_out))]
+            order = order[weight[order] > 0.0]
+            spoken.append((self._tables.states[int(compiled.arrays.edge_variable[e])][order], weight[order]))
+        return spoken
+
+    def _hear_roughly(
+        self, edge: int, states: IndexArray, near: npt.NDArray[np.bool_], log_weights: dict[int, FloatArray]
+    ) -> Generator[None, None, FloatArray]:
+        """Return about what a factor says of the states that are near, largest 0; -inf of the others."""
+        spoken = self._spoken(edge, log_weights, ROUGH)
+        before = self._heard.get(edge) if self._heard is not None else None
+        if before is None or len(before.message) != len(states) or _have_moved(before.spoke, spoken):
+            before = _Heard(spoken, np.full(len(states), np.nan, dtype=np.float32))
+            if self._heard is not None:
+                self._heard[edge] = before
+        new = np.flatnonzero(near & np.isnan(before.message))
+        if len(new):
+            before.message[new] = yield from self._say(edge, states[new], before.spoke)
+        message = np.where(near, before.message, -np.inf).astype(np.float64)
+        message -= _finite(message.max(initial=-np.inf))
+        return message
+
     def _hear(
-        self, edge: int, states: IndexArray, log_weights: dict[int, FloatArray], found: FloatArray
-    ) -> Iterator[None]:
-        """Fill the log of what a factor sends to some states of an edge's variable."""
+        self, edge: int, states: IndexArray, log_weights: dict[int, FloatArray], left_out: float
+    ) -> Generator[None, None, FloatArray]:
+        """Return the log of what a factor says of some states."""
+        return (yield from self._say(edge, states, self._spoken(edge, log_weights, left_out)))
+
+    def _say(
+        self, edge: int, states: IndexArray, spoken: list[tuple[IndexArray, FloatArray]]
+    ) -> Generator[None, None, FloatArray]:
+        """Return the log of what a factor sends to some states, from some states of its other variables."""
         compiled = self._tables.compiled
         factor = int(compiled.arrays.edge_factor[edge])
         source, _ = compiled.source(factor)
-        scope, axis = compiled.edges(factor), edge - compiled.edges(factor).start
-        others, weights = [], []
-        for e in scope:
-            own, weight = self._tables.states[int(compiled.arrays.edge_variable[e])], log_weights[e]
-            heavy = weight >= weight.max(initial=-np.inf) - LIGHT if e != edge else np.zeros(len(own), dtype=np.bool_)
-            others.append(own[heavy])
-            weights.append(weight[heavy])
+        axis = edge - compiled.edges(factor).start
+        others, weights = [own for own, _ in spoken], [np.log(weight) for _, weight in spoken]
         if isinstance(source, ListedSource):
-            found[:] = _from_list(source, others, weights, axis, states)
             self.asked += len(states)
-        elif isinstance(source, AtMostOneSource):
-            found[:] = _from_at_most_one(source, others, weights, axis, states)
+            return _from_list(source, others, weights, axis, states)
+        if isinstance(source, AtMostOneSource):
             self.asked += len(states)
-        else:
-            yield from self._from_blocks(factor, others, weights, axis, states, found)
+            return _from_at_most_one(source, others, weights, axis, states)
+        found = np.empty(len(states))
+        yield from self._from_blocks(factor, others, weights, axis, states, found)
+        return found
 
     def _from_blocks(
         self,
@@ -215,3 +289,15 @@ def _from_at_most_one(
 
 def _finite(value: float) -> float:
     return float(value) if value > -np.inf else 0.0
+
+
+def _have_moved(before: list[tuple[IndexArray, FloatArray]], now: list[tuple[IndexArray, FloatArray]]) -> bool:
+    """Tell whether the weights of some variable have moved by more than a little."""
+    return any(_distance(*old, *new) > MOVED for old, new in zip(before, now, strict=True))
+
+
+def _distance(states: IndexArray, share: FloatArray, new_states: IndexArray, new_share: FloatArray) -> float:
+    """Return the total variation distance of two distributions over states."""
+    every, place = np.unique(np.concatenate([states, new_states]), return_inverse=True)
+    difference = np.bincount(place.reshape(-1), weights=np.concatenate([share, -new_share]), minlength=len(every))
+    return 0.5 * float(np.abs(difference).sum())
