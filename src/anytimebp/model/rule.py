@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -50,7 +51,8 @@ class RuleSource:
     def prepare(self) -> None:
         """Have a rule that Numba compiles compiled, without asking it for anything."""
         if is_compiled(self.rule):
-            fill_by_loop(self.rule, [np.empty(0, dtype=np.int64)] * len(self.shape))
+            with suppress(Exception):  # what is wrong with it comes up when it is asked
+                fill_by_loop(self.rule, [np.empty(0, dtype=np.int64)] * len(self.shape))
 
     def log_values(self, member: int, states: States, naming: Callable[[], Naming] | None = None) -> FloatArray:
         """Return the log scores on the product of the given states; `naming` says what errors call the factor."""
@@ -99,9 +101,9 @@ class RuleSource:
 
     def _asked(self, states: Sequence[IndexArray | None], naming: Callable[[], Naming] | None) -> tuple[str, str]:
         """Return what to call the factor, and in words the states that its function was asked about."""
-        named = naming() if naming else Naming(self.scope, [f"variable {i}" for i in range(len(states))])
+        named = naming() if naming else Naming(self.scope, [f"axis {i}" for i in range(len(states))])
         parts = [
-            f"{_few_states(part)} of {name!r}"
+            f"{_few_states(part)} of {name}"
             for name, part in zip(named.variables, states, strict=True)
             if part is not None
         ]
