@@ -21,7 +21,8 @@ from anytimebp.errors import (
     UnknownVariableError,
 )
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.structure import GraphSummary
+from anytimebp.model.structures import AtMostOne, Deterministic, Difference, Equality
+from anytimebp.model.summary import GraphSummary
 from anytimebp.model.variable import Variable
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
@@ -49,8 +50,12 @@ __version__ = "0.1.0"
 __all__ = [
     "METHODS",
     "AnytimeBPError",
+    "AtMostOne",
+    "Deterministic",
+    "Difference",
     "DroppedWarning",
     "DynamicGrowth",
+    "Equality",
     "Every",
     "EvidenceError",
     "FactorGraph",

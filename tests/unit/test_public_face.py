@@ -10,6 +10,10 @@ import anytimebp as abp
 
 NAMES = {
     "AnytimeBPError",
+    "AtMostOne",
+    "Deterministic",
+    "Difference",
+    "Equality",
     "DroppedWarning",
     "FormatError",
     "DynamicGrowth",

@@ -10,7 +10,7 @@ import numpy as np
 import anytimebp as abp
 from anytimebp.cli.paths import model_argument
 from anytimebp.model.source import IndexArray
-from anytimebp.model.structure import GraphSummary, format_bytes
+from anytimebp.model.summary import GraphSummary, format_bytes
 from anytimebp.workspace.memory import available_memory
 
 BAR = 40  # characters of the longest bar

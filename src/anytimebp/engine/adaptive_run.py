@@ -2,8 +2,9 @@
 
 What it does next is decided by `engine/choice.py`. Rounds on domains are those of `engine/strip_stage.py`; whole tables
 are swept by a run like that of `bp` (`engine/full_run.py`), which starts where the rounds have ended and makes inner
-rounds of its own. Where neither is possible, because tables with hard zeros do not fit into memory, domains grow one
-state at a time (`engine/sparse_run.py`).
+rounds of its own. Where neither fits into memory, or hard zeros rule rounds on strips out, tables are kept over the
+domains alone (`engine/compact_run.py`); and where not even that is possible, domains grow one state at a time
+(`engine/sparse_run.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from anytimebp.engine.choice import Choice, Counts, Way, first_choice
+from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.run import Limits, Run, Step
@@ -24,13 +26,17 @@ from anytimebp.errors import MemoryLimitError
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.rule import RuleSource
+from anytimebp.model.source import TableSource
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.workspace.domains import Domains, full_domains
 from anytimebp.workspace.memory import check_memory, check_universe, exceeds_memory
 from anytimebp.workspace.nested import NestedWorkspace, find_sources
 from anytimebp.workspace.space import first_arithmetic
-from anytimebp.workspace.table_sizes import message_spread, strip_entries, table_entries
+from anytimebp.workspace.structures import has_structures
+from anytimebp.workspace.table_sizes import message_spread, strip_entries, update_entries
+from anytimebp.workspace.universe import Universe
 
 EXPECTED_DOMAIN = 7.0  # nats of prior under the best, within which states are expected in the domains
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
@@ -81,21 +87,25 @@ class AdaptiveRun:
         elif choice.way is Way.FULL:
             self._run = FullRun(graph, options, self._domains)
         else:
-            self._run = self._growth()
+            self._run = self._compact()
 
     # ------------------------------------------------------------ decisions
     def _decide(self) -> Choice:
         """Return how to begin."""
         domains, compiled = self._domains, self._compiled
-        entries = table_entries(compiled.arrays, domains.sizes)
+        entries = update_entries(compiled, domains.sizes)
         if entries == 0.0 or (self._full_fits and entries < SMALL):
             return Choice(Way.FULL, f"tables of {entries:,.0f} entries in all are too small to save anything")
         if first_arithmetic(compiled, domains.log_prior_min) != LINEAR:
             return self._instead("the range of the scores needs log arithmetic")
         if compiled.extent.has_zero.any():
             return self._instead("there are tables with hard zeros")
+        if self._full_fits and has_structures(compiled, domains.sizes):
+            return Choice(Way.FULL, "there are factors whose structure closes their sums")
         if self._options.damping > 0.0:
             return self._instead("damping was asked for")
+        if not self._full_fits and any(_proposes(block.source) for _, block in compiled.message_blocks):
+            return Choice(Way.COMPACT, "rules propose candidates, so that no universe has to be walked")
         likely = domains.log_prior > -EXPECTED_DOMAIN
         sizes = np.add.reduceat(likely, domains.slot_start[:-1], dtype=np.int64)
         strips = float(strip_entries(compiled.arrays, sizes, domains.sizes).sum())
@@ -105,11 +115,11 @@ class AdaptiveRun:
         first = np.add.reduceat(domains.log_prior > -FIRST_DOMAIN, domains.slot_start[:-1], dtype=np.int64)
         entries = float(strip_entries(compiled.arrays, first, domains.sizes).sum())
         if exceeds_memory(0, int(16.0 * entries), self._options.max_memory):
-            return Choice(Way.GROWTH, "neither whole tables nor the first domains fit into memory")
+            return Choice(Way.COMPACT, "neither whole tables nor strips of the first domains fit into memory")
         return Choice(Way.DOMAINS, "whole tables do not fit into memory")
 
     def _instead(self, reason: str) -> Choice:
-        return Choice(Way.FULL if self._full_fits else Way.GROWTH, reason)
+        return Choice(Way.FULL if self._full_fits else Way.COMPACT, reason)
 
     def _make_stage(self) -> StripStage:
         spread, asked = message_spread(self._compiled)
@@ -126,10 +136,21 @@ class AdaptiveRun:
         stage.work_parts["priorities"] = self._domains.scored + asked
         return stage
 
-    def _growth(self) -> SparseRun:
+    def _compact(self) -> CompactRun:
+        options = replace(self._options, method="adaptive")
+        run = CompactRun(self._graph, options, Universe(self._compiled, options.observed))
+        run.work_parts["priorities"] = self._domains.scored
+        return run
+
+    def _growth(self, before: CompactRun) -> SparseRun:
+        """Return a run that grows state by state, where no domains could be had in batches."""
+        reason = before.outcome.value if before.outcome else ""
+        self.choice = str(Choice(Way.GROWTH, reason))
         options = replace(self._options, method="dynamic")
         self._load(options)
-        return SparseRun(self._graph, options)
+        growth = SparseRun(self._graph, options)
+        growth.count_on(before.updates, before.work_parts)
+        return growth
 
     def _after(self, stage: StripStage) -> Run | None:
         """Return what goes on after the rounds on domains; None, with an ending, if nothing does."""
@@ -148,10 +169,10 @@ class AdaptiveRun:
         if useful:
             self._ending = StopReason.OUT_OF_MEMORY
             return None
-        self.choice = str(Choice(Way.GROWTH, outcome.value))
-        growth = self._growth()
-        growth.count_on(stage.updates, stage.work_parts)
-        return growth
+        self.choice = str(Choice(Way.COMPACT, outcome.value))
+        compact = self._compact()
+        compact.count_on(stage.updates, stage.rounds, stage.work_parts)
+        return compact
 
     # ------------------------------------------------------------ the loop
     def steps(self) -> Iterator[Step]:
@@ -159,12 +180,14 @@ class AdaptiveRun:
         if self._stage is not None:
             yield from self._stage.steps()
             self._run = self._after(self._stage)
-        if self._run is None:
-            return
-        self._run.limits = self._limits
-        for step in self._run.steps():
-            self.choice = self._run.choice or self.choice
-            yield step
+        while self._run is not None:
+            self._run.limits = self._limits
+            for step in self._run.steps():
+                self.choice = self._run.choice or self.choice
+                yield step
+            if not isinstance(self._run, CompactRun) or self._run.ending:
+                return
+            self._run = self._growth(self._run)
 
     @property
     def nested(self) -> NestedWorkspace | None:
@@ -277,3 +300,7 @@ class AdaptiveRun:
 
     def _named(self, snapshot: Snapshot) -> Snapshot:
         return snapshot if snapshot.method == self._options.method else replace(snapshot, method=self._options.method)
+
+
+def _proposes(source: TableSource) -> bool:
+    return isinstance(source, RuleSource) and source.propose is not None

@@ -23,6 +23,7 @@ class Way(Enum):
     DOMAINS = "sparse domains"
     TAILS = "full passes with frozen tails"
     FULL = "full BP"
+    COMPACT = "domains that grow in batches"
     GROWTH = "growth one state at a time"
 
 

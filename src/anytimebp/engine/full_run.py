@@ -25,6 +25,7 @@ from anytimebp.schedule.lazy_sweeps import LazySchedule
 from anytimebp.schedule.protocol import Progress, Schedule, Settled
 from anytimebp.schedule.residual import ResidualSchedule
 from anytimebp.schedule.sweeps import SweepSchedule, random_orders, sequential_orders
+from anytimebp.workspace.compact import CompactTables
 from anytimebp.workspace.domains import Domains, domain_sizes, full_domains
 from anytimebp.workspace.memory import check_memory
 from anytimebp.workspace.nested import NestedWorkspace, can_nest
@@ -57,6 +58,7 @@ class FullRun:
         before: NestedWorkspace | None = None,
         *,
         at_any_cost: bool = False,
+        compact: CompactTables | None = None,
     ) -> None:
         """Compile the graph, if need be, and check the memory.
 
@@ -66,15 +68,20 @@ class FullRun:
             domains: All states, if somebody has put them together already; owned.
             before: Domains and messages of an earlier stage to start from.
             at_any_cost: Whether `adaptive` is to make inner rounds even where they do not pay.
+            compact: Domains and tables to run on, instead of all states.
         """
         self.options = options
+        self._compact = compact
         self._at_any_cost = at_any_cost
         self._before = before
         self.compiled = compiled_graph(graph)
-        check_memory(self.compiled, domain_sizes(self.compiled, options.observed), options.max_memory)
-        domains = full_domains(self.compiled, options.observed) if domains is None else domains
+        if compact is None:
+            check_memory(self.compiled, domain_sizes(self.compiled, options.observed), options.max_memory)
+        domains = self._all_states() if domains is None else domains
         self.damper = Damper(options.damping)
         arithmetic = first_arithmetic(self.compiled, domains.log_prior_min)
+        if compact is not None and compact.arithmetic == LOG:
+            arithmetic = LOG
         self.workspace = Workspace(self.compiled, domains, arithmetic, options.threads)
         self.limits = Limits()
         self.updates = 0
@@ -140,6 +147,11 @@ class FullRun:
             else:
                 yield Step.WORKING
 
+    def _all_states(self) -> Domains:
+        if self._compact is not None:
+            return self._compact.domains()
+        return full_domains(self.compiled, self.options.observed)
+
     def _start_over_in_logs(self) -> None:
         domains = full_domains(self.compiled, self.options.observed)
         self.work_parts["priorities"] += domains.scored
@@ -162,7 +174,8 @@ class FullRun:
     def _make_tables(self) -> Iterator[Step]:
         """Make the tables, and count what rules are asked for as it happens."""
         counted = self.work_parts["growth"]
-        for _ in self.workspace.prepare():
+        making = self._compact.fill(self.workspace) if self._compact else self.workspace.prepare()
+        for _ in making:
             self.work_parts["growth"] = counted + self.workspace.tables.scored
             yield Step.WORKING
         self.work_parts["growth"] = counted + self.workspace.tables.scored
@@ -173,7 +186,7 @@ class FullRun:
             return ForestSchedule(self.workspace, order)
         if self.options.method == "residual":
             return ResidualSchedule(self.workspace, self.options.tolerance)
-        if self.options.method == "adaptive" and can_nest(self.workspace):
+        if self.options.method == "adaptive" and self._compact is None and can_nest(self.workspace):
             before, self._before = self._before, None
             likely = AT_ANY_COST if self._at_any_cost else LIKELY
             return FrozenTailSchedule(self.workspace, self._orders(), self.options.tolerance, before, likely)

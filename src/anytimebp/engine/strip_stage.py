@@ -204,7 +204,9 @@ class StripStage:
         self._reach_level = level
         reach = reach or within_reach(self._domains, None)
         self._cut = self._belief_out_of(reach)
-        workspace = NestedWorkspace(Workspace(self.compiled, reach.domains, LINEAR), reach, self._sources)
+        workspace = NestedWorkspace(
+            Workspace(self.compiled, reach.domains, LINEAR, structures=False), reach, self._sources
+        )
         workspace.space.edge_scale[:] = UNHEARD
         return workspace
 

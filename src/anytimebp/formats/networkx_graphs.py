@@ -17,8 +17,9 @@ import numpy.typing as npt
 from anytimebp.errors import InconsistentModelError, ModelError
 from anytimebp.formats.names import names_of
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.listed import ListedSource
 from anytimebp.model.rule import RuleSource
-from anytimebp.model.source import DenseSource, ListedSource, TableSource, read_table
+from anytimebp.model.source import DenseSource, TableSource, read_table
 from anytimebp.optional import load_optional
 
 if TYPE_CHECKING:

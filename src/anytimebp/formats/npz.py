@@ -29,7 +29,8 @@ from anytimebp.formats.potentials import refuse_rule
 from anytimebp.formats.whole_file import MAX_COMPRESSION, open_input
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import DenseSource, ListedSource
+from anytimebp.model.listed import ListedSource
+from anytimebp.model.source import DenseSource
 from anytimebp.model.variable import VariableBlock, read_states
 
 VERSION = 1

@@ -28,8 +28,19 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp
-from anytimebp.kernels.codes import FACTOR_VANISHED, LINEAR, LOG, OK, OUT_OF_RANGE, SAFE, VANISHED, VARIABLE_VANISHED
+from anytimebp.kernels.codes import (
+    FACTOR_VANISHED,
+    LINEAR,
+    LOG,
+    OK,
+    OUT_OF_RANGE,
+    SAFE,
+    TABLE,
+    VANISHED,
+    VARIABLE_VANISHED,
+)
 from anytimebp.kernels.jit import FAST, borrow, kernel
+from anytimebp.kernels.structures import through_structure
 from anytimebp.kernels.through_table import contract, edge_size, log_sum
 from anytimebp.kernels.to_factor import gather
 from anytimebp.kernels.to_variable import store
@@ -88,7 +99,10 @@ def _sum_out(layout, space, factor):
         arithmetic = np.int64(LINEAR)
         for v in range(n_slots):
             space.incoming[v] = exp(space.incoming[v])
-    contract(layout, space, factor, arithmetic)
+    if space.factor_kind[factor] == TABLE:
+        contract(layout, space, factor, arithmetic)
+    else:
+        through_structure(layout, space, factor, arithmetic)
     if space.tail.size:
         _add_tails(layout, space, factor)
     n = edge_size(layout.edge_variable, space.domain_size, layout.factor_edge_start[factor])
@@ -115,6 +129,8 @@ def update(layout, space, factor, damping):
         floor *= bound
         offset += n
         entries *= n
+    if space.factor_kind[factor] != TABLE:
+        entries = space.structure_work[factor]
     doubtful = floor < SAFE and space.arithmetic == LINEAR and space.table_has_zero[factor]
     if doubtful and (lost or _smallest_product(layout, space, factor) < SAFE):
         return OUT_OF_RANGE, factor, 0.0, 0

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray, ListedSource, States, TableRange, TableSource
+from anytimebp.model.source import FloatArray, IndexArray, States, TableRange, TableSource, known_range
 from anytimebp.model.variable import VariableTable
 
 
@@ -181,9 +181,7 @@ def _join(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 def _range(source: TableSource) -> TableRange:
     """Return the range of a source's scores, unknown for rules."""
-    if isinstance(source, DenseSource | ListedSource):
-        return source.range
-    return TableRange(np.array([np.nan]), np.array([np.nan]), np.array([False]))
+    return known_range(source) or TableRange(np.array([np.nan]), np.array([np.nan]), np.array([False]))
 
 
 def _spread(values: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:

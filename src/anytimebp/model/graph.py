@@ -7,25 +7,28 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownVariableError
 from anytimebp.model.factor import FactorBlock
+from anytimebp.model.listed import ListedSource, read_entries
 from anytimebp.model.rule import Propose, Rule, RuleSource, check_propose
 from anytimebp.model.source import (
     DenseSource,
     FloatArray,
     IndexArray,
-    ListedSource,
     TableSource,
-    read_entries,
     read_table,
 )
-from anytimebp.model.structure import GraphSummary, summarise
+from anytimebp.model.structures import Structure
+from anytimebp.model.summary import GraphSummary, summarise
 from anytimebp.model.variable import Variable, VariableKey, VariableTable, read_states
+
+Entries: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike] | Any
+"""Indices and log values, or a scipy.sparse matrix."""
 
 MAX_ARITY = 30  # NumPy before 2.0 allows 32 dimensions, and stacked tables take one more than the arity
 
@@ -89,8 +92,9 @@ class FactorGraph:
         log_table: npt.ArrayLike | None = None,
         table: npt.ArrayLike | None = None,
         rule: Rule | None = None,
-        entries: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        entries: Entries | None = None,
         default: float | None = None,
+        structure: Structure | None = None,
         propose: Propose | None = None,
     ) -> int:
         """Add one factor; exactly one of the ways to give its scores.
@@ -102,8 +106,10 @@ class FactorGraph:
             table: Non-negative potentials; of a Bayesian network, P(child | parents) with an axis per variable.
             rule: `rule(a_states, b_states, ...)`: arrays of state indices in, broadcast together; log scores out. A
                 function that Numba compiles (`numba.njit`) gets one state index per variable and returns one log score.
-            entries: `(indices, log_values)` with a row of state indices per value; the rest is `default`.
+            entries: `(indices, log_values)` with a row of state indices per value; the rest is `default`. Of two
+                variables, a scipy.sparse matrix of log scores.
             default: Log score of what `entries` does not list; -inf unless given.
+            structure: `Equality`, `Deterministic`, `Difference` or `AtMostOne`.
             propose: With `rule`: `propose(states, k)` returns up to `k` likely states of the variable whose place in
                 the tuple `states` is None, given index arrays of likely states of the others.
 
@@ -114,10 +120,13 @@ class FactorGraph:
         what = f"factor {self._n_factors} ({', '.join([self._variables.name(i) for i in indices])})"
         shape = tuple([len(self._variables[i].labels) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
-        self._check_one_given(what, default, log_table=log_table, table=table, rule=rule, entries=entries)
+        self._check_one_given(
+            what, default, log_table=log_table, table=table, rule=rule, entries=entries, structure=structure
+        )
         check_propose(what, rule, propose)
-        if rule is not None or entries is not None:
-            return self._append(scopes, self._sparse_source(shape, rule, entries, default, what, propose)).start
+        if log_table is None and table is None:
+            source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
+            return self._append(scopes, source).start
         values = read_table(log_table if log_table is not None else table, what)
         if values.shape != shape:
             hint = "; are its axes in another order?" if sorted(values.shape) == sorted(shape) else ""
@@ -135,8 +144,9 @@ class FactorGraph:
         log_table: npt.ArrayLike | None = None,
         table: npt.ArrayLike | None = None,
         rule: Rule | None = None,
-        entries: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        entries: Entries | None = None,
         default: float | None = None,
+        structure: Structure | None = None,
         propose: Propose | None = None,
     ) -> range:
         """Add many factors of the same shape at once.
@@ -148,6 +158,7 @@ class FactorGraph:
             rule: As for `add_factor`, shared by all.
             entries: As for `add_factor`, shared by all.
             default: As for `add_factor`.
+            structure: As for `add_factor`, shared by all.
             propose: As for `add_factor`, shared by all.
 
         Returns:
@@ -157,7 +168,9 @@ class FactorGraph:
         what = f"factors {self._n_factors} to {self._n_factors + len(rows) - 1}"
         if len(rows) == 1:
             what = f"factor {self._n_factors} ({self._scope_names(rows[0])})"
-        self._check_one_given(what, default, log_table=log_table, table=table, rule=rule, entries=entries)
+        self._check_one_given(
+            what, default, log_table=log_table, table=table, rule=rule, entries=entries, structure=structure
+        )
         check_propose(what, rule, propose)
         if not len(rows):
             return range(self._n_factors, self._n_factors)
@@ -170,8 +183,8 @@ class FactorGraph:
                 f"row {odd[0]} has {tuple(universes[odd[0]].tolist())}"
             )
             raise ModelError(msg)
-        if rule is not None or entries is not None:
-            return self._append(rows, self._sparse_source(shape, rule, entries, default, what, propose))
+        if log_table is None and table is None:
+            return self._append(rows, self._sparse_source(shape, rule, entries, default, structure, what, propose))
         values = read_table(log_table if log_table is not None else table, what)
         if values.shape == shape:
             values = values[np.newaxis]
@@ -314,9 +327,15 @@ class FactorGraph:
         rule: Rule | None,
         entries: object,
         default: float | None,
+        structure: Structure | None,
         what: str,
         propose: Propose | None,
     ) -> TableSource:
+        if structure is not None:
+            if isinstance(structure, type) or not hasattr(structure, "source"):
+                msg = f"the structure of {what} must be such as Equality() or AtMostOne(), got {structure!r:.80}"
+                raise ModelError(msg)
+            return structure.source(shape, what)
         if rule is not None:
             if not callable(rule):
                 msg = f"the rule of {what} must be a function of state indices, got {rule!r}"

@@ -1,4 +1,4 @@
-"""Where the scores of factors come from: dense tables and listed entries; rules are in `rule.py`.
+"""Where the scores of factors come from: dense tables here, lists, rules and structures next door.
 
 Every kind answers one question, "the log scores of these slices", so that whoever fills compact tables need not know
 the kind. Scores are checked here, when a factor is added. A source has one member, shared by all factors of its block
@@ -8,7 +8,7 @@ the kind. Scores are checked here, when a factor is added. A source has one memb
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,12 @@ class TableRange:
         self.has_zero = has_zero
 
 
+def known_range(source: TableSource) -> TableRange | None:
+    """Return the range of a source's scores, if it is known without asking for them."""
+    found = getattr(source, "range", None)
+    return found if isinstance(found, TableRange) else None
+
+
 class DenseSource:
     """Tables in full, kept as given.
 
@@ -101,47 +107,6 @@ class DenseSource:
         return range(first, first + self.values.nbytes, self.values.nbytes // self.n_members)
 
 
-class ListedSource:
-    """Entries listed by index, everything else at a default log score.
-
-    Attributes:
-        indices: Shape (entries, arity), without repetition.
-        log_scores: Shape (entries,).
-        default: Log score of all joint states that are not listed.
-    """
-
-    __slots__ = ("default", "indices", "log_scores", "n_members", "range", "shape")
-
-    def __init__(self, shape: tuple[int, ...], indices: IndexArray, log_scores: FloatArray, default: float) -> None:
-        """Hold entries that `read_entries` has checked."""
-        self.shape = shape
-        self.n_members = 1
-        self.indices = indices
-        self.log_scores = log_scores
-        self.default = default
-        self.range = self._scan()
-
-    def _scan(self) -> TableRange:
-        total = 1
-        for n in self.shape:
-            total *= n
-        default = [self.default] if len(self.log_scores) < total else []
-        every = np.concatenate([self.log_scores, np.array(default, dtype=np.float64)])
-        finite = every[every > -np.inf]
-        return TableRange(
-            np.array([finite.max()]), np.array([finite.min()]), np.array([len(finite) < len(every)], dtype=np.bool_)
-        )
-
-    def log_values(self, member: int, states: States) -> FloatArray:
-        """Return the log scores on the product of the given states."""
-        del member  # tied
-        block = np.full([len(axis) for axis in states], self.default)
-        place = [_position(axis, n)[column] for axis, n, column in zip(states, self.shape, self.indices.T, strict=True)]
-        inside = np.logical_and.reduce([p >= 0 for p in place])
-        block[tuple(p[inside] for p in place)] = self.log_scores[inside]
-        return block
-
-
 def read_table(table: object, what: str) -> FloatArray:
     """Return the user's table as an aligned, C-contiguous float64 array, the same memory where possible."""
     if isinstance(table, np.ma.MaskedArray):
@@ -156,52 +121,6 @@ def read_table(table: object, what: str) -> FloatArray:
         msg = f"the table of {what} must hold real numbers, got dtype {given.dtype}"
         raise ModelError(msg)
     return np.require(given, dtype=np.float64, requirements=["C", "A"])
-
-
-def read_entries(
-    entries: object, default: float, shape: tuple[int, ...], what: str
-) -> tuple[IndexArray, FloatArray, float]:
-    """Check `entries=(indices, log_values)` against the universes; raise what names the culprit."""
-    try:
-        given, scores = cast("tuple[Any, Any]", entries)
-        indices = np.asarray(given)
-        log_scores = np.array(scores, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        msg = f"the entries of {what} must be a pair (indices, log_values)"
-        raise ModelError(msg) from None
-    if indices.size == 0:
-        indices = np.empty((0, len(shape)), dtype=np.int64)
-    if indices.ndim != 2 or indices.shape != (len(log_scores), len(shape)) or indices.dtype.kind not in "iu":  # noqa: PLR2004
-        msg = (
-            f"the indices of {what} must be whole numbers of shape ({len(log_scores)}, {len(shape)}), "
-            f"a row per log value; got {indices.dtype} of shape {indices.shape}"
-        )
-        raise ModelError(msg)
-    outside = (indices < 0) | (indices >= np.array(shape))
-    if outside.any():
-        row = int(np.argwhere(outside)[0, 0])
-        msg = f"entry {row} of {what} is at states {tuple(indices[row].tolist())}, outside the universes {shape}"
-        raise ModelError(msg)
-    indices = np.ascontiguousarray(indices, dtype=np.int64)
-    order = np.lexsort(indices.T)
-    twice = np.flatnonzero((indices[order[1:]] == indices[order[:-1]]).all(axis=1))
-    if twice.size:
-        msg = f"{what} lists the states {tuple(indices[order[twice[0]]].tolist())} more than once"
-        raise ModelError(msg)
-    try:
-        default = float(default)
-    except (TypeError, ValueError):
-        msg = f"the default of {what} must be a log score, got {default!r}"
-        raise ModelError(msg) from None
-    every = np.append(log_scores, default)
-    bad = out_of_range(every)
-    if bad.any():
-        msg = f"the entries of {what} contain {every[bad][0]}; {LOG_RULE}"
-        raise ModelError(msg)
-    if not (log_scores > -np.inf).any() and (default == -np.inf or len(log_scores) >= np.prod(shape, dtype=float)):
-        msg = f"{what} is zero everywhere: every entry and the default are -inf"
-        raise InconsistentModelError(msg)
-    return indices, log_scores, default
 
 
 def _scan_log(values: FloatArray, what: Callable[[int], str]) -> TableRange:
@@ -248,10 +167,3 @@ def out_of_range(log_scores: FloatArray) -> npt.NDArray[np.bool_]:
     """Tell which numbers are no log scores: NaN, +inf, or too large either way."""
     fine: npt.NDArray[np.bool_] = (np.abs(log_scores) <= MAX_SCORE) | (log_scores == -np.inf)
     return ~fine
-
-
-def _position(states: IndexArray, n: int) -> IndexArray:
-    """Return for every state of a universe its place among `states`, or -1."""
-    place = np.full(n, -1, dtype=np.int64)
-    place[states] = np.arange(len(states))
-    return place

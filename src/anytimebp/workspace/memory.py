@@ -11,7 +11,8 @@ from anytimebp.errors import MemoryLimitError
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.source import DenseSource, IndexArray
-from anytimebp.model.structure import format_bytes, full_bp_bytes
+from anytimebp.model.structures import is_structured
+from anytimebp.model.summary import format_bytes, full_bp_bytes
 
 UNCHECKED_BYTES = 2**28
 """Runs that need less are not checked against the machine: the check would cost more than small runs do."""
@@ -102,7 +103,8 @@ def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
     """Name the factor with the largest table."""
     best, best_entries = -1, 0.0
     for _, block in compiled.message_blocks:
-        entries = np.prod(domain_sizes[block.scopes].astype(np.float64), axis=1)
+        sizes = domain_sizes[block.scopes].astype(np.float64)
+        entries = np.where(is_structured(block.source, sizes), 0.0, np.prod(sizes, axis=1))
         offset = int(entries.argmax())
         if entries[offset] > best_entries:
             best, best_entries = block.first + offset, float(entries[offset])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.kernels.codes import LINEAR, LOG_TABLE, POTENTIALS, SERVED
+from anytimebp.kernels.codes import LINEAR, LOG_TABLE, POTENTIALS, SERVED, TABLE
 from anytimebp.kernels.inner import take_stock
 from anytimebp.kernels.strips import plan_strips
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
@@ -207,9 +207,10 @@ class NestedWorkspace:
 
 
 def can_nest(workspace: Workspace) -> bool:
-    """Tell whether inner rounds are possible: there are factors, in linear arithmetic, without hard zeros."""
+    """Tell whether inner rounds are possible: there are factors, all of them tables without zeros, summed linearly."""
     arrays = workspace.arrays
-    return arrays.arithmetic == LINEAR and len(arrays.table_has_zero) > 0 and not arrays.table_has_zero.any()
+    all_tables = len(arrays.factor_kind) > 0 and bool((arrays.factor_kind == TABLE).all())
+    return arrays.arithmetic == LINEAR and all_tables and not arrays.table_has_zero.any()
 
 
 class Sources(NamedTuple):

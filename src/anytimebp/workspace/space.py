@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE
+from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.crew import crew_for
 from anytimebp.workspace.domains import Domains
+from anytimebp.workspace.structures import factor_kinds
 from anytimebp.workspace.tables import SHARED_BYTES, Tables, make_tables, needs_log
 
 HUB_DEGREE = 16
@@ -40,6 +41,8 @@ class WorkspaceArrays(NamedTuple):
         edge_residual: (E,) by how much the last update moved the message, in nats.
         tail: Per edge slot, what states outside the domain add to the unscaled message; empty where none do (linear).
         factor_total: (F,) * Z_f of the last update.
+        factor_kind: (F,) TABLE, or which structure it is.
+        structure_work: (F,) entries read to update a factor that is no table.
         table_address: (F,) where the factor's numbers lie, in the order of its axes.
         table_in_logs: (F,) whether they are logarithms.
         table_min: (F,) smallest positive number of the table (linear).
@@ -54,7 +57,7 @@ class WorkspaceArrays(NamedTuple):
         outgoing: Scratch: messages from one factor.
         prefix: Scratch: products of incoming messages over the leading axes.
         dots: Scratch: tables with the trailing axes summed out.
-        peak: Scratch: a number per state of one variable.
+        peak: Scratch: two numbers per state of one variable, four per variable of a factor.
         row_start: Scratch: where the rows of a table with room to grow start.
         mailbox: Where helping threads find what to do; empty for none.
     """
@@ -72,6 +75,8 @@ class WorkspaceArrays(NamedTuple):
     edge_residual: FloatArray
     tail: FloatArray
     factor_total: FloatArray
+    factor_kind: IndexArray
+    structure_work: IndexArray
     table_address: IndexArray
     table_in_logs: npt.NDArray[np.bool_]
     table_min: FloatArray
@@ -101,12 +106,30 @@ class Workspace:
         crew: The threads that work on it.
     """
 
-    def __init__(self, compiled: CompiledGraph, domains: Domains, arithmetic: int, threads: int = 1) -> None:
-        """Allocate everything but tables."""
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        domains: Domains,
+        arithmetic: int,
+        threads: int = 1,
+        *,
+        structures: bool = True,
+    ) -> None:
+        """Allocate everything but tables.
+
+        Args:
+            compiled: The graph.
+            domains: The states that take part; owned.
+            arithmetic: LINEAR or LOG.
+            threads: How many work on it.
+            structures: Whether factors that have a structure go by it; all are tables otherwise.
+        """
         self.compiled = compiled
         self.domains = domains
         self.layout = compiled.arrays
-        self.tables = Tables(compiled.extent, arithmetic)
+        n_factors = len(compiled.extent.log_max)
+        kind = factor_kinds(compiled, domains.sizes) if structures else np.full(n_factors, TABLE)
+        self.tables = Tables(compiled.extent, arithmetic, kind)
         self.arrays = allocate(
             self.layout,
             arithmetic=arithmetic,
@@ -116,6 +139,8 @@ class Workspace:
             slot_start=domains.slot_start,
             prior=domains.log_prior,
             prior_min=np.exp(domains.log_prior_min),
+            factor_kind=self.tables.kind,
+            structure_work=self.tables.structure_work,
             table_address=self.tables.address,
             table_in_logs=self.tables.in_logs,
             table_min=np.ones(len(self.tables.address)),
@@ -168,6 +193,8 @@ def allocate(
     slot_start: IndexArray,
     prior: FloatArray,
     prior_min: FloatArray,
+    factor_kind: IndexArray,
+    structure_work: IndexArray,
     table_address: IndexArray,
     table_in_logs: npt.NDArray[np.bool_],
     table_min: FloatArray,
@@ -184,6 +211,8 @@ def allocate(
         slot_start: (V + 1,) first slot of a variable in `prior`.
         prior: Priors.
         prior_min: (V,) of them.
+        factor_kind: (F,) what the factors are.
+        structure_work: (F,) of those that are no tables.
         table_address: (F,) of the tables.
         table_in_logs: (F,) of the tables.
         table_min: (F,) of the tables.
@@ -193,10 +222,12 @@ def allocate(
     capacity = room[layout.edge_variable]
     edge_slot_end = np.cumsum(capacity)
     n_slots = int(edge_slot_end[-1]) if n_edges else 0
-    factor_slots, levels = _scratch_sizes(layout, capacity)
+    is_table = factor_kind == TABLE
+    factor_slots, levels = _scratch_sizes(layout, capacity, is_table)
+    most_edges = int(np.diff(layout.factor_edge_start).max(initial=0))
     largest = int(widest.max(initial=1))
     if widest is not room:
-        factor_slots = max(largest, _scratch_sizes(layout, widest[layout.edge_variable])[0])
+        factor_slots = max(largest, _scratch_sizes(layout, widest[layout.edge_variable], is_table)[0])
     hub_variable, variable_hub = _hubs(layout)
     hub_sizes = widest[hub_variable]
     n_hub_slots = int(hub_sizes.sum())
@@ -214,6 +245,8 @@ def allocate(
         edge_residual=np.zeros(n_edges),
         tail=np.empty(0),
         factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
+        factor_kind=factor_kind,
+        structure_work=structure_work,
         table_address=table_address,
         table_in_logs=table_in_logs,
         table_min=table_min,
@@ -228,7 +261,7 @@ def allocate(
         outgoing=np.empty(factor_slots),
         prefix=np.empty(levels),
         dots=np.empty(levels),
-        peak=np.empty(largest),
+        peak=np.empty(2 * largest + 2 + 4 * most_edges),
         row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
         mailbox=np.empty(0, dtype=np.int64),
     )
@@ -243,7 +276,7 @@ def _hubs(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
     return hub_variable, variable_hub
 
 
-def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray) -> tuple[int, int]:
+def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray, is_table: npt.NDArray[np.bool_]) -> tuple[int, int]:
     """Return the most slots that one factor has, and the most entries of its levels between the first and last axis."""
     start = layout.factor_edge_start
     if len(start) == 1:
@@ -253,7 +286,7 @@ def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray) -> tuple[int, int
     levels = np.zeros(len(arity))
     rows = edge_size[start[:-1]].astype(np.float64)
     for axis in range(1, int(arity.max()) - 1):
-        inner = arity > axis + 1
+        inner = (arity > axis + 1) & is_table
         rows[inner] *= edge_size[start[:-1][inner] + axis]
         levels[inner] += rows[inner]
     return int(slots.max()), int(levels.max())

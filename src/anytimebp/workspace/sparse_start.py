@@ -91,6 +91,8 @@ def make_arrays(
         slot_start=universe.start,
         prior=np.empty(len(universe.log_prior)),
         prior_min=np.ones(len(sizes)),
+        factor_kind=np.zeros(len(has_zero), dtype=np.int64),
+        structure_work=np.zeros(len(has_zero), dtype=np.int64),
         table_address=np.zeros(len(has_zero), dtype=np.int64),
         table_in_logs=must_be_logs(has_zero, log_min, arithmetic),
         table_min=np.exp(log_min),

@@ -6,7 +6,8 @@ import numpy as np
 
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray, ListedSource
+from anytimebp.model.source import FloatArray, IndexArray, known_range
+from anytimebp.model.structures import is_structured, structure_entries
 
 SAMPLE = 2048  # scores of a rule that are looked at
 
@@ -20,6 +21,17 @@ def factor_entries(layout: GraphLayout, sizes: IndexArray) -> FloatArray:
 def table_entries(layout: GraphLayout, sizes: IndexArray) -> float:
     """Return the entries of all tables together."""
     return float(factor_entries(layout, sizes).sum())
+
+
+def update_entries(compiled: CompiledGraph, sizes: IndexArray) -> float:
+    """Return the entries that an update of every factor reads over domains of these sizes: of tables or structures."""
+    total = 0.0
+    for _, block in compiled.message_blocks:
+        each = sizes[block.scopes].astype(np.float64)
+        structured = is_structured(block.source, each)
+        total += float(np.prod(each[~structured], axis=1).sum())
+        total += float(structure_entries(block.source, each[structured]).sum())
+    return total
 
 
 def strip_entries(layout: GraphLayout, sizes: IndexArray, universe_sizes: IndexArray) -> FloatArray:
@@ -37,7 +49,7 @@ def message_spread(compiled: CompiledGraph) -> tuple[FloatArray, int]:
     layout, extent = compiled.arrays, compiled.extent
     log_range, asked = np.array(extent.log_max - extent.log_min), 0
     for first, block in compiled.message_blocks:
-        if not isinstance(block.source, DenseSource | ListedSource):  # a rule, shared by the block
+        if known_range(block.source) is None:  # a rule, shared by the block
             scores = _sampled_scores(block, compiled)
             asked += scores.size
             log_range[first : first + len(block.scopes)] = np.inf if np.isneginf(scores).any() else np.ptp(scores)

@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.codes import LINEAR, MAX_LINEAR_RANGE
+from anytimebp.kernels.codes import LINEAR, MAX_LINEAR_RANGE, TABLE
 from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock, TableExtent
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.structures import is_structured
 from anytimebp.workspace.crew import Crew
 from anytimebp.workspace.domains import Domains
+from anytimebp.workspace.structures import Scores, scores_on
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
@@ -39,12 +41,16 @@ class Tables:
         log_min: (F,) log of the smallest positive stored number.
         has_zero: (F,) whether zeros occur.
         in_logs: (F,) whether the stored numbers are logs: in log arithmetic, where linear sums could lose something.
+        kind: (F,) TABLE, or which structure a factor is.
+        structure_work: (F,) entries that an update of a structure reads.
         scored: Entries asked from rules and lists.
     """
 
-    def __init__(self, extent: TableExtent, arithmetic: int) -> None:
+    def __init__(self, extent: TableExtent, arithmetic: int, kind: IndexArray) -> None:
         """Start from what is known of the factors' scores: most tables are stored divided by their maximum."""
         self.arithmetic = arithmetic
+        self.kind = kind
+        self.structure_work = np.zeros(len(kind), dtype=np.int64)
         self.address = np.zeros(len(extent.log_max), dtype=np.int64)
         self.log_scale = extent.log_max.copy()
         self.log_min = extent.log_min - extent.log_max
@@ -89,9 +95,27 @@ class Tables:
         self.address[factors] = first if len(values) == 1 else first + stride * np.arange(len(values))
         self._owners.append(values)
 
+    def keep(self, values: FloatArray) -> None:
+        """Keep numbers alive that addresses point to."""
+        self._owners.append(values)
+
+    def place_structure(self, factors: slice | int, scores: Scores) -> None:
+        """Write a structure down, and keep it; one is shared by all the factors."""
+        found = scores.range
+        log_max, has_zero = float(found.log_max[0]), bool(found.has_zero[0])
+        log_min = float(found.log_min[0]) - log_max
+        in_logs = bool(self._must_be_logs(np.array([has_zero]), np.array([log_min]))[0])
+        words = scores.words(log_max, in_logs=in_logs)
+        self.address[factors] = words.ctypes.data
+        self.log_scale[factors], self.log_min[factors] = log_max, log_min
+        self.has_zero[factors], self.in_logs[factors] = has_zero, in_logs
+        self.kind[factors], self.structure_work[factors] = scores.kind, scores.work
+        self.scored += scores.work
+        self._owners.append(words)
+
     def take_over(self, other: Tables) -> None:
         """Use the tables of another run in the same arithmetic, and keep alive what they point to."""
-        for name in ("address", "log_scale", "log_min", "has_zero", "in_logs"):
+        for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "kind", "structure_work"):
             getattr(self, name)[:] = getattr(other, name)
         self._owners.extend(other._owners)
 
@@ -158,6 +182,7 @@ def _shares(start: IndexArray, total: int, threads: int) -> Iterator[list[tuple[
 def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables, crew: Crew) -> Iterator[None]:
     """Fill `tables` for all message factors; pauses now and then so that the caller can look at the clock."""
     cut: list[tuple[MessageBlock, list[int]]] = []
+    kind = tables.kind.copy()
     for message_block in compiled.message_blocks:
         offsets = _cut_by_evidence(message_block, domains) if domains.states else []
         if len(offsets) < len(message_block.block.scopes):
@@ -166,6 +191,7 @@ def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables, crew:
             cut.append((message_block, offsets))
     yield from tables.exponentiate(crew)
     for message_block, offsets in cut:
+        tables.kind[message_block.first + np.array(offsets)] = kind[message_block.first + np.array(offsets)]
         yield from _cut_factors(message_block, offsets, domains, tables, compiled)
 
 
@@ -204,7 +230,12 @@ def _whole_block(message_block: MessageBlock, tables: Tables, compiled: Compiled
             yield
         return
     every = [np.arange(n) for n in source.shape]
+    if is_structured(source, np.array([source.shape], dtype=np.float64))[0]:
+        tables.place_structure(factors, scores_on(source, every))
+        yield
+        return
     values = message_block.block.log_values(0, every, compiled.variables)[np.newaxis]
+    tables.kind[factors] = TABLE
     _check_possible(message_block, [0], values, compiled)
     tables.scored += values.size
     tables.place_log_values(factors, values)
@@ -226,6 +257,9 @@ def _cut_factors(
     """Make the tables of single factors over the states that evidence leaves, many of the same shape at a time."""
     first, block = message_block
     for shape, group in _by_shape(block, offsets, domains).items():
+        if tables.kind[first + group[0]] != TABLE:
+            yield from _cut_structures(message_block, group, domains, tables, compiled)
+            continue
         dense = isinstance(block.source, DenseSource)
         step = max(1, SLICE_ENTRIES // 4 // math.prod(shape)) if dense else 1
         for start in range(0, len(group), step):
@@ -235,6 +269,21 @@ def _cut_factors(
             tables.scored += 0 if dense else values.size
             tables.place_log_values(first + np.array(some), values)
             yield
+
+
+def _cut_structures(
+    message_block: MessageBlock, offsets: list[int], domains: Domains, tables: Tables, compiled: CompiledGraph
+) -> Iterator[None]:
+    """Write down structures over the states that evidence leaves, one factor after the other."""
+    first, block = message_block
+    whole = [np.arange(n) for n in block.source.shape]
+    for offset in offsets:
+        scope = block.scopes[offset].tolist()
+        states = [domains.states.get(index, every) for index, every in zip(scope, whole, strict=True)]
+        scores = scores_on(block.source, states)
+        _check_possible(message_block, [offset], scores.range.log_max, compiled)
+        tables.place_structure(first + offset, scores)
+        yield
 
 
 def _by_shape(block: FactorBlock, offsets: list[int], domains: Domains) -> dict[tuple[int, ...], list[int]]:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.structures import is_structured, structure_entries
 
 
 class GraphSummary(NamedTuple):
@@ -76,28 +78,39 @@ def full_bp_bytes(blocks: Sequence[FactorBlock], domain_sizes: IndexArray) -> in
         sizes = domain_sizes[block.scopes].astype(np.float64)
         total += 8.0 * float(sizes.sum()) + 80.0 * block.scopes.size
         total += _table_bytes(block, sizes)
-        levels = np.cumprod(sizes[:, :-1], axis=1)[:, 1:].sum(axis=1)
-        scratch = max(scratch, 16.0 * float(levels.max()))
+        tables = sizes[~is_structured(block.source, sizes)]
+        levels = np.cumprod(tables[:, :-1], axis=1)[:, 1:].sum(axis=1)
+        scratch = max(scratch, 16.0 * float(levels.max(initial=0.0)))
     return int(total + scratch)
 
 
 def _table_bytes(block: FactorBlock, sizes: FloatArray) -> float:
     """Return the bytes of the tables that must be made for a block; asking a rule or a list takes copies on the way."""
     if not isinstance(block.source, DenseSource):
-        return 26.0 * _filled_entries(block, sizes)
+        structured = is_structured(block.source, sizes)
+        listed = structure_entries(block.source, sizes[structured])
+        shared = _is_whole(block, sizes[structured])
+        lists = float(listed[~shared].sum()) + float(listed[shared].max(initial=0.0))
+        arity = int(block.scopes.shape[1])
+        return 26.0 * _filled_entries(block, sizes[~structured]) + 24.0 * (1 + arity) * lists
     whole_is_made = not block.source.is_plain
     return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes))
 
 
 def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:
     """Entries of the tables of a block: whole ones that are shared once, those cut by evidence one each."""
-    whole = (sizes == np.array(block.source.shape)).all(axis=1)
+    whole = _is_whole(block, sizes)
     members = min(block.source.n_members, int(whole.sum()))
     return _cut_entries(block, sizes) + members * float(_entries(block.source.shape))
 
 
+def _is_whole(block: FactorBlock, sizes: FloatArray) -> npt.NDArray[np.bool_]:
+    whole: npt.NDArray[np.bool_] = (sizes == np.array(block.source.shape)).all(axis=1)
+    return whole
+
+
 def _cut_entries(block: FactorBlock, sizes: FloatArray) -> float:
-    cut = (sizes != np.array(block.source.shape)).any(axis=1)
+    cut = ~_is_whole(block, sizes)
     return float(np.prod(sizes[cut], axis=1).sum())
 
 
@@ -106,7 +119,11 @@ def stored_bytes(block: FactorBlock) -> int:
     source = block.source
     if isinstance(source, DenseSource):
         return source.values.nbytes
-    return sum(getattr(source, name).nbytes for name in ("indices", "log_scores") if hasattr(source, name))
+    return sum(
+        getattr(source, name).nbytes
+        for name in ("indices", "log_scores", "log_kernel", "states")
+        if hasattr(source, name)
+    )
 
 
 def _entries(shape: tuple[int, ...]) -> int:

@@ -1,0 +1,396 @@
+"""Rounds of `adaptive` where universes are too large for anything but tables over the domains.
+
+A round: the states whose estimated belief is above a threshold join their domains; tables over the domains are filled
+with what is new; messages on the domains settle, as those of BP do; then one round of messages out of the domains,
+asked for in blocks and kept nowhere, tells the beliefs of all states (`growth/outlook.py`); that lets the next ones in.
+
+A variable joins once its likely states are few enough: those that evidence or scores of their own tell most of first,
+and then, wave after wave, those that their neighbours' domains tell most of. Until then it is waiting: it listens, but
+sends nothing. What never gets a domain within the memory is answered with what its neighbours say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.engine.estimated_error import LARGEST, UNSEEN
+from anytimebp.engine.full_run import FullRun
+from anytimebp.engine.options import RunOptions
+from anytimebp.engine.readout import Figures, frozen, unary_snapshot
+from anytimebp.engine.run import Limits, Step
+from anytimebp.errors import InconsistentModelError
+from anytimebp.growth.outlook import Lookout, Outlook
+from anytimebp.kernels.codes import LINEAR
+from anytimebp.kernels.readout import read_weights
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.results.marginals import FactorMarginals, Marginals
+from anytimebp.results.snapshot import Snapshot
+from anytimebp.results.stop import StopReason
+from anytimebp.workspace.compact import CompactTables, ImpossibleError
+from anytimebp.workspace.memory import exceeds_memory
+from anytimebp.workspace.universe import Universe
+
+FIRST_DOMAIN = 5.0  # nats under the best, within which states are in a variable's first domain
+WAVE = 2.0  # times the smallest first domain that others may be as large as, to join in the same wave
+SMALL = 64  # states that a first domain may have in any wave
+OPEN = 0.5  # part of the universe that a first domain may be of, or the variable had better wait
+THRESHOLDS = (1e-3, 0.1, 1e-20)  # of estimated belief above which states join: first; shrinks by; the rest joins after
+LOOSE = 1e-3  # nats to which rounds settle while variables are waiting; later the threshold itself
+BYTES_PER_STATE = 100  # priors, estimates and beliefs over the universes, and room to work on them
+BLOCK_PART = 400  # bytes of the memory limit for each score asked for at a time: rules make copies of their own
+BLOCKS = (2**14, 2**20)  # scores asked for at a time, at least and at most
+
+
+class Outcome(Enum):
+    """Why the rounds have ended; the texts complete "left the domains because"."""
+
+    COMPLETE = "the domains hold every state"
+    MEMORY = "the domains would outgrow the memory"
+    IMPOSSIBLE = "no joint state of the domains is possible"
+    FLAT = "no variable has few enough likely states to begin with"
+
+
+class Known(NamedTuple):
+    """What is known at the end of a round; owns its arrays.
+
+    Attributes:
+        belief: Of all states that were looked at, variable after variable.
+        states: Those states.
+        start: (V + 1,) where a variable's states start.
+        domain_sizes: (V,) of the domains; the universe of a variable that is waiting.
+        outside: Largest, over variables, estimated belief outside the domain.
+        error: Estimated distance of the marginals to those of BP.
+        log_z: Bethe estimate on the domains; NaN while variables are waiting.
+        tolerance: To which messages have settled.
+        residual: Largest residual at the end.
+        settled: Whether they have.
+        arithmetic: Of the messages.
+        damping: In force at the end.
+        updates: Factor updates until then.
+        work_parts: Entries read until then, by purpose.
+        factor_marginals: If asked for.
+    """
+
+    belief: FloatArray
+    states: IndexArray
+    start: IndexArray
+    domain_sizes: IndexArray
+    outside: float
+    error: float
+    log_z: float
+    tolerance: float
+    residual: float
+    settled: bool
+    arithmetic: str
+    damping: float
+    updates: int
+    work_parts: dict[str, int]
+    factor_marginals: FactorMarginals | None
+
+
+class CompactRun:
+    """Rounds on domains, with tables over nothing else.
+
+    Attributes:
+        limits: What the caller allows; set before each step.
+        outcome: Why the rounds have ended, or None.
+        universe: All states.
+        tables: Domains, and tables over them.
+        consistent: Whether nothing has moved since the end of the last round, and that has settled.
+    """
+
+    def __init__(self, graph: FactorGraph, options: RunOptions, universe: Universe) -> None:
+        """Choose the first domains."""
+        self._graph, self._options, self.universe = graph, options, universe
+        self.tables = CompactTables(universe)
+        limit = options.max_memory
+        block = BLOCKS[1] if limit is None else max(BLOCKS[0], min(BLOCKS[1], limit // BLOCK_PART))
+        self._lookout = Lookout(self.tables, block)
+        self.limits = Limits()
+        self.outcome: Outcome | None = None
+        self._known: Known | None = None
+        self._settled: Known | None = None
+        self.consistent = False
+        self.updates = self.rounds = self.settled_rounds = 0
+        self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
+        self.max_residual = float("inf")
+        self._threshold = THRESHOLDS[0]
+        self._run: FullRun | None = None
+        self._is_last = False
+        self._outlooks: list[Outlook] = []
+
+    def count_on(self, updates: int, rounds: int, work_parts: dict[str, int]) -> None:
+        """Count on from what an earlier stage has done."""
+        self.updates, self.rounds, self.work_parts = updates, rounds, dict(work_parts)
+
+    # ------------------------------------------------------------ figures
+    @property
+    def ending(self) -> StopReason | None:
+        """Why the run is finished; None if it can go on, or if domains could not be had."""
+        if self.outcome is Outcome.MEMORY:
+            return StopReason.OUT_OF_MEMORY
+        if self.outcome is not Outcome.COMPLETE:
+            return None
+        return StopReason.CONVERGED if self.consistent else StopReason.NOT_CONVERGED
+
+    @property
+    def choice(self) -> str:
+        """Nothing to say beyond what made the run."""
+        return ""
+
+    @property
+    def mean_residual(self) -> float:
+        """Largest residual at the end of the last round; the mean is not kept."""
+        return self.max_residual
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether a round has just ended."""
+        return self.consistent
+
+    @property
+    def estimated_error(self) -> float:
+        """Of the state at the end of the last round."""
+        return self._known.error if self._known else float("nan")
+
+    @property
+    def damping(self) -> float:
+        """In force now."""
+        return self._run.damping if self._run else self._options.damping
+
+    @property
+    def states(self) -> int:
+        """Active states of all variables together."""
+        return int(self.tables.sizes.sum())
+
+    # ------------------------------------------------------------ the loop
+    def steps(self) -> Iterator[Step]:
+        """Work in slices of a few milliseconds until there is an outcome."""
+        try:
+            yield from self._look()
+            if not self._join_waiting():
+                self.outcome = Outcome.FLAT
+                return
+            while True:
+                self._is_last |= self._is_complete
+                yield from self._settle()
+                yield from self._look()
+                self._end_round()
+                yield Step.RECORD
+                if self._is_last:
+                    self.outcome = Outcome.COMPLETE if self._is_complete else Outcome.MEMORY
+                    return
+                self._grow()
+        except (ImpossibleError, InconsistentModelError):
+            self.outcome = Outcome.IMPOSSIBLE
+
+    def _settle(self) -> Iterator[Step]:
+        """Run BP on the domains."""
+        self.consistent = False
+        loose = LOOSE if self.tables.waiting.any() else min(LOOSE, self._threshold)
+        tolerance = self._options.tolerance if self._is_last else max(self._options.tolerance, loose)
+        options = replace(self._options, tolerance=tolerance)
+        self._run = run = FullRun(self._graph, options, compact=self.tables)
+        before, parts = self.updates, dict(self.work_parts)
+        steps = run.steps()
+        while run.ending is None:
+            run.limits = replace(
+                self.limits,
+                updates=max(1, self.limits.updates - before),
+                work=max(1, self.limits.work - sum(parts.values())),
+            )
+            if next(steps, None) is None:
+                break
+            self.updates = before + run.updates
+            for name, done in run.work_parts.items():
+                self.work_parts[name] = parts[name] + done
+            yield Step.WORKING
+
+    def _look(self) -> Iterator[Step]:
+        """Look at the states of all variables from the domains."""
+        log_weights = self._log_weights()
+        self._outlooks = []
+        for variable in range(len(self.universe.n_allowed)):
+            for found in self._lookout.look(variable, log_weights):
+                if found is not None:
+                    self._outlooks.append(found)
+                self.work_parts["scoring"] += self._lookout.asked
+                self._lookout.asked = 0
+                yield Step.WORKING
+
+    def _log_weights(self) -> dict[int, FloatArray]:
+        """Return, by edge, the log messages from variables to factors."""
+        if self._run is None:
+            return {}
+        workspace = self._run.workspace
+        arrays, layout = workspace.arrays, workspace.layout
+        weight = np.empty(len(arrays.message))
+        read_weights(layout, arrays, weight)
+        sizes = arrays.domain_size[layout.edge_variable]
+        parts = zip(arrays.edge_slot_start.tolist(), sizes.tolist(), strict=True)
+        return {edge: weight[start : start + n] for edge, (start, n) in enumerate(parts)}
+
+    # ------------------------------------------------------------ the end of a round
+    def _end_round(self) -> None:
+        run = self._run
+        assert run is not None  # noqa: S101  (messages have settled)
+        self.rounds += 1
+        self.max_residual = run.max_residual
+        end = run.snapshot(0.0)
+        waiting = self.tables.waiting
+        self._outlooks = [_normalised(outlook) for outlook in self._outlooks]
+        outside = np.array([self._outside(v, outlook) for v, outlook in enumerate(self._outlooks)])
+        counts = np.array([len(outlook.states) for outlook in self._outlooks], dtype=np.int64)
+        start = np.zeros(len(counts) + 1, dtype=np.int64)
+        np.cumsum(counts, out=start[1:])
+        settled = run.ending is StopReason.CONVERGED
+        error = min(LARGEST, UNSEEN * float(outside.mean()))
+        self._known = Known(
+            belief=np.concatenate([outlook.log_belief for outlook in self._outlooks]),
+            states=np.concatenate([outlook.states for outlook in self._outlooks]),
+            start=start,
+            domain_sizes=np.where(waiting, self.universe.n_allowed, self.tables.sizes),
+            outside=float(outside.max(initial=0.0)),
+            error=float(end.estimated_error if self._is_complete and not waiting.any() else error),
+            log_z=float("nan") if waiting.any() else end.log_z,
+            tolerance=run.options.tolerance,
+            residual=run.max_residual,
+            settled=settled,
+            arithmetic="linear" if run.workspace.arrays.arithmetic == LINEAR else "log",
+            damping=run.damping,
+            updates=self.updates,
+            work_parts=dict(self.work_parts),
+            factor_marginals=None if waiting.any() else end.factor_marginals,
+        )
+        if settled:
+            self._settled = self._known
+            self.settled_rounds += 1
+        self.consistent = settled
+
+    def _outside(self, variable: int, outlook: Outlook) -> float:
+        """Return the estimated belief outside a variable's domain: all of it, if it has none."""
+        if self.tables.waiting[variable]:
+            return 1.0
+        inside = np.isin(outlook.states, self.tables.states[variable], assume_unique=True)
+        return float(outlook.log_belief[~inside].sum())
+
+    @property
+    def _is_complete(self) -> bool:
+        return not self.tables.waiting.any() and bool((self.tables.sizes == self.universe.n_allowed).all())
+
+    # ------------------------------------------------------------ reading
+    def snapshot(self, seconds: float) -> Snapshot:
+        """Return what is known of the last round; unary scores before any."""
+        return self._read(self._known, seconds, settled=self.consistent)
+
+    def answer(self, seconds: float) -> Snapshot | None:
+        """Return the last state that had settled, if the current one has not and there was one."""
+        return None if self.consistent or self._settled is None else self._read(self._settled, seconds, settled=True)
+
+    def _read(self, last: Known | None, seconds: float, *, settled: bool) -> Snapshot:
+        figures = Figures(
+            seconds=seconds,
+            updates=last.updates if settled and last else self.updates,
+            work_parts=dict(last.work_parts if settled and last else self.work_parts),
+            max_residual=last.residual if last else float("inf"),
+            mean_residual=last.residual if last else float("inf"),
+            damping=last.damping if last else self._options.damping,
+            consistent=settled,
+            tolerance=last.tolerance if last else self._options.tolerance,
+            method=self._options.method,
+        )
+        compiled, universe = self.universe.compiled, self.universe
+        if last is None:
+            places = np.flatnonzero(universe.allowed)
+            return unary_snapshot(compiled, universe.n_allowed, universe.log_prior, places, figures)
+        return Snapshot(
+            marginals=Marginals(compiled.variables, last.belief.copy(), last.start, last.states),
+            log_z=last.log_z,
+            outside=last.outside,
+            error=last.error,
+            domain_sizes=frozen(last.domain_sizes),
+            arithmetic=last.arithmetic,
+            factor_marginals=last.factor_marginals,
+            **figures._asdict(),
+        )
+
+    # ------------------------------------------------------------ growth
+    def _grow(self) -> None:
+        """Let states and waiting variables join; if there is no room for them, the next round is the last."""
+        new = [
+            np.setdiff1d(outlook.states[outlook.log_belief > self._threshold], self.tables.states[v])
+            if not self.tables.waiting[v]
+            else np.empty(0, dtype=np.int64)
+            for v, outlook in enumerate(self._outlooks)
+        ]
+        more = np.array([len(states) for states in new], dtype=np.int64)
+        fits = self._fits(self.tables.sizes + more)
+        if fits:
+            for variable in np.flatnonzero(more).tolist():
+                self.tables.join(variable, self._by_belief(variable, new[variable]))
+        if self._join_waiting():
+            return
+        held = self.tables.waiting | (self.tables.sizes == self.universe.n_allowed)
+        if not fits or held.all():
+            self._is_last = True
+            return
+        self._threshold *= THRESHOLDS[1]
+        if self._threshold < THRESHOLDS[2]:
+            self._threshold = -1.0  # all that is left
+
+    def _by_belief(self, variable: int, states: IndexArray) -> IndexArray:
+        """Return states in the order of their beliefs, likely ones first; of equals, lower ones."""
+        outlook = self._outlooks[variable]
+        belief = outlook.log_belief[np.searchsorted(outlook.states, states)]
+        return states[np.argsort(-belief, kind="stable")]
+
+    def _join_waiting(self) -> bool:
+        """Give domains to the variables whose likely states are fewest; return whether one has got any."""
+        waiting = np.flatnonzero(self.tables.waiting).tolist()
+        likely = {v: self._likely(v) for v in waiting}
+        smallest = min((len(states) for states in likely.values()), default=0)
+        most = max(SMALL, WAVE * smallest)
+        joined = False
+        for variable in sorted(waiting, key=lambda v: (len(likely[v]), v)):
+            states, sizes = likely[variable], self.tables.sizes
+            if len(states) > most and joined:
+                break
+            sizes[variable] = len(states)
+            hopeless = len(states) > OPEN * self.universe.n_allowed[variable] and len(states) > SMALL
+            if (hopeless and joined) or not self._fits(sizes):
+                continue
+            self.tables.join(variable, states)
+            joined = True
+        return joined
+
+    def _likely(self, variable: int) -> IndexArray:
+        """Return the states of a waiting variable that are within FIRST_DOMAIN nats of the best, best first."""
+        outlook = self._outlooks[variable]
+        belief = outlook.log_belief
+        if self._known is not None:  # those are beliefs by now
+            with np.errstate(divide="ignore"):
+                belief = np.log(belief)
+        near = np.flatnonzero(belief > belief.max() - FIRST_DOMAIN)
+        found: IndexArray = outlook.states[near[np.argsort(-belief[near], kind="stable")]]
+        return found
+
+    def _fits(self, sizes: IndexArray) -> bool:
+        """Tell whether there is memory for domains of these sizes: tables, and the largest of them twice."""
+        tables = 8.0 * self.tables.entries(sizes)
+        messages = 60.0 * float(sizes[self.tables.compiled.arrays.edge_variable].sum())
+        universe = BYTES_PER_STATE * float(self.universe.start[-1])
+        working = float(tables.max(initial=0.0)) + BLOCK_PART * self._lookout.block
+        needed = int(tables.sum() + messages + universe + working)
+        return not exceeds_memory(0, needed, self._options.max_memory)
+
+
+def _normalised(outlook: Outlook) -> Outlook:
+    """Return an outlook with beliefs in place of their logs."""
+    belief = np.exp(outlook.log_belief - outlook.log_belief.max(initial=-np.inf))
+    return Outlook(outlook.states, belief / belief.sum())

@@ -1,0 +1,162 @@
+"""Scores given as a list of entries, everything else at a default."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from anytimebp.errors import InconsistentModelError, ModelError
+from anytimebp.model.source import LOG_RULE, FloatArray, IndexArray, States, TableRange, out_of_range
+
+MATRIX_AXES = 2
+
+
+class ListedSource:
+    """Entries listed by index, everything else at a default log score.
+
+    Attributes:
+        indices: Shape (entries, arity), without repetition.
+        log_scores: Shape (entries,).
+        default: Log score of all joint states that are not listed.
+    """
+
+    __slots__ = ("_by_axis", "default", "indices", "log_scores", "n_members", "range", "shape")
+
+    def __init__(self, shape: tuple[int, ...], indices: IndexArray, log_scores: FloatArray, default: float) -> None:
+        """Hold entries that `read_entries` has checked."""
+        self.shape = shape
+        self.n_members = 1
+        self.indices = indices
+        self.log_scores = log_scores
+        self.default = default
+        self.range = listed_range(log_scores, default, is_complete=len(log_scores) >= np.prod(shape, dtype=float))
+        self._by_axis: dict[int, tuple[IndexArray, IndexArray]] = {}
+
+    def by_axis(self, axis: int) -> tuple[IndexArray, IndexArray]:
+        """Return the entries in the order of their states on one axis, and where each state's entries start."""
+        found = self._by_axis.get(axis)
+        if found is None:
+            column = self.indices[:, axis]
+            start = np.zeros(self.shape[axis] + 1, dtype=np.int64)
+            np.cumsum(np.bincount(column, minlength=self.shape[axis]), out=start[1:])
+            found = self._by_axis[axis] = np.argsort(column, kind="stable"), start
+        return found
+
+    def inside(self, states: States) -> tuple[IndexArray, list[IndexArray]]:
+        """Return the entries on the product of the given states, and per axis the place of each among the states.
+
+        Only entries of the given states of one axis are looked at: the one where these are few.
+        """
+        share = [len(given) / n for given, n in zip(states, self.shape, strict=True)]
+        if min(share) == 1.0 and all(_is_whole(given, n) for given, n in zip(states, self.shape, strict=True)):
+            return np.arange(len(self.log_scores)), list(self.indices.T)
+        axis = int(np.argmin(share))
+        order, start = self.by_axis(axis)
+        first, count = start[states[axis]], start[states[axis] + 1] - start[states[axis]]
+        shift = np.repeat(first - (np.cumsum(count) - count), count)
+        entries = order[np.arange(int(count.sum())) + shift]
+        places = {axis: np.repeat(np.arange(len(states[axis])), count)}
+        for other, given in enumerate(states):
+            if other != axis:
+                place, found = _places(given, self.indices[entries, other])
+                entries = entries[found]
+                places = {k: p[found] for k, p in places.items()}
+                places[other] = place[found]
+        return entries, [places[k] for k in range(len(states))]
+
+    def log_values(self, member: int, states: States) -> FloatArray:
+        """Return the log scores on the product of the given states."""
+        del member  # tied
+        block = np.full([len(axis) for axis in states], self.default)
+        entries, places = self.inside(states)
+        block[tuple(places)] = self.log_scores[entries]
+        return block
+
+
+def listed_range(log_scores: FloatArray, default: float, *, is_complete: bool) -> TableRange:
+    """Return the range of listed scores, and of the default unless every joint state is listed."""
+    every = log_scores if is_complete else np.append(log_scores, default)
+    finite = every[every > -np.inf]
+    low, high = (finite.min(), finite.max()) if len(finite) else (-np.inf, -np.inf)
+    return TableRange(np.array([high]), np.array([low]), np.array([len(finite) < len(every)]))
+
+
+def _is_whole(given: IndexArray, n: int) -> bool:
+    """Tell whether the given states are a universe, in order."""
+    return len(given) == n and bool((given == np.arange(n)).all())
+
+
+def _places(given: IndexArray, wanted: IndexArray) -> tuple[IndexArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Return where each wanted state is among the given ones, and whether it is."""
+    order = np.argsort(given)
+    place = np.minimum(np.searchsorted(given, wanted, sorter=order), len(given) - 1)
+    place = order[place]
+    return place, given[place] == wanted
+
+
+def read_entries(
+    entries: object, default: float, shape: tuple[int, ...], what: str
+) -> tuple[IndexArray, FloatArray, float]:
+    """Check `entries=(indices, log_values)` against the universes; raise what names the culprit.
+
+    Of two variables, a scipy.sparse matrix or array does as well: what it stores are log scores, zeros included.
+    """
+    if hasattr(entries, "tocoo"):
+        entries = _from_matrix(entries, shape, what)
+    try:
+        given, scores = cast("tuple[Any, Any]", entries)
+        indices = np.asarray(given)
+        log_scores = np.array(scores, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        msg = f"the entries of {what} must be a pair (indices, log_values), or a scipy.sparse matrix of two variables"
+        raise ModelError(msg) from None
+    if indices.size == 0:
+        indices = np.empty((0, len(shape)), dtype=np.int64)
+    if indices.ndim != 2 or indices.shape != (len(log_scores), len(shape)) or indices.dtype.kind not in "iu":  # noqa: PLR2004
+        msg = (
+            f"the indices of {what} must be whole numbers of shape ({len(log_scores)}, {len(shape)}), "
+            f"a row per log value; got {indices.dtype} of shape {indices.shape}"
+        )
+        raise ModelError(msg)
+    outside = (indices < 0) | (indices >= np.array(shape))
+    if outside.any():
+        row = int(np.argwhere(outside)[0, 0])
+        msg = f"entry {row} of {what} is at states {tuple(indices[row].tolist())}, outside the universes {shape}"
+        raise ModelError(msg)
+    indices = np.ascontiguousarray(indices, dtype=np.int64)
+    order = np.lexsort(indices.T)
+    twice = np.flatnonzero((indices[order[1:]] == indices[order[:-1]]).all(axis=1))
+    if twice.size:
+        msg = f"{what} lists the states {tuple(indices[order[twice[0]]].tolist())} more than once"
+        raise ModelError(msg)
+    try:
+        default = float(default)
+    except (TypeError, ValueError):
+        msg = f"the default of {what} must be a log score, got {default!r}"
+        raise ModelError(msg) from None
+    every = np.append(log_scores, default)
+    bad = out_of_range(every)
+    if bad.any():
+        msg = f"the entries of {what} contain {every[bad][0]}; {LOG_RULE}"
+        raise ModelError(msg)
+    if not (log_scores > -np.inf).any() and (default == -np.inf or len(log_scores) >= np.prod(shape, dtype=float)):
+        msg = f"{what} is zero everywhere: every entry and the default are -inf"
+        raise InconsistentModelError(msg)
+    return indices, log_scores, default
+
+
+def _from_matrix(matrix: Any, shape: tuple[int, ...], what: str) -> tuple[IndexArray, FloatArray]:
+    """Return what a scipy.sparse matrix stores as indices and log scores."""
+    if len(shape) != MATRIX_AXES:
+        msg = f"{what} has {len(shape)} variables; a scipy.sparse matrix gives the entries of two"
+        raise ModelError(msg)
+    if tuple(matrix.shape) != shape:
+        msg = f"the sparse matrix of {what} must have shape {shape}, the universes of its variables; got {matrix.shape}"
+        raise ModelError(msg)
+    stored = matrix.tocoo(copy=True)
+    stored.sum_duplicates()
+    if stored.dtype.kind not in "fiub":
+        msg = f"the sparse matrix of {what} must hold real numbers, got dtype {stored.dtype}"
+        raise ModelError(msg)
+    return np.column_stack([stored.row, stored.col]).astype(np.int64), stored.data.astype(np.float64)

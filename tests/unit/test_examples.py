@@ -1,0 +1,112 @@
+"""The examples run, and what they show is so."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anytimebp as abp
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def linking():
+    return _load("entity_linking")
+
+
+@pytest.fixture(scope="module")
+def localisation():
+    return _load("localisation")
+
+
+def _load(name):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))
+        return import_module(name)
+
+
+def _document(linking, seed=0):
+    return linking.make_document(8, 200, np.random.default_rng(seed))
+
+
+def _network(localisation, side, seed=0, sensors=12, known=6):
+    return localisation.make_network(side, np.random.default_rng(seed), sensors=sensors, known=known)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(4))
+def test_mentions_are_linked_jointly_at_least_as_well_as_alone_and_as_by_bp(linking, seed):
+    document = _document(linking, seed)
+    result, exact = linking.link(document, None), abp.infer(document.graph, "bp", tolerance=1e-9)
+    assert result.stop_reason is exact.stop_reason is abp.StopReason.CONVERGED
+    joint = np.array([result.marginals[i] for i in range(8)])
+    assert linking.linked_right(joint, document.truth) >= linking.linked_right(document.prior, document.truth)
+    assert max(np.abs(result.marginals[i] - exact.marginals[i]).max() for i in range(8)) < 1e-6
+
+
+def test_coherence_scores_any_index_arrays_alike(linking):
+    embedding = np.random.default_rng(0).normal(size=(9, 5))
+    a, b = np.array([0, 3, 8]), np.array([1, 3])
+    whole = linking.coherence(embedding, *np.ix_(a, b))
+    assert whole == pytest.approx(linking.SCALE * (embedding[a] @ embedding[b].T))
+    assert linking.coherence(embedding, a[:2], b) == pytest.approx(whole[[0, 1], [0, 1]])
+    assert linking.coherence(embedding, np.int64(3), np.int64(1)) == pytest.approx(whole[1, 0])
+    assert linking.coherence(embedding, a[:, np.newaxis, np.newaxis], b)[:, 0] == pytest.approx(whole)
+
+
+def test_proposed_entities_have_the_largest_mean_coherence(linking):
+    embedding = np.random.default_rng(0).normal(size=(50, 5))
+    likely = np.array([4, 7, 9])
+    mean = linking.coherence(embedding, *np.ix_(likely, np.arange(50))).mean(axis=0)
+    best = set(np.argsort(-mean)[:6].tolist())
+    assert set(linking.propose(embedding, (likely, None), 6).tolist()) == best
+    assert set(linking.propose(embedding, (None, likely), 6).tolist()) == best
+    assert len(linking.propose(embedding, (likely, None), 500)) == 50
+
+
+@pytest.mark.compiled
+def test_marginals_are_those_of_bp_and_located_sensors_are_near_the_truth(localisation):
+    near, far = [], []
+    for seed in range(12):
+        network = _network(localisation, 20, seed)
+        result, exact = (localisation.locate(network, method) for method in ("adaptive", "bp"))
+        assert result.stop_reason is exact.stop_reason is abp.StopReason.CONVERGED
+        assert max(np.abs(result.marginals[i] - exact.marginals[i]).max() for i in range(12)) < 1e-6
+        belief = localisation.read_belief(network, result)
+        near.extend(belief.miss[belief.located])
+        far.extend(belief.miss[6:][~belief.located[6:]])
+    assert len(near) > 20
+    assert np.mean(near) < 1.0  # cells
+    assert np.mean(far) > 5.0  # so the spread tells the two apart
+
+
+def test_a_network_is_the_same_at_every_size_of_the_map(localisation):
+    coarse, fine = _network(localisation, 20), _network(localisation, 100)
+    assert fine.places == pytest.approx(5 * coarse.places)
+    assert fine.pairs.tolist() == coarse.pairs.tolist()
+
+
+def test_a_range_scores_best_on_its_ring_and_is_bounded_far_from_it(localisation):
+    rule = localisation.range_rule(5.0, 20)
+    cells = np.arange(400)
+    scores = rule(cells, 0)
+    assert np.unravel_index(scores.argmax(), (20, 20)) in {(0, 5), (3, 4), (4, 3), (5, 0)}
+    assert scores.min() == pytest.approx(np.log(localisation.OUTLIERS), abs=1e-6)
+    assert scores[5] == rule(5, 0)  # numbers as well as arrays
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["entity_linking", "localisation"])
+def test_an_example_prints_its_figures_and_draws_its_picture(name, monkeypatch, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    example = _load(name)
+    if name == "localisation":  # --small takes seconds and 400 MB
+        make = example.make_network
+        monkeypatch.setattr(example, "make_network", lambda side, rng: make(10, rng, sensors=10))
+    monkeypatch.setattr(sys, "argv", [name, "--small", "--seed", "1", "--out", str(tmp_path / "picture.png")])
+    example.main()
+    assert "CONVERGED" in capsys.readouterr().out
+    assert (tmp_path / "picture.png").stat().st_size > 10_000

@@ -1,0 +1,156 @@
+"""Factors with a structure: the same marginals as their dense tables, in every method and both arithmetics."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anytimebp as abp
+from anytimebp.kernels.codes import TABLE
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.model import structures
+from anytimebp.workspace.domains import full_domains
+from anytimebp.workspace.structures import factor_kinds
+
+INF = np.inf
+
+
+@pytest.fixture
+def always_structured(monkeypatch):
+    """Use structures however small the tables are."""
+    monkeypatch.setattr(structures, "LIST_GAIN", 0.0)
+
+
+def listed(rng, shape, n, default, *, low=False):
+    """Return entries at n random joint states."""
+    total = int(np.prod(shape))
+    places = rng.choice(total, size=min(n, total), replace=False)
+    indices = np.column_stack(np.unravel_index(places, shape))
+    scores = rng.normal(0.0, 2.0, len(places)) - (6.0 if low else 0.0)
+    return {"entries": (indices, scores), "default": default}
+
+
+KINDS = {
+    "listed": lambda rng, n: ([0, 1], listed(rng, (n, n), 2 * n, -1.0)),
+    "listed below the default": lambda rng, n: ([0, 1], listed(rng, (n, n), 2 * n, 3.0, low=True)),
+    "listed zeros": lambda rng, n: ([0, 1], {"entries": (np.array([[0, 0], [1, 2]]), [-INF, -INF]), "default": 0.5}),
+    "listed, three": lambda rng, n: ([0, 1, 2], listed(rng, (n, n, n), 3 * n, -2.0)),
+    "listed, three, below": lambda rng, n: ([2, 0, 1], listed(rng, (n, n, n), 3 * n, 1.0, low=True)),
+    "possible, three": lambda rng, n: ([0, 1, 2], listed(rng, (n, n, n), 4 * n * n, -INF)),
+    "Potts": lambda rng, n: ([1, 2], {"structure": abp.Equality(1.5, default=0.0)}),
+    "Potts, repelling": lambda rng, n: ([1, 2], {"structure": abp.Equality(-30.0, default=0.0)}),
+    "equality": lambda rng, n: ([1, 2], {"structure": abp.Equality(rng.normal(size=n))}),
+    "function": lambda rng, n: ([0, 1, 2], {"structure": abp.Deterministic(lambda a, b: (a + 2 * b) % n)}),
+    "noisy function": lambda rng, n: ([0, 2], {"structure": abp.Deterministic(lambda a: a // 2, 2.0, default=-1.0)}),
+    "difference": lambda rng, n: ([0, 1], {"structure": abp.Difference(rng.normal(size=3), default=-1.0)}),
+    "difference, hard": lambda rng, n: ([1, 0], {"structure": abp.Difference(rng.normal(size=5), first=-3)}),
+    "difference, wide": lambda rng, n: ([2, 0], {"structure": abp.Difference(rng.normal(size=4 * n + 1))}),
+    "at most one": lambda rng, n: ([0, 1, 2], {"structure": abp.AtMostOne([0, 1, 2])}),
+}
+
+
+def twins(seed, kinds, n=5, scale=1.0, unary=1.0):
+    """Return a graph with structured factors in a loop, and the same graph with dense tables."""
+    graphs = []
+    for dense in (False, True):
+        rng = np.random.default_rng(seed)
+        graph = abp.FactorGraph()
+        graph.add_variables(4, n)
+        for variable in range(4):
+            graph.add_factor([variable], log_table=rng.normal(0.0, unary, n))
+        graph.add_factor([0, 3], log_table=rng.normal(0.0, scale, (n, n)))
+        graph.add_factor([3, 2], log_table=rng.normal(0.0, scale, (n, n)))
+        for kind in kinds:
+            scope, how = KINDS[kind](rng, n)
+            factor = graph.add_factor(scope, **how)
+            if dense:
+                table = graph.factor_log_table(factor)
+                graph._blocks.pop()  # the same factor again, as a table
+                graph._firsts.pop()
+                graph._n_factors -= 1
+                graph.add_factor(scope, log_table=table)
+        graphs.append(graph)
+    return graphs
+
+
+def assert_same(graph, dense, method, **options):
+    found = abp.infer(graph, method, tolerance=1e-11, **options)
+    expected = abp.infer(dense, method, tolerance=1e-11, **options)
+    for name in expected.marginals:
+        np.testing.assert_allclose(found.marginals[name], expected.marginals[name], atol=1e-9)
+    assert found.log_z == pytest.approx(expected.log_z, abs=1e-7)
+    return found
+
+
+@pytest.mark.usefixtures("always_structured")
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_gives_the_marginals_of_its_table_in_every_method(kind):
+    graph, dense = twins(1, [kind])
+    compiled = compiled_graph(graph)
+    assert (factor_kinds(compiled, compiled.universe_sizes) != TABLE).sum() == 1
+    for method in abp.METHODS:
+        assert_same(graph, dense, method, rng=3)
+
+
+@pytest.mark.usefixtures("always_structured")
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_gives_the_marginals_of_its_table_in_log_arithmetic(kind):
+    graph, dense = twins(2, [kind])
+    for each in (graph, dense):
+        each.add_factor([3], log_table=np.linspace(0.0, -900.0, 5))  # beyond linear arithmetic
+        each.add_factor([0], log_table=np.linspace(-700.0, 0.0, 5))
+    found = assert_same(graph, dense, "bp")
+    assert found.arithmetic == "log"
+
+
+@pytest.mark.usefixtures("always_structured")
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    kinds=st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=2, unique=True),
+    unary=st.sampled_from([0.5, 5.0, 40.0]),
+    observe=st.sampled_from([None, 0, 1, 2]),
+    allowed=st.sets(st.integers(0, 4), min_size=1, max_size=3),
+)
+def test_structures_give_the_marginals_of_tables_whatever_is_observed(seed, kinds, unary, observe, allowed):
+    graph, dense = twins(seed, kinds, unary=unary)
+    evidence = None if observe is None else {f"x{observe}": allowed}
+    try:
+        expected = abp.infer(dense, "bp", evidence=evidence, tolerance=1e-11, damping=0.3)
+    except abp.InconsistentModelError:
+        with pytest.raises(abp.InconsistentModelError):
+            abp.infer(graph, "bp", evidence=evidence, tolerance=1e-11, damping=0.3)
+        return
+    found = abp.infer(graph, "bp", evidence=evidence, tolerance=1e-11, damping=0.3)
+    for name in expected.marginals:
+        np.testing.assert_allclose(found.marginals[name], expected.marginals[name], atol=1e-8)
+
+
+@pytest.mark.usefixtures("always_structured")
+def test_nothing_is_lost_where_the_default_cancels():
+    """A variable sure to 40 nats of state 0, and another that must differ from it: 1 - (1 - e^-40) has no digits."""
+    own = np.add.outer([0.0, -40.0, -41.0, -42.0], [50.0, 0.0, 0.0, 0.0])
+    for same in (-INF, -80.0):
+        graph = abp.FactorGraph()
+        graph.add_variables(2, 4)
+        graph.add_factor([0], log_table=own[:, 1])
+        graph.add_factor([1], log_table=own[0])
+        graph.add_factor([0, 1], structure=abp.Equality(same, default=0.0))
+        joint = np.exp(np.where(np.eye(4) > 0, own + same, own))
+        joint /= joint.sum()
+        result = abp.infer(graph, "bp")
+        np.testing.assert_allclose(result.marginals["x1"], joint.sum(axis=0), rtol=1e-10)
+        np.testing.assert_allclose(result.marginals["x0"], joint.sum(axis=1), rtol=1e-10)
+
+
+def test_a_large_list_is_not_made_a_table():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 20_000)
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], structure=abp.Equality(2.0, default=0.0))
+    graph.add_factor([0], log_table=np.linspace(0.0, -5.0, 20_000))
+    compiled = compiled_graph(graph)
+    assert (factor_kinds(compiled, full_domains(compiled, {}).sizes) != TABLE).all()
+    result = abp.infer(graph, "bp", max_memory=50_000_000)
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert result.work < 200 * 20_000
+    assert graph.summary().full_bp_bytes < 50_000_000
