@@ -10,6 +10,8 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.engine.adaptive_run import AdaptiveRun
+from anytimebp.engine.choice import Choice, Way
+from anytimebp.workspace.compact import CompactTables
 from anytimebp.workspace.served import ServedFactors
 from anytimebp.workspace.served_strips import ServedStrips
 
@@ -219,6 +221,12 @@ def test_a_proposal_for_one_of_many_factors_names_it():
         block.partners(offset, [np.arange(2), np.array([1])], 0, 2, graph.variables)
 
 
+def test_a_bad_proposal_in_a_run_of_compact_tables_names_the_very_factor():
+    graph = chain(lambda a, b: -abs(a - b), propose=lambda states, k: near(states, k) + (0 if states[0] is None else 9))
+    with pytest.raises(abp.RuleError, match=r"propose of factor 7 \(x3, x0\) returned state 9; .* of 'x3'"):
+        begun(graph, "compact").run()
+
+
 # ---------------------------------------------------------------- errors
 def fussy(unwanted, n_states=8):
     """Return a graph whose third pair, of many added at once, is asked for states that its rule refuses."""
@@ -300,15 +308,22 @@ def same_marginals(one, other):
 
 
 def begun(graph, method, **options):
-    """Return an inference; one of `adaptive` that goes through rounds on domains, at any cost."""
-    inference = abp.Inference(graph, method, rng=0, **options)
-    if method == "adaptive":
-        inference._run = AdaptiveRun(graph, inference._options, at_any_cost=True)
+    """Return an inference; one of `adaptive` that goes through rounds on domains, or keeps tables over these alone."""
+    inference = abp.Inference(graph, "adaptive" if method == "compact" else method, rng=0, **options)
+    if method in {"adaptive", "compact"}:
+        inference._run = AdaptiveRun(graph, inference._options, at_any_cost=method == "adaptive")
         inference._steps = inference._run.steps()
     return inference
 
 
-@pytest.mark.parametrize("method", ["dynamic", "adaptive", "fixed", "random"])
+@pytest.fixture(autouse=True)
+def compact_unless_at_any_cost(request, monkeypatch):
+    """Have `adaptive` keep tables over the domains alone, in tests of the method "compact"."""
+    if "compact" in request.node.name:
+        monkeypatch.setattr(AdaptiveRun, "_decide", lambda _: Choice(Way.COMPACT, "for the test"))
+
+
+@pytest.mark.parametrize("method", ["dynamic", "adaptive", "compact", "fixed", "random"])
 def test_the_last_consistent_snapshot_comes_with_the_error(method):
     with_snapshot = 0
     for calls in range(4, 60, 4):
@@ -392,12 +407,12 @@ def messages_aside(work_parts):
 
 
 @pytest.mark.parametrize("evidence", [{}, {1: {0, 2, 3}, 2: 1}])
-@pytest.mark.parametrize("method", abp.METHODS)
+@pytest.mark.parametrize("method", [*abp.METHODS, "compact"])
 def test_every_score_of_a_rule_is_counted(method, evidence):
     rule, unary = Counting(), Counting()
     graph = staged(rule)
     graph.add_factor([1], rule=unary)
-    inference = abp.Inference(graph, method, evidence=evidence, rng=0)
+    inference = begun(graph, method, evidence=evidence)
     done = False
     while not done:  # also where a run is stopped half way
         with warnings.catch_warnings():
@@ -451,6 +466,25 @@ def test_growing_domains_ask_for_no_entry_of_a_table_twice(method, monkeypatch):
     mark_filling(monkeypatch, ServedFactors, "_place", rules)
     result = abp.infer(graph, method, rng=0)
     assert result.domain_sizes.tolist() == [5] * 4
+    for rule, arity in zip(rules, [2, 2, 2, 2, 3, 4], strict=True):
+        assert len(rule.filled) == 5**arity
+        assert set(rule.filled.values()) == {1}
+
+
+def test_compact_tables_ask_for_no_entry_twice(monkeypatch):
+    graph, rules = apart_rules(5)
+    of_tables = CompactTables._grow
+
+    def grow(*arguments):
+        """Mark what is asked for from here; nothing else is asked for meanwhile."""
+        for rule in rules:
+            rule.filling = True
+        yield from of_tables(*arguments)
+        for rule in rules:
+            rule.filling = False
+
+    monkeypatch.setattr(CompactTables, "_grow", grow)
+    begun(graph, "compact").run()
     for rule, arity in zip(rules, [2, 2, 2, 2, 3, 4], strict=True):
         assert len(rule.filled) == 5**arity
         assert set(rule.filled.values()) == {1}
