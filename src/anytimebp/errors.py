@@ -1,5 +1,7 @@
 """Every exception and warning of the library. One base class, so that one `except` catches them all."""
 
+from typing import Any
+
 
 class AnytimeBPError(Exception):
     """Base of all errors raised on purpose by this library."""
@@ -13,11 +15,26 @@ class EvidenceError(AnytimeBPError, ValueError):
     """Evidence names an unknown variable or state, or its scores do not fit the universe."""
 
 
-class OptionError(AnytimeBPError, ValueError):
-    """An option of a run has a value that it cannot take."""
+class FailedRunError(AnytimeBPError):
+    """Base of the errors that a user's function can cause in the middle of a run.
+
+    Attributes:
+        snapshot: The last consistent `Snapshot` of the run, or None if there was none yet. Its `unexplored_mass` may
+            ask rules again, so it is not pickled with the error.
+    """
+
+    snapshot: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the snapshot out."""
+        return type(self), self.args
 
 
-class RuleError(AnytimeBPError):
+class OptionError(FailedRunError, ValueError):
+    """An option of a run has a value that it cannot take, or a growth policy gives one."""
+
+
+class RuleError(FailedRunError):
     """A rule factor's function raised, or returned something that is not a block of log scores."""
 
 

@@ -138,7 +138,7 @@ class AdaptiveRun:
 
     def _compact(self) -> CompactRun:
         options = replace(self._options, method="adaptive")
-        run = CompactRun(self._graph, options, Universe(self._compiled, options.observed))
+        run = CompactRun(self._graph, options, Universe(self._compiled, options.observed, self._domains))
         run.work_parts["priorities"] = self._domains.scored
         return run
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import FrameType
 from typing import Self
@@ -24,10 +24,11 @@ from anytimebp.engine.run import Limits, Run, Step
 from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.stopwatch import Stopwatch
 from anytimebp.engine.warm_up import warm_up
-from anytimebp.errors import AnytimeBPError, NotConvergedWarning, OptionError
+from anytimebp.errors import AnytimeBPError, FailedRunError, NotConvergedWarning, OptionError
 from anytimebp.growth.policy import GrowthPolicy
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.rule import RuleSource
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
@@ -226,7 +227,11 @@ class Inference:
             self._busy.release()
 
     def _load(self, options: RunOptions) -> None:
-        """Load the kernels of a run, or compile them."""
+        """Load the kernels of a run and the loops of compiled rules, or compile them."""
+        if self._run is None:
+            for block in self._graph.blocks:
+                if isinstance(block.source, RuleSource):
+                    block.source.prepare()
         method = options.method if options.policy is None else "dynamic"
         warm_up(method, options, lambda: run_small_models(method, options))
 
@@ -252,6 +257,8 @@ class Inference:
             step = next(self._steps, None)
         except Exception as failure:
             self._failure = failure  # a generator that has raised cannot go on
+            if isinstance(failure, FailedRunError):
+                failure.snapshot = self._last_consistent(run)
             raise
         except BaseException as abort:  # a second Ctrl-C, or whatever a rule or policy has raised
             self._failure = AnytimeBPError(f"the run was aborted by {type(abort).__name__}; start a new one")
@@ -259,6 +266,12 @@ class Inference:
         if run.settled_rounds != settled:
             self._settled_seconds = self._watch.seconds
         return run, step
+
+    def _last_consistent(self, run: Run) -> Snapshot | None:
+        """Return the last consistent state of a run that has failed, if there is one and it can still be read."""
+        with suppress(Exception):  # whatever goes wrong here must not hide the failure itself
+            return run.snapshot(self._watch.seconds) if run.consistent else run.answer(self._settled_seconds)
+        return None
 
     def _is_due(self, run: Run) -> bool:
         return self._recorder.is_due(run.rounds, run.states, self._watch.seconds) or run.ending is not None

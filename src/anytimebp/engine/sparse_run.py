@@ -85,8 +85,8 @@ class SparseRun:
 
     def count_on(self, updates: int, work_parts: dict[str, int]) -> None:
         """Start from the counts of a stage before this one."""
-        counts = updates, work_parts["messages"], work_parts["growth"]
-        self._progress[[place.UPDATES, place.MESSAGES, place.GROWTH]] = counts
+        counts = updates, work_parts["messages"], work_parts["growth"], work_parts["scoring"]
+        self._progress[[place.UPDATES, place.MESSAGES, place.GROWTH, place.SCORING]] = counts
         self._priorities.work += work_parts["priorities"]
 
     # ------------------------------------------------------------ figures

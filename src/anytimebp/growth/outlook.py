@@ -144,12 +144,12 @@ class Lookout:
         found = [self._tables.states[variable]]
         for edge in edges:
             factor = int(compiled.arrays.edge_factor[edge])
-            source, _ = compiled.source(factor)
-            if not isinstance(source, RuleSource) or source.propose is None:
+            block, offset = compiled.locate(factor)
+            if not isinstance(block.source, RuleSource) or block.source.propose is None:
                 return universe.allowed_states(variable)
             scope = compiled.edges(factor)
             states = [self._tables.states[int(compiled.arrays.edge_variable[e])] for e in scope]
-            found.append(source.partners(states, edge - scope.start, MOST_PROPOSED))
+            found.append(block.partners(offset, states, edge - scope.start, MOST_PROPOSED, compiled.variables))
         if not edges:
             return universe.allowed_states(variable)
         start, end = universe.start[variable], universe.start[variable + 1]

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from anytimebp.model.rule import Naming, RuleSource
 from anytimebp.model.source import FloatArray, IndexArray, States, TableSource
 from anytimebp.model.variable import VariableTable
@@ -38,8 +40,14 @@ class FactorBlock:
             return self.source.log_values(0, states, lambda: self._naming(offset, variables))
         return self.source.log_values(self.member(offset), states)
 
+    def partners(self, offset: int, states: States, axis: int, k: int, variables: VariableTable) -> IndexArray:
+        """Return likely states of one variable of a factor, as `RuleSource.partners` does; none if it has no rule."""
+        if isinstance(self.source, RuleSource):
+            return self.source.partners(states, axis, k, lambda: self._naming(offset, variables))
+        return np.empty(0, dtype=np.int64)
+
     def _naming(self, offset: int, variables: VariableTable) -> Naming:
-        names = [variables.name(int(i)) for i in self.scopes[offset]]
+        names = [repr(variables.name(int(i))) for i in self.scopes[offset]]
         return Naming(describe_factor((self,), variables, self.first + offset), names)
 
 

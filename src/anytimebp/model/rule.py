@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import ModelError, RuleError
 from anytimebp.model.compiled_rule import fill_by_loop, is_compiled
-from anytimebp.model.source import LOG_RULE, NUMBERS, FloatArray, IndexArray, States, out_of_range
+from anytimebp.model.source import LOG_RULE, MAX_SCORE, NUMBERS, FloatArray, IndexArray, States, out_of_range
 
 Rule: TypeAlias = Callable[..., Any]
 Propose: TypeAlias = Callable[[tuple[IndexArray | None, ...], int], npt.ArrayLike]
@@ -50,13 +51,14 @@ class RuleSource:
     def prepare(self) -> None:
         """Have a rule that Numba compiles compiled, without asking it for anything."""
         if is_compiled(self.rule):
-            fill_by_loop(self.rule, [np.empty(0, dtype=np.int64)] * len(self.shape))
+            with suppress(Exception):  # what is wrong with it comes up when it is asked
+                fill_by_loop(self.rule, [np.empty(0, dtype=np.int64)] * len(self.shape))
 
     def log_values(self, member: int, states: States, naming: Callable[[], Naming] | None = None) -> FloatArray:
         """Return the log scores on the product of the given states; `naming` says what errors call the factor."""
         del member  # tied
         try:
-            return _checked(self._scores(states), states)
+            return _in_range(self._scores(states), states)
         except _FaultError as fault:
             factor, asked = self._asked(states, naming)
             hint = f"; {fault.hint}" if fault.hint else ""
@@ -88,20 +90,22 @@ class RuleSource:
             )
             raise RuleError(msg) from fault.__cause__
 
-    def _scores(self, states: States) -> object:
-        """Call the rule."""
-        if not is_compiled(self.rule):
-            return _call(self.rule, *np.ix_(*[_read_only(axis) for axis in states]), hint=WHOLE_ARRAYS)
-        block = _call(fill_by_loop, self.rule, states)
-        if block is not None:
-            return block
-        return _call(self.rule, *np.ix_(*[_read_only(axis) for axis in states]), hint=SCALARS)
+    def _scores(self, states: States) -> FloatArray:
+        """Call the rule; return a new array."""
+        hint = WHOLE_ARRAYS
+        if is_compiled(self.rule):
+            block = _call(fill_by_loop, self.rule, states)
+            if block is not None:
+                return cast("FloatArray", block)
+            hint = SCALARS
+        scores = _call(self.rule, *np.ix_(*[_read_only(axis) for axis in states]), hint=hint)
+        return _as_block(scores, tuple(len(axis) for axis in states))
 
     def _asked(self, states: Sequence[IndexArray | None], naming: Callable[[], Naming] | None) -> tuple[str, str]:
         """Return what to call the factor, and in words the states that its function was asked about."""
-        named = naming() if naming else Naming(self.scope, [f"variable {i}" for i in range(len(states))])
+        named = naming() if naming else Naming(self.scope, [f"axis {i}" for i in range(len(states))])
         parts = [
-            f"{_few_states(part)} of {name!r}"
+            f"{_few_states(part)} of {name}"
             for name, part in zip(named.variables, states, strict=True)
             if part is not None
         ]
@@ -138,9 +142,8 @@ def _call(function: Callable[..., object], *arguments: object, hint: str = "") -
         raise _FaultError(problem, hint) from error
 
 
-def _checked(scores: object, states: States) -> FloatArray:
-    """Return what a rule has returned as a block of log scores."""
-    wanted = tuple(len(axis) for axis in states)
+def _as_block(scores: object, wanted: tuple[int, ...]) -> FloatArray:
+    """Return what a rule has returned as a new array of numbers."""
     if scores is None:
         msg = "must return log scores, it returned None"
         raise _FaultError(msg)
@@ -153,6 +156,13 @@ def _checked(scores: object, states: States) -> FloatArray:
         shape = getattr(scores, "shape", type(scores).__name__)
         msg = f"must return real numbers that broadcast to {wanted}, it returned {shape}"
         raise _FaultError(msg)
+    return block
+
+
+def _in_range(block: FloatArray, states: States) -> FloatArray:
+    """Return a block if all of it is log scores."""
+    if block.max(initial=-MAX_SCORE) <= MAX_SCORE and block.min(initial=MAX_SCORE) >= -MAX_SCORE:
+        return block  # no NaN would pass; only hard zeros need a closer look
     bad = out_of_range(block)
     if bad.any():
         where = tuple(int(axis[i]) for axis, i in zip(states, np.argwhere(bad)[0], strict=True))

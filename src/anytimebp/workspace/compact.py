@@ -157,10 +157,11 @@ class CompactTables:
                 tables.place_structure(factor, scores)
             else:
                 table = self._tables.setdefault(factor, GrownTable(len(states)))
-                yield from self._grow(table, factor, states)
+                for _ in self._grow(table, factor, states):
+                    tables.scored += self.asked - before
+                    before = self.asked
+                    yield
                 self._place(workspace, factor, table)
-                tables.scored += self.asked - before
-                before = self.asked
         np.exp(tables.log_min, out=workspace.arrays.table_min)
         yield
 

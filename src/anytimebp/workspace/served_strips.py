@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,9 @@ from anytimebp.kernels.codes import MAX_LINEAR_RANGE, SERVED
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.nested import NestedWorkspace
+
+ALL = slice(None)
+NONE: IndexArray = np.empty(0, dtype=np.int64)
 
 
 class NotPositiveError(Exception):
@@ -29,16 +33,20 @@ class _Axis(NamedTuple):
     Attributes:
         states: Within reach.
         member: Slots of the domain, in the order in which they joined.
-        n_old: How many of them were there when strips were last filled.
+        outside: Slots that are not in it.
+        n_old: How many states the domain had when strips were last filled.
         columns: Slots that were within reach then.
+        fresh: Slots that were not.
         strip: Numbers to be filled, the other variables' domains along their axes.
         before: The strip as it was then.
     """
 
     states: IndexArray
     member: IndexArray
+    outside: IndexArray
     n_old: int
-    columns: IndexArray
+    columns: IndexArray | slice
+    fresh: IndexArray
     strip: FloatArray
     before: FloatArray
 
@@ -81,17 +89,22 @@ class ServedStrips:
         axes = []
         for axis, (edge, variable) in enumerate(zip(edges, variables, strict=True)):
             start, n = int(space.variable_slot_start[variable]), int(space.domain_size[variable])
-            columns = np.arange(n if self._last else 0)
-            if self._last and not same:
-                columns = np.searchsorted(_places(workspace, variable), _places(last, variable))
+            columns: IndexArray | slice = ALL
+            n_columns, fresh = n, NONE
+            if not same:
+                known = _places(last, variable) if self._last else NONE
+                columns = np.searchsorted(_places(workspace, variable), known)
+                n_columns, fresh = len(known), np.delete(np.arange(n), columns)
             axes.append(
                 _Axis(
                     nested.slot_state[start : start + n],
                     nested.member[start : start + size[axis]],
+                    np.flatnonzero(~nested.is_member[start : start + n]),
                     old_size[axis],
                     columns,
+                    fresh,
                     _shaped(nested.pool, int(nested.strip_start[edge]), size, axis, n),
-                    _shaped(pool, int(strip_start[edge]), old_size, axis, len(columns)),
+                    _shaped(pool, int(strip_start[edge]), old_size, axis, n_columns),
                 )
             )
         return axes
@@ -99,23 +112,27 @@ class ServedStrips:
     def _fill_factor(self, shift: FloatArray, factor: int, axes: list[_Axis]) -> Iterator[None]:
         """Fill a factor's strips: what was there, the sub-table on the domains, then one strip after another."""
         old, size = [a.n_old for a in axes], [len(a.member) for a in axes]
+        if old == size and not any(len(a.fresh) for a in axes):
+            for own in axes:
+                own.strip[...] = own.before
+            return
         domains = [a.domain for a in axes]
         table = np.empty(size)
+        box = [slice(0, n) for n in old]
         for axis, own in enumerate(axes):
-            box = [slice(0, n) for n in old]
-            fresh = np.delete(np.arange(len(own.states)), own.columns)
             own.strip[_at(box, axis, own.columns)] = own.before
-            self._ask(shift, factor, own.strip, _at(box, axis, fresh), _states(domains, box, axis, own.states[fresh]))
-            table[_at(box, axis, slice(None))] = own.strip[_at(box, axis, own.member)]
+            if len(own.fresh):
+                states = _states(domains, box, axis, own.states[own.fresh])
+                self._ask(shift, factor, own.strip, _at(box, axis, own.fresh), states)
+            table[_at(box, axis, ALL)] = own.strip[_at(box, axis, own.member)]
         for box in _new_boxes(old, size, 2):
             self._ask(shift, factor, table, tuple(box), _states(domains, box))
         yield
         for axis, own in enumerate(axes):
-            own.strip[_at([slice(None)] * len(axes), axis, own.member)] = table
-            outside = np.delete(np.arange(len(own.states)), own.member)
+            own.strip[_at([ALL] * len(axes), axis, own.member)] = table
             for box in _new_boxes(old, size, 1, skipped=axis):
-                states = _states(domains, box, axis, own.states[outside])
-                self._ask(shift, factor, own.strip, _at(box, axis, outside), states)
+                states = _states(domains, box, axis, own.states[own.outside])
+                self._ask(shift, factor, own.strip, _at(box, axis, own.outside), states)
             yield
 
     def _ask(
@@ -151,7 +168,8 @@ def _places(workspace: NestedWorkspace, variable: int) -> IndexArray:
 def _shaped(pool: FloatArray, start: int, size: list[int], axis: int, n: int) -> FloatArray:
     """Return a strip as a view with an axis per variable: `n` states along its own, domains along the others."""
     shape = [*size[:axis], *size[axis + 1 :], n]
-    return np.moveaxis(pool[start : start + int(np.prod(shape))].reshape(shape), -1, axis)
+    order = [*range(axis), len(size) - 1, *range(axis, len(size) - 1)]
+    return pool[start : start + prod(shape)].reshape(shape).transpose(order)
 
 
 def _new_boxes(old: list[int], size: list[int], least: int, skipped: int = -1) -> Iterator[list[slice]]:

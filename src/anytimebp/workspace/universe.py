@@ -8,7 +8,7 @@ import numpy.typing as npt
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.workspace.domains import full_domains
+from anytimebp.workspace.domains import Domains, full_domains
 
 
 class Universe:
@@ -26,10 +26,12 @@ class Universe:
         scored: Scores that unary rules and lists were asked for.
     """
 
-    def __init__(self, compiled: CompiledGraph, observed: dict[int, Observation]) -> None:
-        """Put unary factors and evidence together."""
+    def __init__(
+        self, compiled: CompiledGraph, observed: dict[int, Observation], domains: Domains | None = None
+    ) -> None:
+        """Put unary factors and evidence together, unless that has been done already; what is given is not changed."""
         self.compiled = compiled
-        domains = full_domains(compiled, observed)
+        domains = full_domains(compiled, observed) if domains is None else domains
         sizes = compiled.universe_sizes
         self.start = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(sizes, out=self.start[1:])
