@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +26,15 @@ from anytimebp.workspace.compact import CompactTables
 CUT = 6.0  # nats under the threshold of interest, relative to the best, at which a state is not looked at closely
 LEAST_LOG = -60.0  # nats; thresholds under this are all the same
 ROUGH = 0.1  # part of a variable's weight that may be left out of rough sums
-FINE = 0.01  # part of the threshold that may be left out of proper ones
+FINE = 0.1  # part of the threshold that may be left out of proper ones
 MOVED = 0.05  # part of a variable's weight that may move before what it says is asked for again
+STILL = 0.1  # part of the threshold that they may move before a variable is looked at again
 MUCH = 2**20  # scores of one variable from which on a rough look pays
 MOST_PROPOSED = 64  # states that a rule is asked to propose for a variable
+
+
+Spoken: TypeAlias = list[tuple[IndexArray, FloatArray]]
+"""Per axis of a factor, the states that are summed over, and their shares of the weight."""
 
 
 class Outlook(NamedTuple):
@@ -52,8 +57,28 @@ class _Heard(NamedTuple):
         message: Log message to each state, NaN where nobody asked.
     """
 
-    spoke: list[tuple[IndexArray, FloatArray]]
+    spoke: Spoken
     message: npt.NDArray[np.float32]
+
+
+class _Look(NamedTuple):
+    """The last look at a variable.
+
+    Attributes:
+        outlook: What came of it.
+        threshold: Beliefs of interest were above this.
+        spoken: By edge, what it was summed over.
+    """
+
+    outlook: Outlook
+    threshold: float
+    spoken: dict[int, Spoken]
+
+    def holds(self, spoken: dict[int, Spoken], threshold: float) -> bool:
+        """Tell whether another look would show the same, as nobody else speaks or says anything else."""
+        if self.threshold != threshold or self.spoken.keys() != spoken.keys():
+            return False
+        return not any(_have_moved(self.spoken[edge], now, STILL * threshold) for edge, now in spoken.items())
 
 
 class Lookout:
@@ -81,6 +106,7 @@ class Lookout:
         layout = tables.compiled.arrays
         needed = 4.0 * float(tables.universe.n_allowed[layout.edge_variable].sum())
         self._heard: dict[int, _Heard] | None = {} if needed <= memory else None
+        self._last: dict[int, _Look] = {}
         self.memory = needed if needed <= memory else 0.0
 
     def look(self, variable: int, log_weights: dict[int, FloatArray]) -> Iterator[Outlook | None]:
@@ -96,6 +122,11 @@ class Lookout:
         prior = universe.log_prior[universe.start[variable] + states]
         cut = CUT - max(LEAST_LOG, math.log(self.threshold) if self.threshold > 0.0 else LEAST_LOG)
         fine = FINE * max(0.0, self.threshold)
+        spoken = {edge: self._spoken(edge, log_weights, fine) for edge in edges}
+        last = self._last.get(variable)
+        if last is not None and len(last.outlook.states) == len(states) and last.holds(spoken, self.threshold):
+            yield last.outlook
+            return
         total, close = prior, np.ones(len(states), dtype=np.bool_)
         if len(states) * sum(self._cost(edge)[0] for edge in edges) > MUCH:
             total = prior.copy()
@@ -104,19 +135,23 @@ class Lookout:
                 rough = yield from self._hear_roughly(edge, states, near, log_weights)
                 total += np.maximum(rough, -0.5 * cut)
             close = total >= total.max(initial=-np.inf) - cut
+            if self._tables.waiting[variable]:
+                close[:] = False  # all it needs to know is whether its likely states have become few
         properly = np.full(len(states), -np.inf)
         shift: dict[int, float] = {}
         while close.any():
             some = np.flatnonzero(close)
             properly[some] = prior[some]
             for edge in edges:
-                found = yield from self._hear(edge, states[some], log_weights, fine)
+                found = yield from self._say(edge, states[some], spoken[edge])
                 shift.setdefault(edge, _finite(found.max(initial=-np.inf)))
                 properly[some] += found - shift[edge]
             total = np.where(properly > -np.inf, properly, total)
             total[some] = properly[some]
             close = (total >= properly.max() - cut) & (properly == -np.inf) & (total > -np.inf)
-        yield Outlook(states, total)
+        outlook = Outlook(states, total)
+        self._last[variable] = _Look(outlook, self.threshold, spoken)
+        yield outlook
 
     # ------------------------------------------------------------ who speaks, and of what
     def _speaking(self, variable: int) -> list[int]:
@@ -161,9 +196,7 @@ class Lookout:
         return left
 
     # ------------------------------------------------------------ one factor
-    def _spoken(
-        self, edge: int, log_weights: dict[int, FloatArray], left_out: float
-    ) -> list[tuple[IndexArray, FloatArray]]:
+    def _spoken(self, edge: int, log_weights: dict[int, FloatArray], left_out: float) -> Spoken:
         """Return per axis of an edge's factor the states that count, heaviest first, and their shares of the weight.
 
         Args:
@@ -190,7 +223,7 @@ class Lookout:
         """Return about what a factor says of the states that are near, largest 0; -inf of the others."""
         spoken = self._spoken(edge, log_weights, ROUGH)
         before = self._heard.get(edge) if self._heard is not None else None
-        if before is None or len(before.message) != len(states) or _have_moved(before.spoke, spoken):
+        if before is None or len(before.message) != len(states) or _have_moved(before.spoke, spoken, MOVED):
             before = _Heard(spoken, np.full(len(states), np.nan, dtype=np.float32))
             if self._heard is not None:
                 self._heard[edge] = before
@@ -201,15 +234,7 @@ class Lookout:
         message -= _finite(message.max(initial=-np.inf))
         return message
 
-    def _hear(
-        self, edge: int, states: IndexArray, log_weights: dict[int, FloatArray], left_out: float
-    ) -> Generator[None, None, FloatArray]:
-        """Return the log of what a factor says of some states."""
-        return (yield from self._say(edge, states, self._spoken(edge, log_weights, left_out)))
-
-    def _say(
-        self, edge: int, states: IndexArray, spoken: list[tuple[IndexArray, FloatArray]]
-    ) -> Generator[None, None, FloatArray]:
+    def _say(self, edge: int, states: IndexArray, spoken: Spoken) -> Generator[None, None, FloatArray]:
         """Return the log of what a factor sends to some states, from some states of its other variables."""
         compiled = self._tables.compiled
         factor = int(compiled.arrays.edge_factor[edge])
@@ -291,9 +316,9 @@ def _finite(value: float) -> float:
     return float(value) if value > -np.inf else 0.0
 
 
-def _have_moved(before: list[tuple[IndexArray, FloatArray]], now: list[tuple[IndexArray, FloatArray]]) -> bool:
-    """Tell whether the weights of some variable have moved by more than a little."""
-    return any(_distance(*old, *new) > MOVED for old, new in zip(before, now, strict=True))
+def _have_moved(before: Spoken, now: Spoken, most: float) -> bool:
+    """Tell whether the weights of some variable have moved by more than a part of all."""
+    return any(_distance(*old, *new) > most for old, new in zip(before, now, strict=True))
 
 
 def _distance(states: IndexArray, share: FloatArray, new_states: IndexArray, new_share: FloatArray) -> float:
