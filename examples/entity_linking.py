@@ -37,12 +37,14 @@ class Document(NamedTuple):
         prior: Log scores of each mention alone, shape (mentions, entities).
         truth: The entity that each mention is about, shape (mentions,).
         pairs: The mentions that are near each other, shape (pairs, 2).
+        embedding: Of the entities, shape (entities, dimensions).
     """
 
     graph: abp.FactorGraph
     prior: Floats
     truth: Indices
     pairs: Indices
+    embedding: Floats
 
 
 def coherence(embedding: Floats, a: Indices, b: Indices) -> Floats:
@@ -87,7 +89,7 @@ def make_document(mentions: int, entities: int, rng: np.random.Generator, *, wit
     graph.add_factors(np.array(variables)[:, np.newaxis], log_table=prior)
     more: dict[str, Callable[..., Indices]] = {"propose": partial(propose, embedding)} if with_propose else {}
     graph.add_factors(near, rule=partial(coherence, embedding), **more)
-    return Document(graph, prior, truth, near)
+    return Document(graph, prior, truth, near, embedding)
 
 
 def _true_entities(topic: Indices, mentions: int, rng: np.random.Generator) -> Indices:
