@@ -51,8 +51,8 @@ def coherence(embedding: Floats, a: Indices, b: Indices) -> Floats:
     """Return the log scores of pairs of entities, for any index arrays that broadcast together."""
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] == 1:  # noqa: PLR2004
         # Every a with every b, which is how a run asks: one matrix product, and no array of (a, b, dimensions).
-        return SCALE * embedding[a[:, 0]] @ embedding[b[0]].T
-    return SCALE * np.einsum("...d,...d->...", embedding[a], embedding[b])
+        return embedding[a[:, 0]] @ embedding[b[0]].T
+    return np.einsum("...d,...d->...", embedding[a], embedding[b])
 
 
 def propose(embedding: Floats, states: tuple[Indices | None, Indices | None], k: int) -> Indices:
@@ -75,7 +75,7 @@ def make_document(mentions: int, entities: int, rng: np.random.Generator, *, wit
     n_topics, n_fitting = min(TOPICS, entities // 6), min(PLAUSIBLE, entities // 40)
     topic = rng.integers(n_topics, size=entities)
     embedding = rng.normal(size=(TOPICS, DIMENSIONS))[topic] + rng.normal(size=(entities, DIMENSIONS))
-    embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
+    embedding *= np.sqrt(SCALE) / np.linalg.norm(embedding, axis=1, keepdims=True)
     truth = _true_entities(topic, mentions, rng)
     prior = HOPELESS + rng.normal(0.0, 0.5, (mentions, entities))
     for scores, entity in zip(prior, truth, strict=True):
