@@ -139,7 +139,8 @@ def draw(document: Document, result: abp.Result, path: str) -> None:
     changed = np.sort(np.argsort(-np.abs(joint - alone).sum(axis=1))[:8])
     figure = Figure(figsize=(13, 5), dpi=150, layout="constrained")
     bars, curve = figure.subfigures(1, 2, width_ratios=[2.2, 1])
-    bars.suptitle("The mentions that change most: by name alone (grey), all mentions together (blue); ★ is the truth")
+    right = f"{linked_right(alone, document.truth)} and {linked_right(joint, document.truth)} of {len(alone)} right"
+    bars.suptitle(f"by name alone (grey), all mentions together (blue): {right}; ★ true entity")
     for axes, mention in zip(bars.subplots(2, 4, sharex=True).flat, changed, strict=True):
         shown = np.argsort(-np.maximum(alone[mention], joint[mention]))[3::-1]
         if document.truth[mention] not in shown:
@@ -148,7 +149,7 @@ def draw(document: Document, result: abp.Result, path: str) -> None:
         axes.barh(np.arange(len(shown)) - 0.2, joint[mention, shown], 0.36, color="#2f6db5")
         names = [f"★ {entity:,}" if entity == document.truth[mention] else f"{entity:,}" for entity in shown]
         axes.set_yticks(range(len(shown)), names, fontsize=8)
-        axes.set(title=f"mention {mention}: which entity?", xlim=(0, 1), xticks=[0, 0.5, 1])
+        axes.set(title=f"mention {mention}", xlim=(0, 1), xticks=[0, 0.5, 1])
         axes.spines[["top", "right"]].set_visible(False)
     axes = curve.subplots()
     work, error = (result.trace.column(name) for name in ("work", "estimated_error"))
