@@ -15,6 +15,7 @@ import numpy as np
 
 from anytimebp.engine.adaptive_run import AdaptiveRun
 from anytimebp.engine.budget import Budget, Target
+from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.interrupt import InterruptFlag
 from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS
@@ -26,12 +27,16 @@ from anytimebp.engine.stopwatch import Stopwatch
 from anytimebp.engine.warm_up import warm_up
 from anytimebp.errors import AnytimeBPError, FailedRunError, NotConvergedWarning, OptionError
 from anytimebp.growth.policy import GrowthPolicy
+from anytimebp.kernels.structures import structures
+from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
+from anytimebp.model.structures import has_structure
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
+from anytimebp.workspace.universe import Universe
 
 WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
 
@@ -232,6 +237,8 @@ class Inference:
             for block in self._graph.blocks:
                 if isinstance(block.source, RuleSource):
                     block.source.prepare()
+                elif has_structure(block.source):
+                    structures()
         method = options.method if options.policy is None else "dynamic"
         warm_up(method, options, lambda: run_small_models(method, options))
 
@@ -350,6 +357,8 @@ def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
         run = AdaptiveRun(graph, options, at_any_cost=True)
         yield run
         yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)
+        graph.add_factor([0], log_table=[0.0, -9.0])
+        yield CompactRun(graph, options, Universe(compiled_graph(graph), {}))
 
 
 def _warn(reason: StopReason) -> None:
