@@ -41,7 +41,8 @@ OPEN = 0.5  # part of the universe that a first domain may be of, or the variabl
 THRESHOLDS = (1e-3, 0.1, 1e-20)  # of estimated belief above which states join: first; shrinks by; the rest joins after
 LOOSE = 1e-3  # nats to which rounds settle while variables are waiting; later the threshold itself
 BYTES_PER_STATE = 100  # priors, estimates and beliefs over the universes, and room to work on them
-BLOCK_PART = 400  # bytes of the memory limit for each score asked for at a time: rules make copies of their own
+BLOCK_BYTES = 100  # for each score asked for at a time: rules make copies of their own
+BLOCK_PART = 8  # of the memory limit, may be used for that
 HEARD = 0.1  # part of the memory that may be used to keep what was heard of all states
 BLOCKS = (2**14, 2**20)  # scores asked for at a time, at least and at most
 
@@ -71,7 +72,7 @@ class CompactRun:
         self._graph, self._options, self.universe = graph, options, universe
         self.tables = CompactTables(universe)
         limit = options.max_memory
-        block = BLOCKS[1] if limit is None else max(BLOCKS[0], min(BLOCKS[1], limit // BLOCK_PART))
+        block = BLOCKS[1] if limit is None else max(BLOCKS[0], min(BLOCKS[1], limit // (BLOCK_PART * BLOCK_BYTES)))
         memory = HEARD * (limit if limit is not None else (available_memory() or UNCHECKED_BYTES))
         self._lookout = Lookout(self.tables, block, THRESHOLDS[0], memory)
         self.limits = Limits()
@@ -336,6 +337,6 @@ class CompactRun:
         tables = 8.0 * self.tables.entries(sizes)
         messages = 60.0 * float(sizes[self.tables.compiled.arrays.edge_variable].sum())
         universe = BYTES_PER_STATE * float(self.universe.start[-1])
-        working = float(tables.max(initial=0.0)) + BLOCK_PART * self._lookout.block + self._lookout.memory
+        working = float(tables.max(initial=0.0)) + BLOCK_BYTES * self._lookout.block + self._lookout.memory
         needed = int(tables.sum() + messages + universe + working)
         return not exceeds_memory(0, needed, self._options.max_memory)
