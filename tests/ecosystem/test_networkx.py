@@ -115,13 +115,14 @@ def structured():
 
 
 def test_the_round_trip_keeps_structures():
-    found = abp.to_networkx(structured())
+    graph = structured()
+    found = abp.to_networkx(graph)
     assert isinstance(found.nodes["factor", 0]["structure"], abp.Difference)
     assert found.nodes["factor", 0]["structure"] is found.nodes["factor", 1]["structure"]
     assert isinstance(found.nodes["factor", 2]["structure"], abp.AtMostOne)
     back = abp.from_networkx(found)
-    assert same(structured(), back)
-    assert len(back.blocks) == len(structured().blocks)
+    assert same(graph, back)
+    assert len(back.blocks) == len(graph.blocks)
 
 
 @pytest.mark.parametrize(
