@@ -32,6 +32,7 @@ from anytimebp.kernels.to_factor import largest
 
 CANCELS = 0.01  # part of a sum that must be left after a subtraction, or the terms are added up one by one
 HEAD = 3  # words before the numbers
+PAIR = 2
 FUNCTION, FACTOR, ARITHMETIC, ARRAYS = 0, 1, 2, 3  # places in a post; then addresses and lengths of arrays
 
 
@@ -127,16 +128,23 @@ def _joint_number(post, slots, n, entry, first, last, skipped):
 
 
 @kernel()
-def _walk(post, arithmetic, values, slots, order, default, state, first, last, target):
-    """Return o_i of one state, by walking all joint states of the others; `order` is by the state of the target."""
-    n, own = values.size, slots[(target - first) * values.size :]
-    low, high = 0, n
+def _first_entry(own, order, state):
+    """Return the place of the first entry of a state, or of one beyond it, in the order by states."""
+    low, high = 0, order.size
     while low < high:
         middle = (low + high) // 2
         if own[order[middle]] < state:
             low = middle + 1
         else:
             high = middle
+    return low
+
+
+@kernel()
+def _walk(post, arithmetic, values, slots, order, default, state, first, last, target):
+    """Return o_i of one state, by walking all joint states of the others; `order` is by the state of the target."""
+    n, own = values.size, slots[(target - first) * values.size :]
+    low = _first_entry(own, order, state)
     joints = 1
     for edge in range(first, last):
         if edge != target:
@@ -150,6 +158,75 @@ def _walk(post, arithmetic, values, slots, order, default, state, first, last, t
             low += 1
         total = _add(arithmetic, total, _times(arithmetic, weight, score))
     return total
+
+
+@kernel()
+def _walk_pair(arithmetic, values, own, other, order, default, weight, state):
+    """Return o_i of one state of a pair, by walking the states of the other, from one listed state to the next."""
+    total, begin, place = (-np.inf if arithmetic == LOG else 0.0), 0, _first_entry(own, order, state)
+    while place < order.size and own[order[place]] == state:
+        entry = order[place]
+        gap = _times(arithmetic, default, _sum(arithmetic, weight[begin : other[entry]]))
+        listed = _times(arithmetic, values[entry], weight[other[entry]])
+        total = _add(arithmetic, total, _add(arithmetic, gap, listed))
+        begin = other[entry] + 1
+        place += 1
+    return _add(arithmetic, total, _times(arithmetic, default, _sum(arithmetic, weight[begin:])))
+
+
+@kernel(FAST)
+def _pair_linear(values, own, other, order, default, total, weight, sums):
+    """Do what `_list_linear` does for two variables, where nothing but the other's weight need be looked up."""
+    base = default * total
+    for v in range(sums.size):
+        sums[v] = base
+    for e in range(values.size):
+        sums[own[e]] += (values[e] - default) * weight[other[e]]
+    if order.size and base > 0.0:
+        for v in range(sums.size):
+            if sums[v] < CANCELS * base:
+                sums[v] = _walk_pair(0, values, own, other, order, default, weight, v)
+
+
+@kernel()
+def _pair_log(values, own, other, order, default, total, weight, peak, share, sums):
+    """Do what `_list_log` does for two variables."""
+    for v in range(sums.size):
+        peak[v], share[v], sums[v] = -np.inf, 0.0, 0.0
+    for e in range(values.size):
+        peak[own[e]] = max(peak[own[e]], values[e] + weight[other[e]])
+    for e in range(values.size):
+        score = values[e] + weight[other[e]]
+        if score > -np.inf:
+            sums[own[e]] += 1.0 if score == peak[own[e]] else exp(score - peak[own[e]])
+    for v in range(sums.size):  # a sum of one term is its peak
+        sums[v] = peak[v] if sums[v] <= 1.0 else peak[v] + math.log(sums[v])
+    if default > -np.inf:
+        for e in range(values.size):
+            share[own[e]] += exp(weight[other[e]] - total)
+        for v in range(sums.size):
+            if 1.0 - share[v] > CANCELS:
+                sums[v] = _log_add(sums[v], default + total + math.log(1.0 - share[v]))
+            else:
+                sums[v] = _walk_pair(LOG, values, own, other, order, default, weight, v)
+
+
+@kernel()
+def _through_pair(post, arithmetic, values, slots, order, default, n, m):
+    """Fill the messages of a list of two variables, of n and of m states."""
+    entries = values.size
+    rows, columns = slots[:entries], slots[entries:]
+    by_row, by_column = order[: order.size // 2], order[order.size // 2 :]
+    left, right = post.incoming[:n], post.incoming[n : n + m]
+    to_left, to_right = post.outgoing[:n], post.outgoing[n : n + m]
+    sum_left, sum_right = _sum(arithmetic, left), _sum(arithmetic, right)
+    if arithmetic == LOG:
+        peak, share = post.peak[: max(n, m)], post.peak[max(n, m) :]
+        _pair_log(values, rows, columns, by_row, default, sum_right, right, peak, share, to_left)
+        _pair_log(values, columns, rows, by_column, default, sum_left, left, peak, share, to_right)
+    else:
+        _pair_linear(values, rows, columns, by_row, default, sum_right, right, to_left)
+        _pair_linear(values, columns, rows, by_column, default, sum_left, left, to_right)
 
 
 @kernel(FAST)
@@ -183,7 +260,8 @@ def _list_log(post, values, slots, order, default, total, first, last, target, s
         weight = _others(post.edge_variable, post.domain_size, post.incoming, LOG, slots, n, e, first, last, target)
         if values[e] + weight > -np.inf:
             sums[own[e]] += exp(values[e] + weight - peak[own[e]])
-        share[own[e]] += exp(weight - total)
+        if default > -np.inf:
+            share[own[e]] += exp(weight - total)
     for v in range(sums.size):
         sums[v] = peak[v] + log(sums[v]) if peak[v] > -np.inf else -np.inf
     if default > -np.inf:
@@ -205,6 +283,10 @@ def _through_list(post, factor, arithmetic):
     end = HEAD + n + (last - first) * n
     words = table_view(address, end + ordered * (last - first) * n)
     values, slots, order = words[HEAD : HEAD + n], words[HEAD + n : end].view(np.int64), words[end:].view(np.int64)
+    if last - first == PAIR:
+        sizes = post.domain_size[post.edge_variable[first]], post.domain_size[post.edge_variable[first + 1]]
+        _through_pair(post, arithmetic, values, slots, order, default, sizes[0], sizes[1])
+        return
     offset = 0
     for target in range(first, last):
         size, start = post.domain_size[post.edge_variable[target]], 0

@@ -220,6 +220,15 @@ class AtMostOneSource:
         return np.where(count > 1, -np.inf, 0.0)
 
 
+def structure_of(source: TableSource) -> Difference | AtMostOne | None:
+    """Return the structure that gives a source again; None for lists, tables and rules, which are stated otherwise."""
+    if isinstance(source, DifferenceSource):
+        return Difference(source.log_kernel, source.first, source.default)
+    if isinstance(source, AtMostOneSource):
+        return AtMostOne(tuple(source.states.tolist()))
+    return None
+
+
 def has_structure(source: TableSource) -> bool:
     """Tell whether a source can be summed without a table."""
     return isinstance(source, ListedSource | DifferenceSource | AtMostOneSource)
@@ -241,6 +250,32 @@ def structure_entries(source: TableSource, sizes: FloatArray) -> FloatArray:
     if isinstance(source, AtMostOneSource):
         return entries
     return np.full(len(sizes), np.inf)
+
+
+def stored_entries(source: TableSource) -> int:
+    """Return how many scores or states a source with a structure holds."""
+    if isinstance(source, ListedSource):
+        return len(source.log_scores)
+    if isinstance(source, DifferenceSource):
+        return len(source.log_kernel)
+    return len(source.shape)
+
+
+def structure_words(source: TableSource, sizes: FloatArray) -> FloatArray:
+    """Return (factors,) the numbers of 8 bytes, at the most, as which kernels read a factor's structure.
+
+    Args:
+        source: Of a block of factors.
+        sizes: (factors, arity) states that take part.
+    """
+    arity = len(source.shape)
+    if isinstance(source, ListedSource):
+        return np.full(len(sizes), 3.0 + (1 + 2 * arity) * len(source.log_scores))
+    if isinstance(source, DifferenceSource):  # over some of the states it may be a list
+        whole = (sizes == np.array(source.shape)).all(axis=1)
+        pairs = np.minimum(sizes.min(axis=1, initial=np.inf) * len(source.log_kernel), sizes.prod(axis=1))
+        return 3.0 + np.where(whole, 2.0 * len(source.log_kernel), (1 + 2 * arity) * pairs)
+    return np.full(len(sizes), float(arity))
 
 
 def is_structured(source: TableSource, sizes: FloatArray) -> npt.NDArray[np.bool_]:
