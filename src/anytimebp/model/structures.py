@@ -100,7 +100,7 @@ class Deterministic:
             raise ModelError(msg)
         arguments = [axis.reshape(-1) for axis in np.broadcast_arrays(*mesh)]
         indices = np.column_stack([*arguments, given.reshape(-1)]).astype(np.int64)
-        scores = np.full(len(indices), self.score, dtype=np.float64)
+        scores = np.full(len(indices), _one_number(self.score, f"{what}: the `score` of Deterministic"))
         return ListedSource(shape, *read_entries((indices, scores), self.default, shape, what))
 
 
@@ -133,11 +133,8 @@ class Difference:
         if isinstance(first, bool) or not isinstance(first, int | np.integer):
             msg = f"{what}: the `first` of Difference must be a whole number, got {first!r}"
             raise ModelError(msg)
-        default = _numbers(self.default, f"{what}: the `default` of Difference")
-        if default.shape != ():
-            msg = f"{what}: the `default` of Difference must be one log score"
-            raise ModelError(msg)
-        return DifferenceSource(shape, kernel, int(first), float(default), what)
+        default = _one_number(self.default, f"{what}: the `default` of Difference")
+        return DifferenceSource(shape, kernel, int(first), default, what)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +149,10 @@ class AtMostOne:
 
     def source(self, shape: tuple[int, ...], what: str) -> TableSource:
         """Return the states, checked."""
-        states = np.asarray(self.state)
+        try:
+            states = np.asarray(self.state)
+        except ValueError:  # rows of different lengths
+            states = np.empty(0)
         if len(shape) < PAIR or states.dtype.kind not in "iu" or states.shape not in {(), (len(shape),)}:
             msg = f"{what}: AtMostOne takes two variables or more and a state index, or one for each variable"
             raise ModelError(msg)
@@ -291,6 +291,15 @@ def is_structured(source: TableSource, sizes: FloatArray) -> npt.NDArray[np.bool
     gain = np.where(isinstance(source, DifferenceSource) & whole, 0.0, LIST_GAIN)
     structured: npt.NDArray[np.bool_] = gain * structure_entries(source, sizes) < np.prod(sizes, axis=1)
     return structured
+
+
+def _one_number(given: object, what: str) -> float:
+    """Return one log score; raise what names the culprit."""
+    values = _numbers(given, what)
+    if values.shape != ():
+        msg = f"{what} must be one log score, got {given!r:.80}"
+        raise ModelError(msg)
+    return float(values)
 
 
 def _numbers(given: object, what: str) -> FloatArray:
