@@ -15,6 +15,7 @@ import adaptive
 import calibration
 import files
 import growth
+import memory
 import processes
 import speed
 from timing import keep_freed_memory, machine
@@ -66,6 +67,11 @@ SECTIONS = {
         "How many milliseconds a time budget is overrun by, at the worst of five runs, on 33 variables of 1000 states "
         "with 256 MB of tables; negative where a run ends before its budget."
     ),
+    "Memory": (
+        "What runs take that `max_memory` limits, each in a process of its own and with 20 seconds (2 where universes "
+        "have a million states): the peak of the process must stay within 1.2 times the limit and what it held before, "
+        "together. Runs that are out of memory have consistent marginals and answer again at once."
+    ),
     "Adaptive: against bp": (
         "Milliseconds until the L2 distance to converged BP stays under the error, end to end from a freshly built "
         "graph with log tables: layout, exponentiation and reading of marginals included. Medians over 5 seeds on "
@@ -101,6 +107,12 @@ def measure(*, quick):
     yield from measure_growth(quick=quick)
     yield from measure_adaptive(quick=quick)
     yield from measure_files(quick=quick)
+    yield from measure_memory(quick=quick)
+
+
+def measure_memory(*, quick):
+    """Yield the section on memory limits."""
+    yield "Memory", memory.limits(list(memory.CASES)[::4] if quick else memory.CASES)
 
 
 def measure_threads(*, quick):
@@ -143,6 +155,7 @@ def main():
     parser.add_argument("--growth", action="store_true", help="only what is about sparse domains")
     parser.add_argument("--adaptive", action="store_true", help="only what is about `adaptive`")
     parser.add_argument("--files", action="store_true", help="only what is about files and the command line")
+    parser.add_argument("--memory", action="store_true", help="only what is about memory limits")
     options = parser.parse_args()
     keep_freed_memory()
     print(machine("numpy", "numba", "anytimebp"), "\n")
@@ -152,6 +165,7 @@ def main():
         measure_growth: options.growth,
         measure_adaptive: options.adaptive,
         measure_files: options.files,
+        measure_memory: options.memory,
     }
     chosen = next((part for part, wanted in parts.items() if wanted), measure)
     for title, rows in chosen(quick=options.quick):
