@@ -158,10 +158,10 @@ class AdaptiveRun:
         if outcome is None or outcome is Outcome.CONVERGED:
             self._ending = StopReason.CONVERGED
             return None
+        stage.release()
         useful = outcome in {Outcome.DEAR, Outcome.CLOSE, Outcome.MEMORY}
         if self._full_fits:
             self.choice = str(Choice(Way.TAILS if useful else Way.FULL, outcome.value))
-            stage.workspace.release()
             before = stage.workspace if useful else None
             run = FullRun(self._graph, self._options, self._domains, before, at_any_cost=self._at_any_cost)
             run.updates, run.rounds, run.work_parts = stage.updates, stage.rounds, dict(stage.work_parts)

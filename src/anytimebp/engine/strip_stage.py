@@ -193,6 +193,18 @@ class StripStage:
         """Active states of all variables together."""
         return int(self.workspace.nested.size.sum())
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: by the workspace, and by that of the last round where it was another."""
+        before = self.settled.workspace if self.settled else self.workspace
+        return self.workspace.nbytes + (before.nbytes if before is not self.workspace else 0)
+
+    def release(self) -> None:
+        """Let go of strips and tables; what is known stays."""
+        self.workspace.release()
+        if self.settled:
+            self.settled.workspace.release()
+
     # ------------------------------------------------------------ what takes part
     def _within(self, level: int) -> NestedWorkspace:
         """Return a workspace over the states within reach at some level, or one that is worth the difference."""
@@ -228,6 +240,8 @@ class StripStage:
             return belief
         before, self.workspace = self.workspace, self._within(level)
         self.workspace.carry_over(before)
+        if not self._served.is_needed:
+            before.release()
         return self._beliefs()
 
     def _beliefs(self) -> FloatArray:
@@ -318,6 +332,7 @@ class StripStage:
         """Take down what is known now."""
         workspace, space = self.workspace, self.workspace.space
         self.rounds += 1
+        workspace.release_old_strips()
         self.max_residual = float(self._figures[RESIDUAL])
         self.settled = Settled(
             workspace,
@@ -382,7 +397,7 @@ class StripStage:
         strip = strip_entries(workspace.layout, sizes, workspace.space.domain_size)
         strips = float(strip.sum())
         more = int(8.0 * (strips + table_entries(workspace.layout, sizes)))
-        if exceeds_memory(workspace.nbytes, more, self._max_memory):
+        if exceeds_memory(self.nbytes, more, self._max_memory):
             self.outcome = Outcome.MEMORY
             return False
         if not self._full_fits:

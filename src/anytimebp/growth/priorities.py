@@ -102,17 +102,12 @@ class FixedPriorities:
             np.add.at(self.raw, place, np.broadcast_to(values, place.shape))
 
     def _by_hand(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> Iterator[None]:
-        """Ask for the scores of one factor, a part of its first axis at a time."""
-        rest = int(np.prod([len(s) for s in states[1:]]))
-        step = max(1, SLICE_ENTRIES // 4 // max(1, rest))
+        """Ask for the scores of one factor, a part at a time."""
         sums = [np.full(len(s), -np.inf) for s in states]
-        for begin in range(0, len(states[0]), step):
-            part = [states[0][begin : begin + step], *states[1:]]
-            values = block.log_values(offset, part, self._universe.compiled.variables)
+        for box, values in block.log_parts(offset, states, self._universe.compiled.variables, SLICE_ENTRIES // 4):
             self.work += values.size
-            for axis in range(len(states)):
+            for axis, place in enumerate(box):
                 found = _log_sum_exp(values, tuple(k for k in range(len(states)) if k != axis))
-                place = slice(begin, begin + len(found)) if axis == 0 else slice(None)
                 sums[axis][place] = np.logaddexp(sums[axis][place], found)
             yield
         for variable, allowed, values in zip(block.scopes[offset].tolist(), states, sums, strict=True):

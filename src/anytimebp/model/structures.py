@@ -243,6 +243,21 @@ def structure_entries(source: TableSource, sizes: FloatArray) -> FloatArray:
     return np.full(len(sizes), np.inf)
 
 
+def written_entries(source: TableSource, sizes: FloatArray) -> FloatArray:
+    """Return (factors,) how many entries are written down, at the most, if a factor's structure is used.
+
+    Args:
+        source: Of a block of factors.
+        sizes: (factors, arity) states that take part.
+    """
+    if isinstance(source, ListedSource):
+        return np.full(len(sizes), float(len(source.log_scores)))
+    if isinstance(source, DifferenceSource):
+        whole = (sizes == np.array(source.shape)).all(axis=1)
+        return len(source.log_kernel) * np.where(whole, 1.0, np.minimum(sizes[:, 0], sizes[:, 1]))
+    return np.zeros(len(sizes))
+
+
 def is_structured(source: TableSource, sizes: FloatArray) -> npt.NDArray[np.bool_]:
     """Return (factors,) whether an update goes by the structure: where a table is small or hardly sparse, it is better.
 

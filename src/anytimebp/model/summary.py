@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray
-from anytimebp.model.structures import is_structured, structure_entries
+from anytimebp.model.structures import is_structured, written_entries
 
 
 class GraphSummary(NamedTuple):
@@ -88,11 +88,12 @@ def _table_bytes(block: FactorBlock, sizes: FloatArray) -> float:
     """Return the bytes of the tables that must be made for a block; asking a rule or a list takes copies on the way."""
     if not isinstance(block.source, DenseSource):
         structured = is_structured(block.source, sizes)
-        listed = structure_entries(block.source, sizes[structured])
-        shared = _is_whole(block, sizes[structured])
+        listed = written_entries(block.source, sizes[structured])
+        shared, largest = _is_whole(block, sizes[structured]), float(listed.max(initial=0.0))
         lists = float(listed[~shared].sum()) + float(listed[shared].max(initial=0.0))
         arity = int(block.scopes.shape[1])
-        return 26.0 * _filled_entries(block, sizes[~structured]) + 24.0 * (1 + arity) * lists
+        written = 8.0 * (1 + 2 * arity) * lists + 8.0 * (3 + 5 * arity) * largest
+        return 26.0 * _filled_entries(block, sizes[~structured]) + written
     whole_is_made = not block.source.is_plain
     return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes))
 

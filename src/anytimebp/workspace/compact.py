@@ -12,14 +12,12 @@ import numpy as np
 
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray, cut
 from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.space import Workspace
 from anytimebp.workspace.structures import factor_kinds, scores_on
 from anytimebp.workspace.table_sizes import factor_entries
 from anytimebp.workspace.universe import Universe
-
-BLOCK = 2**20  # entries asked for at a time
 
 
 class ImpossibleError(Exception):
@@ -173,7 +171,7 @@ class CompactTables:
         table.enlarge(new)
         filled = [tuple(slice(0, n) for n in old)]
         for box in new_boxes(old, new):
-            for part in _blocks(box):
+            for part in cut(box):
                 chosen = [own[place] for own, place in zip(states, part, strict=True)]
                 table.put(part, self.compiled.log_values(factor, chosen), filled)
                 filled.append(part)
@@ -215,17 +213,3 @@ def new_boxes(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[slic
             box.extend(slice(0, n) for n in old[axis + 1 :])
             if all(place.stop > place.start for place in box):
                 yield tuple(box)
-
-
-def _blocks(box: tuple[slice, ...]) -> Iterator[tuple[slice, ...]]:
-    """Cut a box into blocks of at most about BLOCK entries, along its first axes."""
-    lengths = [place.stop - place.start for place in box]
-    size = int(np.prod(lengths, dtype=np.float64))
-    axis = next((k for k, n in enumerate(lengths) if n > 1), 0)
-    if size <= BLOCK or lengths[axis] == 1:
-        yield box
-        return
-    step = max(1, lengths[axis] * BLOCK // size)
-    for start in range(box[axis].start, box[axis].stop, step):
-        part = slice(start, min(start + step, box[axis].stop))
-        yield from _blocks((*box[:axis], part, *box[axis + 1 :]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,12 @@ def exceeds_memory(used: int, more: int, max_memory: int | None) -> bool:
         return False
     available = available_memory()
     return available is not None and more > available
+
+
+def held_bytes(*groups: Iterable[object]) -> int:
+    """Return the bytes of all arrays in some groups, each counted once."""
+    arrays = {id(array): array.nbytes for group in groups for array in group if isinstance(array, np.ndarray)}
+    return sum(arrays.values())
 
 
 def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:

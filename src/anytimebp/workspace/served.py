@@ -37,8 +37,7 @@ class ServedFactors:
         """Fill everything over the first domains."""
         workspace = self._workspace
         for factor in self._factors:
-            sizes = workspace.sizes(factor)
-            self._place(factor, tuple(slice(0, n) for n in sizes), [*self._states(factor)])
+            yield from self._place(factor, [*self._states(factor)])
             if self._scores_candidates:
                 for edge in workspace.compiled.edges(factor):
                     self._enlarge_block(factor, edge)
@@ -57,9 +56,8 @@ class ServedFactors:
             axis = edge - workspace.compiled.edges(factor).start
             states = [*self._states(factor)]
             states[axis] = states[axis][slot:]
-            box = [slice(0, n) for n in workspace.sizes(factor)]
-            box[axis] = slice(slot, slot + 1)
-            self._place(factor, tuple(box), states)
+            for _ in self._place(factor, states, (axis, slot)):
+                pass
             if self._scores_candidates:
                 for other in workspace.compiled.edges(factor):
                     if other != edge:
@@ -81,21 +79,30 @@ class ServedFactors:
     def _ask(self, factor: int, states: list[IndexArray]) -> FloatArray:
         return self._workspace.compiled.log_values(factor, states)
 
-    def _place(self, factor: int, box: tuple[slice, ...], states: list[IndexArray]) -> None:
-        """Ask for scores, scale them, and put them where they belong in a factor's table."""
-        workspace = self._workspace
-        values = np.array(self._ask(factor, states))
-        self.grown += values.size
-        finite = values[values > -np.inf]
-        if finite.size < values.size:
-            workspace.arrays.table_has_zero[factor] = True
-        if finite.size:
-            self._take_range(factor, float(finite.max()), float(finite.min()))
-        workspace.sum_by_logs_if_needed(factor)
-        values -= workspace.log_scale[factor]
-        if not workspace.arrays.table_in_logs[factor]:
-            np.exp(values, out=values)
-        workspace.table(factor)[box] = values
+    def _place(self, factor: int, states: list[IndexArray], joined: tuple[int, int] = (0, 0)) -> Iterator[None]:
+        """Ask for scores, scale them, and put them where they belong in a factor's table, a part at a time.
+
+        Args:
+            factor: The factor.
+            states: Those that are asked for.
+            joined: The axis on which they are the last ones, and the slot at which they start.
+        """
+        workspace, (axis, slot) = self._workspace, joined
+        for box, scores in workspace.compiled.log_parts(factor, states):
+            self.grown += scores.size
+            finite = scores[scores > -np.inf]
+            if finite.size < scores.size:
+                workspace.arrays.table_has_zero[factor] = True
+            if finite.size:
+                self._take_range(factor, float(finite.max()), float(finite.min()))
+            workspace.sum_by_logs_if_needed(factor)
+            values = scores - workspace.log_scale[factor]
+            if not workspace.arrays.table_in_logs[factor]:
+                np.exp(values, out=values)
+            place = list(box)
+            place[axis] = slice(slot + place[axis].start, slot + place[axis].stop)
+            workspace.table(factor)[tuple(place)] = values
+            yield
 
     def _take_range(self, factor: int, high: float, low: float) -> None:
         """Widen what is known of a factor's range; scale its table anew if new scores are above the old ones."""
