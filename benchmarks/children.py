@@ -1,4 +1,4 @@
-"""What must be measured in a process of its own: importing, the first answer, peak memory.
+"""What must be measured in a process of its own: importing, the first answer, peak memory, the examples at full size.
 
 `python children.py TASK [ARGUMENT]` prints what it measured as JSON. Imports are inside the tasks: they are measured.
 """
@@ -7,6 +7,7 @@
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter, time
 
@@ -79,6 +80,88 @@ def limited_run(name):
     return memory.run(name)
 
 
+def imported():
+    """Tell the peak memory of a process that only imports."""
+    import anytimebp  # noqa: F401
+
+    return {"peak": memory_of("VmHWM")}
+
+
+def linking(seed, seconds, max_memory):
+    """Run examples/entity_linking.py; compare with BP on states that were picked without the run."""
+    example = _example("entity_linking")
+    import linking_reference
+    import numpy as np
+
+    import anytimebp as abp
+
+    mentions, entities = 60, 50_000
+    document = example.make_document(mentions, entities, np.random.default_rng(int(seed)))
+    try:
+        result = abp.infer(document.graph, "adaptive", seconds=float(seconds), max_memory=int(max_memory))
+    except abp.AnytimeBPError as error:
+        return {"failed": f"{type(error).__name__}: {error}"}
+    joint = np.array([result.marginals[i] for i in range(mentions)])
+    return {
+        "seconds": result.seconds,
+        "peak": memory_of("VmHWM"),  # of the run: what follows is about its answer
+        "work": result.work,
+        "entries": len(document.pairs) * entities**2,
+        "stop": result.stop_reason.name,
+        "mentions": mentions,
+        "alone": example.linked_right(document.prior, document.truth),
+        "joint": example.linked_right(joint, document.truth),
+        "unexplored": _or_error(lambda: result.unexplored_mass),
+        "distance": linking_reference.largest_distance(example, document, joint),
+    }
+
+
+def localising(side, seed, method, seconds, max_memory):
+    """Run examples/localisation.py; lengths are in cells of the map with 300 x 300."""
+    example = _example("localisation")
+    import numpy as np
+
+    import anytimebp as abp
+
+    network = example.make_network(int(side), np.random.default_rng(int(seed)))
+    states = [1 if f"s{i}" in network.known else network.side**2 for i in range(len(network.places))]
+    try:
+        result = example.locate(network, method, float(seconds), int(max_memory))
+    except abp.AnytimeBPError as error:
+        return {"failed": f"{type(error).__name__}: {error}"}
+    peak = memory_of("VmHWM")
+    unexplored = _or_error(lambda: result.unexplored_mass)
+    if isinstance(unexplored, str):
+        return {"failed": unexplored}
+    belief, unknown = example.read_belief(network, result), slice(len(network.known), None)
+    scale = 300 / network.side
+    return {
+        "seconds": result.seconds,
+        "peak": peak,
+        "work": result.work,
+        "entries": sum(states[i] * states[j] for i, j in network.pairs),
+        "stop": result.stop_reason.name,
+        "unexplored": unexplored,
+        "located": int(belief.located.sum()),
+        "miss": scale * float(belief.miss[unknown].mean()),
+        "miss_located": scale * float(belief.miss[belief.located].mean()) if belief.located.any() else float("nan"),
+    }
+
+
+def _example(name):
+    """Import one of the examples."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+    return import_module(name)
+
+
+def _or_error(figure):
+    """Return a figure, or the name of what went wrong: one figure that cannot be had should not hide the others."""
+    try:
+        return figure()
+    except Exception as error:  # noqa: BLE001  (whatever it is, it is shown)
+        return f"{type(error).__name__}: {error}"
+
+
 def memory_of(field):
     """Return a figure of this process in bytes. Not `getrusage`: its peak includes that of the parent process."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
@@ -88,7 +171,10 @@ def memory_of(field):
     raise RuntimeError(msg)
 
 
-TASKS = {task.__name__: task for task in (importing, first_marginals, large_grid, million_factors, limited_run)}
+TASKS = {
+    task.__name__: task
+    for task in (importing, first_marginals, large_grid, million_factors, imported, linking, localising, limited_run)
+}
 
 if __name__ == "__main__":
     print(json.dumps(TASKS[sys.argv[1]](*sys.argv[2:])))

@@ -37,20 +37,22 @@ class Document(NamedTuple):
         prior: Log scores of each mention alone, shape (mentions, entities).
         truth: The entity that each mention is about, shape (mentions,).
         pairs: The mentions that are near each other, shape (pairs, 2).
+        embedding: Of the entities, shape (entities, dimensions).
     """
 
     graph: abp.FactorGraph
     prior: Floats
     truth: Indices
     pairs: Indices
+    embedding: Floats
 
 
 def coherence(embedding: Floats, a: Indices, b: Indices) -> Floats:
     """Return the log scores of pairs of entities, for any index arrays that broadcast together."""
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] == 1:  # noqa: PLR2004
         # Every a with every b, which is how a run asks: one matrix product, and no array of (a, b, dimensions).
-        return SCALE * embedding[a[:, 0]] @ embedding[b[0]].T
-    return SCALE * np.einsum("...d,...d->...", embedding[a], embedding[b])
+        return embedding[a[:, 0]] @ embedding[b[0]].T
+    return np.einsum("...d,...d->...", embedding[a], embedding[b])
 
 
 def propose(embedding: Floats, states: tuple[Indices | None, Indices | None], k: int) -> Indices:
@@ -73,7 +75,7 @@ def make_document(mentions: int, entities: int, rng: np.random.Generator, *, wit
     n_topics, n_fitting = min(TOPICS, entities // 6), min(PLAUSIBLE, entities // 40)
     topic = rng.integers(n_topics, size=entities)
     embedding = rng.normal(size=(TOPICS, DIMENSIONS))[topic] + rng.normal(size=(entities, DIMENSIONS))
-    embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
+    embedding *= np.sqrt(SCALE) / np.linalg.norm(embedding, axis=1, keepdims=True)
     truth = _true_entities(topic, mentions, rng)
     prior = HOPELESS + rng.normal(0.0, 0.5, (mentions, entities))
     for scores, entity in zip(prior, truth, strict=True):
@@ -87,7 +89,7 @@ def make_document(mentions: int, entities: int, rng: np.random.Generator, *, wit
     graph.add_factors(np.array(variables)[:, np.newaxis], log_table=prior)
     more: dict[str, Callable[..., Indices]] = {"propose": partial(propose, embedding)} if with_propose else {}
     graph.add_factors(near, rule=partial(coherence, embedding), **more)
-    return Document(graph, prior, truth, near)
+    return Document(graph, prior, truth, near, embedding)
 
 
 def _true_entities(topic: Indices, mentions: int, rng: np.random.Generator) -> Indices:
@@ -137,7 +139,8 @@ def draw(document: Document, result: abp.Result, path: str) -> None:
     changed = np.sort(np.argsort(-np.abs(joint - alone).sum(axis=1))[:8])
     figure = Figure(figsize=(13, 5), dpi=150, layout="constrained")
     bars, curve = figure.subfigures(1, 2, width_ratios=[2.2, 1])
-    bars.suptitle("The mentions that change most: by name alone (grey), all mentions together (blue); ★ is the truth")
+    right = f"{linked_right(alone, document.truth)} and {linked_right(joint, document.truth)} of {len(alone)} right"
+    bars.suptitle(f"by name alone (grey), all mentions together (blue): {right}; ★ true entity")
     for axes, mention in zip(bars.subplots(2, 4, sharex=True).flat, changed, strict=True):
         shown = np.argsort(-np.maximum(alone[mention], joint[mention]))[3::-1]
         if document.truth[mention] not in shown:
@@ -146,7 +149,7 @@ def draw(document: Document, result: abp.Result, path: str) -> None:
         axes.barh(np.arange(len(shown)) - 0.2, joint[mention, shown], 0.36, color="#2f6db5")
         names = [f"★ {entity:,}" if entity == document.truth[mention] else f"{entity:,}" for entity in shown]
         axes.set_yticks(range(len(shown)), names, fontsize=8)
-        axes.set(title=f"mention {mention}: which entity?", xlim=(0, 1), xticks=[0, 0.5, 1])
+        axes.set(title=f"mention {mention}", xlim=(0, 1), xticks=[0, 0.5, 1])
         axes.spines[["top", "right"]].set_visible(False)
     axes = curve.subplots()
     work, error = (result.trace.column(name) for name in ("work", "estimated_error"))

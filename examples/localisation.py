@@ -24,6 +24,7 @@ REACH = 0.3  # of the map's side: farther sensors do not hear each other; 90 cel
 NOISE = 0.005  # standard deviation of a measured distance, in sides of the map; 1.5 cells of 300
 OUTLIERS = 1e-3  # weight of a distance that means nothing
 LOCATED = 0.02  # of the side: a sensor with less spread counts as located
+EXPLORED = 0.1  # belief outside the domains, under which spreads mean something
 
 
 class Network(NamedTuple):
@@ -109,13 +110,18 @@ def read_belief(network: Network, result: abp.Result) -> Belief:
     spread = np.sqrt(np.maximum(0.0, marginals @ (centres**2).sum(axis=1) - (mean**2).sum(axis=1)))
     best = centres[marginals.argmax(axis=1)]
     located = spread < LOCATED * network.side + 1.0  # a cell more: small maps are coarse
+    located &= result.unexplored_mass < EXPLORED  # a run cut short knows a few cells only, and seems sure of them
     located[: len(network.known)] = False
     return Belief(best, spread, located, np.linalg.norm(best - network.places, axis=1))
 
 
-def locate(network: Network, method: str = "adaptive", seconds: float | None = None) -> abp.Result:
-    """Return the marginals of all sensors' places."""
-    return abp.infer(network.graph, method, evidence=network.known, seconds=seconds, tolerance=1e-6)
+def locate(
+    network: Network, method: str = "adaptive", seconds: float | None = None, max_memory: int | None = None
+) -> abp.Result:
+    """Return the marginals of all sensors' places, from a run with these limits."""
+    return abp.infer(
+        network.graph, method, evidence=network.known, seconds=seconds, max_memory=max_memory, tolerance=1e-6
+    )
 
 
 def report(network: Network, result: abp.Result) -> str:
@@ -125,6 +131,7 @@ def report(network: Network, result: abp.Result) -> str:
     return "\n".join(
         [
             f"{len(network.pairs)} distances; {result.seconds:.1f} seconds; ended as {result.stop_reason.name}",
+            f"{result.domain_sizes.sum():,} of {result.n_states:,} states; {result.unexplored_mass:.1e} unexplored",
             f"located: {belief.located.sum()} of {len(belief.miss) - known}, {_mean(belief.miss[belief.located])} off",
             f"all unknown sensors: {_mean(belief.miss[known:])} off",
             f"cannot be located: {', '.join(lost) or 'none'}",

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.model.source import DenseSource, ListedSource
+from anytimebp.model.listed import ListedSource
+from anytimebp.model.source import DenseSource
 from oracle.models import random_loopy, random_tree
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from anytimebp.model.source import DenseSource, ListedSource
+from anytimebp.model.listed import ListedSource
+from anytimebp.model.source import DenseSource
 
 
 def bits(values):

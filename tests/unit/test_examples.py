@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -51,7 +52,7 @@ def test_coherence_scores_any_index_arrays_alike(linking):
     embedding = np.random.default_rng(0).normal(size=(9, 5))
     a, b = np.array([0, 3, 8]), np.array([1, 3])
     whole = linking.coherence(embedding, *np.ix_(a, b))
-    assert whole == pytest.approx(linking.SCALE * (embedding[a] @ embedding[b].T))
+    assert whole == pytest.approx(embedding[a] @ embedding[b].T)
     assert linking.coherence(embedding, a[:2], b) == pytest.approx(whole[[0, 1], [0, 1]])
     assert linking.coherence(embedding, np.int64(3), np.int64(1)) == pytest.approx(whole[1, 0])
     assert linking.coherence(embedding, a[:, np.newaxis, np.newaxis], b)[:, 0] == pytest.approx(whole)
@@ -96,6 +97,12 @@ def test_a_range_scores_best_on_its_ring_and_is_bounded_far_from_it(localisation
     assert np.unravel_index(scores.argmax(), (20, 20)) in {(0, 5), (3, 4), (4, 3), (5, 0)}
     assert scores.min() == pytest.approx(np.log(localisation.OUTLIERS), abs=1e-6)
     assert scores[5] == rule(5, 0)  # numbers as well as arrays
+
+
+@pytest.mark.compiled
+def test_the_rule_of_a_range_compiles_to_a_function_of_two_numbers(localisation):
+    rule = localisation.range_rule(5.0, 20)
+    assert numba.njit(rule)(3, 104) == pytest.approx(rule(3, 104))
 
 
 @pytest.mark.compiled

@@ -100,8 +100,8 @@ class AdaptiveRun:
             return self._instead("the range of the scores needs log arithmetic")
         if compiled.extent.has_zero.any():
             return self._instead("there are tables with hard zeros")
-        if self._full_fits and has_structures(compiled, domains.sizes):
-            return Choice(Way.FULL, "there are factors whose structure closes their sums")
+        if has_structures(compiled, domains.sizes):
+            return self._instead("there are factors whose structure closes their sums")
         if self._options.damping > 0.0:
             return self._instead("damping was asked for")
         if not self._full_fits and any(_proposes(block.source) for _, block in compiled.message_blocks):

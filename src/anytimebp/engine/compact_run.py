@@ -14,22 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 
+from anytimebp.engine.compact_readout import Known, read_outlooks
 from anytimebp.engine.estimated_error import LARGEST, UNSEEN
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.options import RunOptions
-from anytimebp.engine.readout import Figures, frozen, unary_snapshot
+from anytimebp.engine.readout import Figures, unary_snapshot
 from anytimebp.engine.run import Limits, Step
 from anytimebp.errors import InconsistentModelError
 from anytimebp.growth.outlook import Lookout, Outlook
-from anytimebp.kernels.codes import LINEAR
 from anytimebp.kernels.readout import read_weights
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.results.marginals import FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.workspace.compact import CompactTables, ImpossibleError
@@ -55,44 +53,6 @@ class Outcome(Enum):
     MEMORY = "the domains would outgrow the memory"
     IMPOSSIBLE = "no joint state of the domains is possible"
     FLAT = "no variable has few enough likely states to begin with"
-
-
-class Known(NamedTuple):
-    """What is known at the end of a round; owns its arrays.
-
-    Attributes:
-        belief: Of all states that were looked at, variable after variable.
-        states: Those states.
-        start: (V + 1,) where a variable's states start.
-        domain_sizes: (V,) of the domains; the universe of a variable that is waiting.
-        outside: Largest, over variables, estimated belief outside the domain.
-        error: Estimated distance of the marginals to those of BP.
-        log_z: Bethe estimate on the domains; NaN while variables are waiting.
-        tolerance: To which messages have settled.
-        residual: Largest residual at the end.
-        settled: Whether they have.
-        arithmetic: Of the messages.
-        damping: In force at the end.
-        updates: Factor updates until then.
-        work_parts: Entries read until then, by purpose.
-        factor_marginals: If asked for.
-    """
-
-    belief: FloatArray
-    states: IndexArray
-    start: IndexArray
-    domain_sizes: IndexArray
-    outside: float
-    error: float
-    log_z: float
-    tolerance: float
-    residual: float
-    settled: bool
-    arithmetic: str
-    damping: float
-    updates: int
-    work_parts: dict[str, int]
-    factor_marginals: FactorMarginals | None
 
 
 class CompactRun:
@@ -182,7 +142,8 @@ class CompactRun:
             while True:
                 self._is_last |= self._is_complete
                 yield from self._settle()
-                yield from self._look()
+                if not self._is_complete:  # there is nothing to look out for otherwise
+                    yield from self._look()
                 self._end_round()
                 yield Step.RECORD
                 if self._is_last:
@@ -223,6 +184,8 @@ class CompactRun:
             for found in self._lookout.look(variable, log_weights):
                 if found is not None:
                     self._outlooks.append(found)
+                    if found.log_belief.max() == -np.inf:
+                        raise ImpossibleError
                 self.work_parts["scoring"] += self._lookout.asked
                 self._lookout.asked = 0
                 yield Step.WORKING
@@ -247,41 +210,25 @@ class CompactRun:
         self.max_residual = run.max_residual
         end = run.snapshot(0.0)
         waiting = self.tables.waiting
-        self._outlooks = [_normalised(outlook) for outlook in self._outlooks]
-        outside = np.array([self._outside(v, outlook) for v, outlook in enumerate(self._outlooks)])
-        counts = np.array([len(outlook.states) for outlook in self._outlooks], dtype=np.int64)
-        start = np.zeros(len(counts) + 1, dtype=np.int64)
-        np.cumsum(counts, out=start[1:])
-        settled = run.ending is StopReason.CONVERGED
+        if self._is_complete:
+            outside, marginals = np.zeros(len(waiting)), end.marginals
+        else:
+            self._outlooks, outside, marginals = read_outlooks(self.tables, self._outlooks)
+        self.consistent = run.ending is StopReason.CONVERGED
         error = min(LARGEST, UNSEEN * float(outside.mean()))
         self._known = Known(
-            belief=np.concatenate([outlook.log_belief for outlook in self._outlooks]),
-            states=np.concatenate([outlook.states for outlook in self._outlooks]),
-            start=start,
+            marginals=marginals,
             domain_sizes=np.where(waiting, self.universe.n_allowed, self.tables.sizes),
             outside=float(outside.max(initial=0.0)),
-            error=float(end.estimated_error if self._is_complete and not waiting.any() else error),
+            error=float(end.estimated_error if self._is_complete else error),
             log_z=float("nan") if waiting.any() else end.log_z,
-            tolerance=run.options.tolerance,
-            residual=run.max_residual,
-            settled=settled,
-            arithmetic="linear" if run.workspace.arrays.arithmetic == LINEAR else "log",
-            damping=run.damping,
-            updates=self.updates,
-            work_parts=dict(self.work_parts),
+            arithmetic=end.arithmetic,
             factor_marginals=None if waiting.any() else end.factor_marginals,
+            figures=self._figures(0.0),
         )
-        if settled:
+        if self.consistent:
             self._settled = self._known
             self.settled_rounds += 1
-        self.consistent = settled
-
-    def _outside(self, variable: int, outlook: Outlook) -> float:
-        """Return the estimated belief outside a variable's domain: all of it, if it has none."""
-        if self.tables.waiting[variable]:
-            return 1.0
-        inside = np.isin(outlook.states, self.tables.states[variable], assume_unique=True)
-        return float(outlook.log_belief[~inside].sum())
 
     @property
     def _is_complete(self) -> bool:
@@ -290,37 +237,31 @@ class CompactRun:
     # ------------------------------------------------------------ reading
     def snapshot(self, seconds: float) -> Snapshot:
         """Return what is known of the last round; unary scores before any."""
-        return self._read(self._known, seconds, settled=self.consistent)
+        known = self._known
+        if known is None:
+            universe, places = self.universe, np.flatnonzero(self.universe.allowed)
+            figures = self._figures(seconds)
+            return unary_snapshot(universe.compiled, universe.n_allowed, universe.log_prior, places, figures)
+        if not self.consistent:
+            known = known._replace(figures=self._figures(seconds))
+        return known.snapshot(seconds)
 
     def answer(self, seconds: float) -> Snapshot | None:
         """Return the last state that had settled, if the current one has not and there was one."""
-        return None if self.consistent or self._settled is None else self._read(self._settled, seconds, settled=True)
+        return None if self.consistent or self._settled is None else self._settled.snapshot(seconds)
 
-    def _read(self, last: Known | None, seconds: float, *, settled: bool) -> Snapshot:
-        figures = Figures(
+    def _figures(self, seconds: float) -> Figures:
+        """Return the figures as they stand."""
+        return Figures(
             seconds=seconds,
-            updates=last.updates if settled and last else self.updates,
-            work_parts=dict(last.work_parts if settled and last else self.work_parts),
-            max_residual=last.residual if last else float("inf"),
-            mean_residual=last.residual if last else float("inf"),
-            damping=last.damping if last else self._options.damping,
-            consistent=settled,
-            tolerance=last.tolerance if last else self._options.tolerance,
+            updates=self.updates,
+            work_parts=dict(self.work_parts),
+            max_residual=self.max_residual,
+            mean_residual=self.max_residual,
+            damping=self.damping,
+            consistent=self.consistent,
+            tolerance=self._run.options.tolerance if self._run else self._options.tolerance,
             method=self._options.method,
-        )
-        compiled, universe = self.universe.compiled, self.universe
-        if last is None:
-            places = np.flatnonzero(universe.allowed)
-            return unary_snapshot(compiled, universe.n_allowed, universe.log_prior, places, figures)
-        return Snapshot(
-            marginals=Marginals(compiled.variables, last.belief.copy(), last.start, last.states),
-            log_z=last.log_z,
-            outside=last.outside,
-            error=last.error,
-            domain_sizes=frozen(last.domain_sizes),
-            arithmetic=last.arithmetic,
-            factor_marginals=last.factor_marginals,
-            **figures._asdict(),
         )
 
     # ------------------------------------------------------------ growth
@@ -391,9 +332,3 @@ class CompactRun:
         working = float(tables.max(initial=0.0)) + BLOCK_PART * self._lookout.block + self._lookout.memory
         needed = int(tables.sum() + messages + universe + working)
         return not exceeds_memory(0, needed, self._options.max_memory)
-
-
-def _normalised(outlook: Outlook) -> Outlook:
-    """Return an outlook with beliefs in place of their logs."""
-    belief = np.exp(outlook.log_belief - outlook.log_belief.max(initial=-np.inf))
-    return Outlook(outlook.states, belief / belief.sum())

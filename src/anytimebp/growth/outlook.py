@@ -43,10 +43,12 @@ class Outlook(NamedTuple):
     Attributes:
         states: Those that were looked at; all that the evidence allows unless candidates are proposed.
         log_belief: Of each, up to a constant.
+        log_rest: Of all others together, as estimated: the same constant.
     """
 
     states: IndexArray
     log_belief: FloatArray
+    log_rest: float
 
 
 class _Heard(NamedTuple):
@@ -149,7 +151,7 @@ class Lookout:
             total = np.where(properly > -np.inf, properly, total)
             total[some] = properly[some]
             close = (total >= properly.max() - cut) & (properly == -np.inf) & (total > -np.inf)
-        outlook = Outlook(states, total)
+        outlook = Outlook(states, total, self._log_rest(variable, states, total))
         self._last[variable] = _Look(outlook, self.threshold, spoken)
         yield outlook
 
@@ -194,6 +196,19 @@ class Lookout:
         candidates = np.unique(np.concatenate(found))
         left: IndexArray = candidates[universe.allowed[start + candidates]]
         return left
+
+    def _log_rest(self, variable: int, states: IndexArray, total: FloatArray) -> float:
+        """Return the log belief of the states that were not looked at: as if messages spoke of them as of the others.
+
+        That is rather too much than too little, as proposed states are the likelier ones.
+        """
+        universe = self._tables.universe
+        if len(states) == universe.n_allowed[variable]:
+            return -np.inf
+        own = np.exp(universe.log_prior[universe.start[variable] : universe.start[variable + 1]])
+        gain = (total - universe.log_prior[universe.start[variable] + states])[total > -np.inf]
+        unseen = float(own.sum() - own[states].sum())
+        return math.log(unseen) + float(np.median(gain)) if unseen > 0.0 and len(gain) else -np.inf
 
     # ------------------------------------------------------------ one factor
     def _spoken(self, edge: int, log_weights: dict[int, FloatArray], left_out: float) -> Spoken:
