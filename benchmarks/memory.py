@@ -78,14 +78,14 @@ def propose_neighbours(states, k):
     return np.clip(around.reshape(-1), 0, 10**6 - 1)
 
 
-def rules(n_variables, states, rule, unary_sd=10.0, *, smooth=False, **more):
+def rules(n_variables, states, rule, unary_sd=10.0, *, smooth=0.0, **more):
     """Return a ring of rules, each a factor of its own, on variables with peaked scores."""
     rng = np.random.default_rng(0)
     graph = abp.FactorGraph()
     graph.add_variables(n_variables, states)
     if smooth:  # one peak each, near that of the others
         peak = states // 2 + rng.integers(-20, 20, n_variables)
-        prior = -0.2 * np.abs(np.arange(states) - peak[:, np.newaxis])
+        prior = -smooth * np.abs(np.arange(states) - peak[:, np.newaxis])
     else:
         prior = rng.normal(0.0, unary_sd, (n_variables, states))
     graph.add_factors(np.arange(n_variables)[:, np.newaxis], log_table=prior)
@@ -136,12 +136,12 @@ def huge():
 
 def proposed():
     """Return ten variables with a million states, whose rules propose neighbours."""
-    return rules(10, 10**6, neighbours, smooth=True, propose=propose_neighbours)
+    return rules(10, 10**6, neighbours, smooth=0.2, propose=propose_neighbours)
 
 
 def narrow():
     """Return ten variables with 5,000 states, whose rules have hard zeros."""
-    return rules(10, 5000, near, 5.0)
+    return rules(10, 5000, near, smooth=0.02)
 
 
 def strips():

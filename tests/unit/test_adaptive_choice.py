@@ -45,7 +45,7 @@ def test_what_rules_rounds_on_domains_out_is_named():
     assert first_words(zeros) == "full BP: there are tables with hard zeros"
     assert first_words(large(), damping=0.5) == "full BP: damping was asked for"
     assert first_words(large(), max_memory=10**6) == "sparse domains: whole tables do not fit into memory"
-    assert first_words(zeros, max_memory=10**6).startswith("growth one state at a time: ")
+    assert first_words(zeros, max_memory=10**6).startswith("domains that grow in batches: ")
     assert first_words(large(), evidence={f"x{i}": 0 for i in range(16)}).startswith("full BP: tables of 24 entries")
 
 

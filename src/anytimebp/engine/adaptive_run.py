@@ -148,7 +148,7 @@ class AdaptiveRun:
         self.choice = str(Choice(Way.GROWTH, reason))
         options = replace(self._options, method="dynamic")
         self._load(options)
-        growth = SparseRun(self._graph, options)
+        growth = SparseRun(self._graph, options, before.universe)
         growth.count_on(before.updates, before.work_parts)
         return growth
 
@@ -187,7 +187,13 @@ class AdaptiveRun:
                 yield step
             if not isinstance(self._run, CompactRun) or self._run.ending:
                 return
-            self._run = self._growth(self._run)
+            try:
+                self._run = self._growth(self._run)
+            except MemoryLimitError:
+                if not self._run.settled_rounds:
+                    raise
+                self._ending = StopReason.OUT_OF_MEMORY
+                return
 
     @property
     def nested(self) -> NestedWorkspace | None:
@@ -219,7 +225,7 @@ class AdaptiveRun:
     @property
     def ending(self) -> StopReason | None:
         """Why the run is finished, or None."""
-        return self._run.ending if self._run else self._ending
+        return (self._run.ending if self._run else None) or self._ending
 
     @property
     def updates(self) -> int:

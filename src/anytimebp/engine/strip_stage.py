@@ -48,6 +48,7 @@ from anytimebp.workspace.table_sizes import strip_entries, table_entries
 FIRST_DOMAIN = 5.0  # nats of prior under the best, within which states are in the first domains
 THRESHOLDS = (5e-3, 5e-4)  # of estimated belief above which states join first: the lower one, if it is affordable
 SHRINKS = 0.1  # to this part, each round
+SMALL_STEP = 2.0  # times the threshold, if the memory does not hold all that would join
 LAST_THRESHOLD = 1e-20  # after which the rest joins at once
 REACHES = (1e-3, 1e-6, 0.0)  # beliefs that the states out of reach are not expected to have; 0: all are within reach
 REACHES_FOR = 100.0  # times the threshold that the beliefs out of reach may be under
@@ -154,6 +155,7 @@ class StripStage:
         self._reach_level = -1
         self._threshold = THRESHOLDS[-1]
         self._whole_rounds = 0
+        self._is_last = False
         self._progress = np.zeros(PLACES, dtype=np.int64)
         self._figures = np.zeros(5)
         self._log_scale = float(domains.log_prior_scale.sum())
@@ -373,6 +375,9 @@ class StripStage:
             if self._whole_rounds > MAX_SWEEPS:
                 self.outcome = self.outcome or Outcome.UNSETTLED
             return
+        if self._is_last:
+            self.outcome = Outcome.MEMORY
+            return
         if self._full_fits and settled.error < self._tolerance:
             self.outcome = Outcome.CLOSE
             return
@@ -382,12 +387,21 @@ class StripStage:
         self._threshold = thresholds[-1]
         belief = self._extend_reach(settled.belief)
         while not self._is_affordable(belief, self._threshold):
+            if self.outcome is Outcome.MEMORY and not self._full_fits and self._asks_less(belief):
+                continue
             if self.outcome or self._threshold == thresholds[0]:
                 self.outcome = self.outcome or Outcome.DEAR
                 return
             self._threshold = thresholds[0]
         workspace = self.workspace
         join_above(workspace.layout, workspace.space, workspace.nested, belief, self._threshold)
+
+    def _asks_less(self, belief: FloatArray) -> bool:
+        """Raise the threshold for a last round on what the memory holds; return whether states are left to join."""
+        self._threshold = LAST_THRESHOLD if self._threshold <= 0.0 else SMALL_STEP * self._threshold
+        self._is_last = bool((~self.workspace.nested.is_member & (belief > self._threshold)).any())
+        self.outcome = None if self._is_last else self.outcome
+        return self._is_last
 
     def _is_affordable(self, belief: FloatArray, threshold: float) -> bool:
         """Tell whether a round costs less than a sweep over whole tables, if there is one; look at the memory."""

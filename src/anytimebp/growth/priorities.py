@@ -9,6 +9,7 @@ Evidence counts: sums are over the states that it allows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -27,16 +28,22 @@ class FixedPriorities:
     """Computes priorities in slices.
 
     Attributes:
-        raw: (U,) per (variable, state) pair; -inf for what the evidence excludes.
         work: Entries read.
     """
 
     def __init__(self, universe: Universe, work: int = 0) -> None:
         """Start with the priors; `work` is what these have cost, if it is to be counted here."""
         self._universe = universe
-        self.raw: FloatArray = universe.log_prior + np.repeat(universe.log_prior_scale, np.diff(universe.start))
-        self.raw[~universe.allowed] = -np.inf
         self.work = work
+
+    @cached_property
+    def raw(self) -> FloatArray:
+        """(U,) per (variable, state) pair; -inf for what the evidence excludes."""
+        universe = self._universe
+        raw: FloatArray = np.repeat(universe.log_prior_scale, np.diff(universe.start))
+        raw += universe.log_prior
+        raw[~universe.allowed] = -np.inf
+        return raw
 
     def compute(self, wanted: npt.NDArray[np.bool_], most: float = np.inf) -> Iterator[None]:
         """Add what the factors of the wanted variables say; pauses now and then.
