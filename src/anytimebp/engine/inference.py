@@ -15,6 +15,7 @@ import numpy as np
 
 from anytimebp.engine.adaptive_run import AdaptiveRun
 from anytimebp.engine.budget import Budget, Target
+from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.interrupt import InterruptFlag
 from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS
@@ -26,12 +27,14 @@ from anytimebp.engine.stopwatch import Stopwatch
 from anytimebp.engine.warm_up import warm_up
 from anytimebp.errors import AnytimeBPError, FailedRunError, NotConvergedWarning, OptionError
 from anytimebp.growth.policy import GrowthPolicy
+from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
+from anytimebp.workspace.universe import Universe
 
 WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
 
@@ -347,6 +350,7 @@ def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
     """Give runs that between them use every kernel of a method."""
     yield make_run(graph, options, lambda _: None)
     if options.method == "adaptive":
+        yield CompactRun(graph, options, Universe(compiled_graph(graph), {}))
         run = AdaptiveRun(graph, options, at_any_cost=True)
         yield run
         yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)

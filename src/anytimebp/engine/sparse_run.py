@@ -43,6 +43,7 @@ from anytimebp.kernels.joining import start_over
 from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import ASKED_AT_ONCE
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.residual import full_heap
@@ -186,7 +187,7 @@ class SparseRun:
         elif status == NEEDS_RANKING:
             yield from self._rank()
         elif status == NEEDS_ENTRIES:
-            self._fill_entries(variable)
+            yield from self._fill_entries(variable)
         elif status == NEEDS_SCORES:
             yield from self._score()
         elif status == OUT_OF_RANGE:
@@ -281,10 +282,13 @@ class SparseRun:
             if k % 256 == 255:  # noqa: PLR2004
                 yield Step.WORKING
 
-    def _fill_entries(self, variable: int) -> None:
-        self._served.join(variable)
-        self._running.make_reach()
+    def _fill_entries(self, variable: int) -> Iterator[Step]:
+        for _ in self._served.join(variable):
+            if self._served.grown + self._served.scored >= ASKED_AT_ONCE:
+                self._take_served_work()
+                yield Step.WORKING
         self._take_served_work()
+        self._running.make_reach()
 
     def _take_served_work(self) -> None:
         self._progress[place.GROWTH] += self._served.grown

@@ -18,7 +18,7 @@ from anytimebp.kernels.codes import MAX_LINEAR_RANGE
 from anytimebp.kernels.table_sums import table_sums_slice
 from anytimebp.layout.graph_layout import MessageBlock
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray
 from anytimebp.workspace.universe import Universe
 
 SLICE_ENTRIES = 2**19  # read between two looks at the clock
@@ -111,7 +111,7 @@ class FixedPriorities:
     def _by_hand(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> Iterator[None]:
         """Ask for the scores of one factor, a part at a time."""
         sums = [np.full(len(s), -np.inf) for s in states]
-        for box, values in block.log_parts(offset, states, self._universe.compiled.variables, SLICE_ENTRIES // 4):
+        for box, values in block.log_parts(offset, states, self._universe.compiled.variables, ASKED_AT_ONCE // 2):
             self.work += values.size
             for axis, place in enumerate(box):
                 found = _log_sum_exp(values, tuple(k for k in range(len(states)) if k != axis))

@@ -30,7 +30,7 @@ PLAIN_RANGE = (-600.0, 10.0)
 Box: TypeAlias = tuple[slice, ...]
 """A product of ranges, one per axis."""
 
-ASKED_AT_ONCE = 2**18  # scores asked for at a time: some MB with the copies that rules make, some milliseconds
+ASKED_AT_ONCE = 2**17  # scores asked for at a time: some MB with the copies that rules make, some milliseconds
 
 
 def cut(box: Box, most: int = ASKED_AT_ONCE) -> Iterator[Box]:

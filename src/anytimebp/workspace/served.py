@@ -41,11 +41,9 @@ class ServedFactors:
             if self._scores_candidates:
                 for edge in workspace.compiled.edges(factor):
                     self._enlarge_block(factor, edge)
-                    self._place_block(factor, edge, None)
-                    yield
-            yield
+                    yield from self._place_block(factor, edge, None)
 
-    def join(self, variable: int) -> None:
+    def join(self, variable: int) -> Iterator[None]:
         """Fill the slices of the state that has just joined a variable's domain."""
         workspace = self._workspace
         slot = int(workspace.arrays.domain_size[variable]) - 1
@@ -56,12 +54,11 @@ class ServedFactors:
             axis = edge - workspace.compiled.edges(factor).start
             states = [*self._states(factor)]
             states[axis] = states[axis][slot:]
-            for _ in self._place(factor, states, (axis, slot)):
-                pass
+            yield from self._place(factor, states, (axis, slot))
             if self._scores_candidates:
                 for other in workspace.compiled.edges(factor):
                     if other != edge:
-                        self._place_block(factor, other, (axis, slot))
+                        yield from self._place_block(factor, other, (axis, slot))
 
     def enlarge(self, factor: int, edge: int) -> None:
         """Keep up with a table that has got more room on the axis of an edge."""
@@ -75,9 +72,6 @@ class ServedFactors:
         return (
             workspace.states_of(int(workspace.layout.edge_variable[edge])) for edge in workspace.compiled.edges(factor)
         )
-
-    def _ask(self, factor: int, states: list[IndexArray]) -> FloatArray:
-        return self._workspace.compiled.log_values(factor, states)
 
     def _place(self, factor: int, states: list[IndexArray], joined: tuple[int, int] = (0, 0)) -> Iterator[None]:
         """Ask for scores, scale them, and put them where they belong in a factor's table, a part at a time.
@@ -149,20 +143,19 @@ class ServedFactors:
         workspace.candidates.served_address[edge] = new.ctypes.data
         workspace.nbytes += new.nbytes - (old.nbytes if old is not None else 0)
 
-    def _place_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> None:
+    def _place_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> Iterator[None]:
         """Ask for the scores of all states of an edge's variable with the domains, or with a state that joined."""
         workspace = self._workspace
         axis = edge - workspace.compiled.edges(factor).start
         states = [*self._states(factor)]
         states[axis] = workspace.universe.allowed_states(int(workspace.layout.edge_variable[edge]))
-        box = [slice(0, len(s)) for s in states]
+        first = [0] * len(states)
         if joined is not None:
+            first[joined[0]] = joined[1]
             states[joined[0]] = states[joined[0]][joined[1] :]
-            box[joined[0]] = slice(joined[1], joined[1] + 1)
-        values = self._ask(factor, states)
-        self.scored += values.size
-        block = self._blocks[edge]
-        place = [np.arange(part.start, part.stop) for part in box]
-        place[axis] = states[axis]
-        place.insert(0, place.pop(axis))
-        block[np.ix_(*place)] = np.moveaxis(values, axis, 0)
+        for box, scores in workspace.compiled.log_parts(factor, states):
+            self.scored += scores.size
+            place = [slice(k + part.start, k + part.stop) for k, part in zip(first, box, strict=True)]
+            target: tuple[IndexArray | slice, ...] = (states[axis][place.pop(axis)], *place)
+            self._blocks[edge][target] = np.moveaxis(scores, axis, 0)
+            yield

@@ -97,7 +97,8 @@ class Universe:
         for first, last in self._groups():
             begin, end = self.start[first], self.start[last]
             sizes = np.diff(self.start[first : last + 1])
-            order = np.lexsort((-score[begin:end], np.repeat(np.arange(len(sizes)), sizes)))
+            keys = [np.repeat(np.arange(len(sizes)), sizes)] if len(sizes) > 1 else []
+            order = np.lexsort([-score[begin:end], *keys])
             ranked[begin:end] = order - np.repeat(self.start[first:last] - begin, sizes)
         return ranked
 
