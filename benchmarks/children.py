@@ -39,9 +39,9 @@ def large_grid():
     from anytimebp.layout.graph_layout import compiled_graph
 
     abp.infer(models.small_graph(0), "bp")  # loads the compiled kernels
-    before = _memory("VmRSS")
+    before = memory_of("VmRSS")
     graph = models.tied_grid(316, 316, 16, seed=0)
-    with_graph = _memory("VmRSS")
+    with_graph = memory_of("VmRSS")
     started = perf_counter()
     compiled = compiled_graph(graph)
     layout = perf_counter() - started
@@ -52,8 +52,8 @@ def large_grid():
         "run": result.seconds,
         "sweeps": len(result.trace),
         "messages": 8 * n_slots,
-        "memory": _memory("VmHWM") - before,
-        "memory_of_run": _memory("VmHWM") - with_graph,
+        "memory": memory_of("VmHWM") - before,
+        "memory_of_run": memory_of("VmHWM") - with_graph,
     }
 
 
@@ -73,11 +73,18 @@ def million_factors():
     return {"seconds": perf_counter() - started, "factors": graph.n_factors}
 
 
+def limited_run(name):
+    """Measure what a run takes that `max_memory` limits."""
+    import memory
+
+    return memory.run(name)
+
+
 def imported():
     """Tell the peak memory of a process that only imports."""
     import anytimebp  # noqa: F401
 
-    return {"peak": _memory("VmHWM")}
+    return {"peak": memory_of("VmHWM")}
 
 
 def linking(seed, seconds, max_memory):
@@ -97,7 +104,7 @@ def linking(seed, seconds, max_memory):
     joint = np.array([result.marginals[i] for i in range(mentions)])
     return {
         "seconds": result.seconds,
-        "peak": _memory("VmHWM"),  # of the run: what follows is about its answer
+        "peak": memory_of("VmHWM"),  # of the run: what follows is about its answer
         "work": result.work,
         "entries": len(document.pairs) * entities**2,
         "stop": result.stop_reason.name,
@@ -122,7 +129,7 @@ def localising(side, seed, method, seconds, max_memory):
         result = example.locate(network, method, float(seconds), int(max_memory))
     except abp.AnytimeBPError as error:
         return {"failed": f"{type(error).__name__}: {error}"}
-    peak = _memory("VmHWM")
+    peak = memory_of("VmHWM")
     unexplored = _or_error(lambda: result.unexplored_mass)
     if isinstance(unexplored, str):
         return {"failed": unexplored}
@@ -155,7 +162,7 @@ def _or_error(figure):
         return f"{type(error).__name__}: {error}"
 
 
-def _memory(field):
+def memory_of(field):
     """Return a figure of this process in bytes. Not `getrusage`: its peak includes that of the parent process."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(field):
@@ -166,7 +173,7 @@ def _memory(field):
 
 TASKS = {
     task.__name__: task
-    for task in (importing, first_marginals, large_grid, million_factors, imported, linking, localising)
+    for task in (importing, first_marginals, large_grid, million_factors, imported, linking, localising, limited_run)
 }
 
 if __name__ == "__main__":

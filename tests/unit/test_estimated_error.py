@@ -90,7 +90,7 @@ def test_first_domains_beyond_the_memory_are_not_begun():
     run = abp.Inference(graph, max_memory=2_000_000)
     with pytest.warns(abp.NotConvergedWarning):
         run.run(max_updates=1)
-    assert run._run.choice.startswith("growth")
+    assert run._run.choice.startswith("domains that grow in batches")
 
 
 def pair(states):

@@ -432,14 +432,14 @@ def test_every_score_is_counted_in_the_rounds_of_adaptive():
 
 
 def mark_filling(monkeypatch, owner, name, rules):
-    """Have rules know when they are asked for sub-tables."""
+    """Have rules know when they are asked for sub-tables, by a generator."""
     inside = getattr(owner, name)
 
     def fill(*arguments):
         for rule in rules:
             rule.filling = True
         try:
-            return inside(*arguments)
+            return iter([*inside(*arguments)])
         finally:
             for rule in rules:
                 rule.filling = False

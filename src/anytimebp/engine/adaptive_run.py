@@ -18,7 +18,7 @@ from anytimebp.engine.choice import Choice, Counts, Way, first_choice
 from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.options import RunOptions
-from anytimebp.engine.reach import first_bytes
+from anytimebp.engine.reach import strip_bytes
 from anytimebp.engine.run import Limits, Run, Step
 from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.strip_readout import read_stage
@@ -115,7 +115,7 @@ class AdaptiveRun:
         choice = first_choice(Counts(entries, strips, len(compiled.arrays.edge_variable), float(likely.mean())))
         if self._full_fits:
             return choice
-        needed = int(first_bytes(compiled, domains, self._message_spread()))
+        needed = int(strip_bytes(compiled, domains, self._message_spread()))
         if exceeds_memory(0, needed, self._options.max_memory):
             return Choice(Way.COMPACT, "neither whole tables nor strips of the first domains fit into memory")
         return Choice(Way.DOMAINS, "whole tables do not fit into memory")
@@ -156,7 +156,7 @@ class AdaptiveRun:
         self.choice = str(Choice(Way.GROWTH, reason))
         options = replace(self._options, method="dynamic")
         self._load(options)
-        growth = SparseRun(self._graph, options)
+        growth = SparseRun(self._graph, options, before.universe)
         growth.count_on(before.updates, before.work_parts)
         return growth
 
@@ -166,10 +166,10 @@ class AdaptiveRun:
         if outcome is None or outcome is Outcome.CONVERGED:
             self._ending = StopReason.CONVERGED
             return None
+        stage.release()
         useful = outcome in {Outcome.DEAR, Outcome.CLOSE, Outcome.MEMORY}
         if self._full_fits:
             self.choice = str(Choice(Way.TAILS if useful else Way.FULL, outcome.value))
-            stage.workspace.release()
             before = stage.workspace if useful else None
             run = FullRun(self._graph, self._options, self._domains, before, at_any_cost=self._at_any_cost)
             run.updates, run.rounds, run.work_parts = stage.updates, stage.rounds, dict(stage.work_parts)
@@ -197,7 +197,13 @@ class AdaptiveRun:
                 yield step
             if not isinstance(self._run, CompactRun) or self._run.ending:
                 return
-            self._run = self._growth(self._run)
+            try:
+                self._run = self._growth(self._run)
+            except MemoryLimitError:
+                if not self._run.settled_rounds:
+                    raise
+                self._ending = StopReason.OUT_OF_MEMORY
+                return
 
     def _forget_stage(self) -> None:
         """Let the rounds before go, once they are no longer what the run would answer with."""
@@ -235,7 +241,7 @@ class AdaptiveRun:
     @property
     def ending(self) -> StopReason | None:
         """Why the run is finished, or None."""
-        return self._run.ending if self._run else self._ending
+        return (self._run.ending if self._run else None) or self._ending
 
     @property
     def updates(self) -> int:

@@ -27,11 +27,12 @@ from anytimebp.errors import InconsistentModelError
 from anytimebp.growth.outlook import Lookout, Outlook
 from anytimebp.kernels.readout import read_weights
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.workspace.compact import CompactTables, ImpossibleError
 from anytimebp.workspace.memory import UNCHECKED_BYTES, available_memory, exceeds_memory
+from anytimebp.workspace.table_sizes import factor_entries
 from anytimebp.workspace.universe import Universe
 
 FIRST_DOMAIN = 5.0  # nats under the best, within which states are in a variable's first domain
@@ -40,11 +41,12 @@ SMALL = 64  # states that a first domain may have in any wave
 OPEN = 0.5  # part of the universe that a first domain may be of, or the variable had better wait
 THRESHOLDS = (1e-3, 0.1, 1e-20)  # of estimated belief above which states join: first; shrinks by; the rest joins after
 LOOSE = 1e-3  # nats to which rounds settle while variables are waiting; later the threshold itself
-BYTES_PER_STATE = 100  # priors, estimates and beliefs over the universes, and room to work on them
-BLOCK_BYTES = 100  # for each score asked for at a time: rules make copies of their own
-BLOCK_PART = 8  # of the memory limit, may be used for that
+BYTES_PER_STATE = 20  # priors over the universes, and room to work on them
+BYTES_PER_LOOK = 80  # estimates and beliefs of a state that is looked at, now and before
+BYTES_PER_SCORE = 64  # while it is asked for: rules make copies of their own
+ASKED = 0.05  # part of the memory that may be used to ask for scores
 HEARD = 0.1  # part of the memory that may be used to keep what was heard of all states
-BLOCKS = (2**14, 2**20)  # scores asked for at a time, at least and at most
+BLOCKS = (2**14, ASKED_AT_ONCE)  # scores asked for at a time, at least and at most
 
 
 class Outcome(Enum):
@@ -70,9 +72,11 @@ class CompactRun:
     def __init__(self, graph: FactorGraph, options: RunOptions, universe: Universe) -> None:
         """Choose the first domains."""
         self._graph, self._options, self.universe = graph, options, universe
-        self.tables = CompactTables(universe)
         limit = options.max_memory
-        block = BLOCKS[1] if limit is None else max(BLOCKS[0], min(BLOCKS[1], limit // (BLOCK_PART * BLOCK_BYTES)))
+        block = BLOCKS[1] if limit is None else max(BLOCKS[0], min(BLOCKS[1], int(ASKED * limit / BYTES_PER_SCORE)))
+        most = factor_entries(universe.compiled.arrays, universe.n_allowed).max(initial=1.0)
+        block = int(min(block, most))
+        self.tables = CompactTables(universe, block)
         memory = HEARD * (limit if limit is not None else (available_memory() or UNCHECKED_BYTES))
         self._lookout = Lookout(self.tables, block, THRESHOLDS[0], memory)
         self.limits = Limits()
@@ -336,7 +340,7 @@ class CompactRun:
         """Tell whether there is memory for domains of these sizes: tables, and the largest of them twice."""
         tables = 8.0 * self.tables.entries(sizes)
         messages = 60.0 * float(sizes[self.tables.compiled.arrays.edge_variable].sum())
-        universe = BYTES_PER_STATE * float(self.universe.start[-1])
-        working = float(tables.max(initial=0.0)) + BLOCK_BYTES * self._lookout.block + self._lookout.memory
+        universe = BYTES_PER_STATE * float(self.universe.start[-1]) + BYTES_PER_LOOK * self._lookout.states(sizes)
+        working = float(tables.max(initial=0.0)) + BYTES_PER_SCORE * self._lookout.block + self._lookout.memory
         needed = int(tables.sum() + messages + universe + working)
         return not exceeds_memory(0, needed, self._options.max_memory)

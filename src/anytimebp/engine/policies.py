@@ -32,11 +32,16 @@ def mode_of(policy: GrowthPolicy) -> int:
     return POLLED if policy.rescores else RANKED
 
 
-def best_part(universe: Universe, priorities: FloatArray, fraction: float) -> tuple[IndexArray, IndexArray]:
-    """Return how many states are a part of each universe, rounded up, and the best of them by fixed priorities."""
-    sizes = np.maximum(1, np.ceil(fraction * universe.n_allowed - 1e-9)).astype(np.int64)  # 0.07 * 100 is above 7
+def part_of(universe: Universe, fraction: float) -> IndexArray:
+    """Return how many states are a part of each universe, rounded up, and at least one."""
+    sizes: IndexArray = np.maximum(1, np.ceil(fraction * universe.n_allowed - 1e-9)).astype(np.int64)
+    return sizes  # 0.07 * 100 is above 7
+
+
+def best_part(universe: Universe, priorities: FloatArray, sizes: IndexArray) -> IndexArray:
+    """Return the best states of each universe by fixed priorities, so many of each."""
     ranked = universe.ranked(np.where(universe.allowed, np.maximum(priorities, LEAST), -np.inf))
-    return sizes, ranked[first_slots(universe.start, sizes)]
+    return ranked[first_slots(universe.start, sizes)]
 
 
 def first_states(policy: GrowthPolicy, view: GrowthView, universe: Universe) -> IndexArray:

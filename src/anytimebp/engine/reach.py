@@ -34,7 +34,7 @@ def least_prior(belief: float, spread: FloatArray) -> FloatArray:
     return math.log(belief) - np.maximum(FAR * spread, spread + MANY)
 
 
-def first_bytes(compiled: CompiledGraph, domains: Domains, spread: FloatArray) -> float:
+def strip_bytes(compiled: CompiledGraph, domains: Domains, spread: FloatArray) -> float:
     """Return about how many bytes the first round needs: strips, tables and messages over the states within reach."""
     start = domains.slot_start[:-1]
     near = domains.log_prior > np.repeat(least_prior(REACHES[0], spread), domains.sizes)

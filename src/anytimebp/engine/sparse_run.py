@@ -8,7 +8,7 @@ import numpy as np
 
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.patience import Patience
-from anytimebp.engine.policies import all_scores, best_part, first_states, mode_of, policy_of, scores_of
+from anytimebp.engine.policies import all_scores, best_part, first_states, mode_of, part_of, policy_of, scores_of
 from anytimebp.engine.readout import Figures, unary_snapshot
 from anytimebp.engine.recording import UNLIMITED
 from anytimebp.engine.run import SLICE_COST, Limits, Step
@@ -43,14 +43,15 @@ from anytimebp.kernels.joining import start_over
 from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import ASKED_AT_ONCE
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.residual import full_heap
 from anytimebp.workspace.growth_arrays import RankingArrays, no_ranking
-from anytimebp.workspace.memory import check_first_domains, check_universe, exceeds_memory
+from anytimebp.workspace.memory import check_first_domains, check_universe, exceeds_memory, first_bytes
 from anytimebp.workspace.served import ServedFactors
 from anytimebp.workspace.space import WorkspaceArrays, first_arithmetic
-from anytimebp.workspace.sparse import SparseWorkspace
+from anytimebp.workspace.sparse import SparseWorkspace, first_room
 from anytimebp.workspace.universe import Universe
 
 
@@ -63,12 +64,12 @@ class SparseRun:
         consistent: Whether the messages are at a fixed point on the domains.
     """
 
-    def __init__(self, graph: FactorGraph, options: RunOptions) -> None:
-        """Compile the graph, if need be, and put unary factors and evidence together."""
+    def __init__(self, graph: FactorGraph, options: RunOptions, universe: Universe | None = None) -> None:
+        """Compile the graph, if need be, and put unary factors and evidence together, unless that has been done."""
         self.options = options
         self.compiled = compiled_graph(graph)
         check_universe(self.compiled, options.max_memory)
-        self.universe = Universe(self.compiled, options.observed)
+        self.universe = universe or Universe(self.compiled, options.observed)
         self.limits = Limits()
         self.patience = Patience(options.damping)
         self.ending: StopReason | None = None
@@ -76,12 +77,20 @@ class SparseRun:
         self._policy = policy_of(options)
         self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self.universe.log_prior)))
         self._mode = mode_of(self._policy) if self._grow else RANKED
-        self._priorities = FixedPriorities(self.universe, self.universe.scored)
+        self._first_sizes = part_of(self.universe, 0.0 if self._grow else options.fraction)
+        self._room = first_room(self.universe, self._first_sizes, self._grow)
+        if exceeds_memory(0, self._first_bytes(), options.max_memory):
+            self._room = self._first_sizes
+            check_first_domains(self.compiled, self._room, self._first_bytes(), options.max_memory)
+        self._priorities = FixedPriorities(self.universe, 0 if universe else self.universe.scored)
         self._view = GrowthView(self.universe, self._priorities, options.generator())
         self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
         self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
         self._residual = np.full(1, np.inf)
         self._starts_afresh = False
+
+    def _first_bytes(self) -> int:
+        return first_bytes(self.compiled, self._room, scores_candidates=self._mode >= DYNAMIC)
 
     def count_on(self, updates: int, work_parts: dict[str, int]) -> None:
         """Start from the counts of a stage before this one."""
@@ -178,7 +187,7 @@ class SparseRun:
         elif status == NEEDS_RANKING:
             yield from self._rank()
         elif status == NEEDS_ENTRIES:
-            self._fill_entries(variable)
+            yield from self._fill_entries(variable)
         elif status == NEEDS_SCORES:
             yield from self._score()
         elif status == OUT_OF_RANGE:
@@ -223,15 +232,14 @@ class SparseRun:
                 yield Step.WORKING
         if isinstance(self._policy, FixedGrowth):
             yield from self._compute_priorities()
+        sizes = self._first_sizes
         if self._grow:
-            sizes = np.ones(len(self.universe.n_allowed), dtype=np.int64)
             states = first_states(self._policy, self._view, self.universe)
         else:
-            sizes, states = best_part(self.universe, self._view.all_priorities(), self.options.fraction)
+            states = best_part(self.universe, self._view.all_priorities(), sizes)
         arithmetic = first_arithmetic(self.compiled, self.universe.log_prior_min)
-        check_first_domains(self.compiled, sizes, self.options.max_memory, scores_candidates=self._mode >= DYNAMIC)
         workspace = SparseWorkspace(
-            self.universe, sizes, states, grow=self._grow, mode=self._mode, arithmetic=arithmetic
+            self.universe, sizes, states, self._room, grow=self._grow, mode=self._mode, arithmetic=arithmetic
         )
         self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
         self._served = ServedFactors(workspace)
@@ -274,10 +282,13 @@ class SparseRun:
             if k % 256 == 255:  # noqa: PLR2004
                 yield Step.WORKING
 
-    def _fill_entries(self, variable: int) -> None:
-        self._served.join(variable)
-        self._running.make_reach()
+    def _fill_entries(self, variable: int) -> Iterator[Step]:
+        for _ in self._served.join(variable):
+            if self._served.grown + self._served.scored >= ASKED_AT_ONCE:
+                self._take_served_work()
+                yield Step.WORKING
         self._take_served_work()
+        self._running.make_reach()
 
     def _take_served_work(self) -> None:
         self._progress[place.GROWTH] += self._served.grown

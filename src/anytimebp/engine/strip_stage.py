@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 
 from anytimebp.engine.choice import Counts, round_cost, sweep_cost
 from anytimebp.engine.estimated_error import domains_error
 from anytimebp.engine.reach import FIRST_DOMAIN, REACHES, WORTH_CUTTING, guessed_gain, least_prior
+from anytimebp.engine.round_end import RoundEnd
 from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.kernels.codes import CONVERGED, FACTOR_VANISHED, LINEAR, NEEDS_ENTRIES, OK, UNSETTLED
 from anytimebp.kernels.readout import read_beliefs
@@ -43,7 +43,7 @@ from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.memory import exceeds_memory
 from anytimebp.workspace.nested import NestedWorkspace, Sources, within_reach
 from anytimebp.workspace.served_strips import NotPositiveError, ServedStrips
-from anytimebp.workspace.space import Workspace, WorkspaceArrays, frozen
+from anytimebp.workspace.space import Workspace, frozen
 from anytimebp.workspace.table_sizes import strip_entries, table_entries
 
 THRESHOLDS = (5e-3, 5e-4)  # of estimated belief above which states join first: the lower one, if it is affordable
@@ -65,38 +65,6 @@ class Outcome(Enum):
     NOT_POSITIVE = "scores have hard zeros or a range beyond linear arithmetic"
     MEMORY = "the domains would outgrow the memory"
     CONVERGED = "the domains hold every state, and messages have settled"
-
-
-class Settled(NamedTuple):
-    """What is known at the end of a round; owns its arrays.
-
-    Attributes:
-        workspace: Of the run; its messages move on.
-        arrays: Messages over the states within reach, as they were.
-        belief: Per variable slot.
-        domain_size: (V,) of the domains.
-        tolerance: To which the domains have settled.
-        residual: What the sweep over the strips has moved on the domains, before they settled.
-        change: By how much the round has moved the marginals: mean over variables of the L2 distance.
-        outside: Largest, over variables, belief outside the domain.
-        error: Estimated distance of the marginals to those of BP.
-        log_z: Bethe estimate on the states that messages reach.
-        updates: Factor updates until then.
-        work_parts: Entries read until then, by purpose.
-    """
-
-    workspace: NestedWorkspace
-    arrays: WorkspaceArrays
-    belief: FloatArray
-    domain_size: IndexArray
-    tolerance: float
-    residual: float
-    change: float
-    outside: float
-    error: float
-    log_z: float
-    updates: int
-    work_parts: dict[str, int]
 
 
 class StripStage:
@@ -142,7 +110,7 @@ class StripStage:
         self._served = ServedStrips(compiled, sources.kind)
         self.limits = Limits()
         self.outcome: Outcome | None = None
-        self.settled: Settled | None = None
+        self.settled: RoundEnd | None = None
         self.consistent = False
         self.updates = self.rounds = 0
         self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
@@ -197,6 +165,18 @@ class StripStage:
             for first, n in zip(start, nested.size.tolist(), strict=True)
         ]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: by the workspace, and by that of the last round where it was another."""
+        before = self.settled.workspace if self.settled else self.workspace
+        return self.workspace.nbytes + (before.nbytes if before is not self.workspace else 0)
+
+    def release(self) -> None:
+        """Let go of strips and tables; what is known stays."""
+        self.workspace.release()
+        if self.settled:
+            self.settled.workspace.release()
+
     # ------------------------------------------------------------ what takes part
     def _within(self, level: int) -> NestedWorkspace:
         """Return a workspace over the states within reach at some level, or one that is worth the difference."""
@@ -233,6 +213,8 @@ class StripStage:
             return belief
         before, self.workspace = self.workspace, self._within(level)
         self.workspace.carry_over(before)
+        if not self._served.is_needed:
+            before.release()
         return self._beliefs()
 
     def _beliefs(self) -> FloatArray:
@@ -323,10 +305,11 @@ class StripStage:
         """Take down what is known now."""
         workspace, space = self.workspace, self.workspace.space
         self.rounds += 1
+        workspace.release_old_strips()
         self.max_residual = float(self._figures[RESIDUAL])
         gain = (guessed_gain(self._spread), self._heard_gain(outside))
         unseen = np.minimum(1.0, self._out_of_reach * np.maximum(*gain))
-        self.settled = Settled(
+        self.settled = RoundEnd(
             workspace,
             frozen(space),
             belief,
@@ -389,7 +372,7 @@ class StripStage:
         strip = strip_entries(workspace.layout, sizes, workspace.space.domain_size)
         strips = float(strip.sum())
         more = int(8.0 * (strips + table_entries(workspace.layout, sizes)))
-        if exceeds_memory(workspace.nbytes, more, self._max_memory):
+        if exceeds_memory(self.nbytes, more, self._max_memory):
             self.outcome = Outcome.MEMORY
             return False
         if not self._full_fits:

@@ -110,6 +110,14 @@ class Lookout:
         self._heard: dict[int, _Heard] | None = {} if needed <= memory else None
         self._last: dict[int, _Look] = {}
         self.memory = needed if needed <= memory else 0.0
+        self._proposed = np.diff(layout.variable_edge_start) * MOST_PROPOSED + MOST_PROPOSED
+        for _, factors in tables.compiled.message_blocks:
+            if not isinstance(factors.source, RuleSource) or factors.source.propose is None:
+                self._proposed[factors.scopes] = tables.universe.n_allowed[factors.scopes]
+
+    def states(self, sizes: IndexArray) -> float:
+        """Return how many states are looked at, of all variables, from domains of these sizes."""
+        return float(np.minimum(self._proposed + sizes, self._tables.universe.n_allowed).sum())
 
     def look(self, variable: int, log_weights: dict[int, FloatArray]) -> Iterator[Outlook | None]:
         """Look at a variable's states; gives None while it works, and the outlook at last.
@@ -121,7 +129,7 @@ class Lookout:
         universe = self._tables.universe
         edges = sorted(self._speaking(variable), key=self._cost)
         states = self._candidates(variable, edges)
-        prior = universe.log_prior[universe.start[variable] + states]
+        prior = universe.priors(variable, states)
         cut = CUT - max(LEAST_LOG, math.log(self.threshold) if self.threshold > 0.0 else LEAST_LOG)
         fine = FINE * max(0.0, self.threshold)
         spoken = {edge: self._spoken(edge, log_weights, fine) for edge in edges}
@@ -142,7 +150,7 @@ class Lookout:
             if self._tables.waiting[variable]:
                 close[:] = False  # all it needs to know is whether its likely states have become few
         properly = np.full(len(states), -np.inf)
-        while close.any():
+        while edges and close.any():
             some = np.flatnonzero(close)
             properly[some] = prior[some]
             for edge in edges:

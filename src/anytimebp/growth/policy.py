@@ -39,7 +39,7 @@ class GrowthView:
 
     def allowed(self, variable: int) -> IndexArray:
         """Return the states that the evidence allows."""
-        return self._universe.allowed_states(variable)
+        return self._universe.allowed_states(variable).copy()
 
     def unary(self, variable: int) -> FloatArray:
         """Return a variable's own log scores, unary factors and evidence together, largest 0."""

@@ -9,6 +9,7 @@ Evidence counts: sums are over the states that it allows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from anytimebp.kernels.codes import MAX_LINEAR_RANGE
 from anytimebp.kernels.table_sums import table_sums_slice
 from anytimebp.layout.graph_layout import MessageBlock
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray
 from anytimebp.workspace.universe import Universe
 
 SLICE_ENTRIES = 2**19  # read between two looks at the clock
@@ -27,16 +28,22 @@ class FixedPriorities:
     """Computes priorities in slices.
 
     Attributes:
-        raw: (U,) per (variable, state) pair; -inf for what the evidence excludes.
         work: Entries read.
     """
 
     def __init__(self, universe: Universe, work: int = 0) -> None:
         """Start with the priors; `work` is what these have cost, if it is to be counted here."""
         self._universe = universe
-        self.raw: FloatArray = universe.log_prior + np.repeat(universe.log_prior_scale, np.diff(universe.start))
-        self.raw[~universe.allowed] = -np.inf
         self.work = work
+
+    @cached_property
+    def raw(self) -> FloatArray:
+        """(U,) per (variable, state) pair; -inf for what the evidence excludes."""
+        universe = self._universe
+        raw: FloatArray = np.repeat(universe.log_prior_scale, np.diff(universe.start))
+        raw += universe.log_prior
+        raw[~universe.allowed] = -np.inf
+        return raw
 
     def compute(self, wanted: npt.NDArray[np.bool_], most: float = np.inf) -> Iterator[None]:
         """Add what the factors of the wanted variables say; pauses now and then.
@@ -102,17 +109,12 @@ class FixedPriorities:
             np.add.at(self.raw, place, np.broadcast_to(values, place.shape))
 
     def _by_hand(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> Iterator[None]:
-        """Ask for the scores of one factor, a part of its first axis at a time."""
-        rest = int(np.prod([len(s) for s in states[1:]]))
-        step = max(1, SLICE_ENTRIES // 4 // max(1, rest))
+        """Ask for the scores of one factor, a part at a time."""
         sums = [np.full(len(s), -np.inf) for s in states]
-        for begin in range(0, len(states[0]), step):
-            part = [states[0][begin : begin + step], *states[1:]]
-            values = block.log_values(offset, part, self._universe.compiled.variables)
+        for box, values in block.log_parts(offset, states, self._universe.compiled.variables, ASKED_AT_ONCE // 2):
             self.work += values.size
-            for axis in range(len(states)):
+            for axis, place in enumerate(box):
                 found = _log_sum_exp(values, tuple(k for k in range(len(states)) if k != axis))
-                place = slice(begin, begin + len(found)) if axis == 0 else slice(None)
                 sums[axis][place] = np.logaddexp(sums[axis][place], found)
             yield
         for variable, allowed, values in zip(block.scopes[offset].tolist(), states, sums, strict=True):

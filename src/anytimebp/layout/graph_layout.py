@@ -7,6 +7,7 @@ nothing. A *message factor* is any other one. Nothing here is sized by the unive
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import FloatArray, IndexArray, States, TableRange, TableSource, known_range
+from anytimebp.model.source import Box, FloatArray, IndexArray, States, TableRange, TableSource, known_range
 from anytimebp.model.variable import VariableTable
 
 
@@ -118,6 +119,11 @@ class CompiledGraph:
         """Return a message factor's log scores on the product of the given states, one index array per axis."""
         block, offset = self.locate(message_factor)
         return block.log_values(offset, states, self.variables)
+
+    def log_parts(self, message_factor: int, states: States) -> Iterator[tuple[Box, FloatArray]]:
+        """Give the same scores a part at a time, each with its place."""
+        block, offset = self.locate(message_factor)
+        return block.log_parts(offset, states, self.variables)
 
     def edges(self, message_factor: int) -> range:
         """Return the edges of a message factor."""

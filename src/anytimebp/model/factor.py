@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from anytimebp.model.rule import Naming, RuleSource
-from anytimebp.model.source import FloatArray, IndexArray, States, TableSource
+from anytimebp.model.source import ASKED_AT_ONCE, Box, FloatArray, IndexArray, States, TableSource, cut
 from anytimebp.model.variable import VariableTable
 
 
@@ -39,6 +39,13 @@ class FactorBlock:
         if isinstance(self.source, RuleSource):
             return self.source.log_values(0, states, lambda: self._naming(offset, variables))
         return self.source.log_values(self.member(offset), states)
+
+    def log_parts(
+        self, offset: int, states: States, variables: VariableTable, most: int = ASKED_AT_ONCE
+    ) -> Iterator[tuple[Box, FloatArray]]:
+        """Give the same scores a part at a time, each with its place: what is asked for need not fit into memory."""
+        for box in cut(tuple(slice(0, len(own)) for own in states), most):
+            yield box, self.log_values(offset, [own[k] for own, k in zip(states, box, strict=True)], variables)
 
     def partners(self, offset: int, states: States, axis: int, k: int, variables: VariableTable) -> IndexArray:
         """Return likely states of one variable of a factor, as `RuleSource.partners` does; none if it has no rule."""

@@ -7,7 +7,7 @@ the kind. Scores are checked here, when a factor is added. A source has one memb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -25,6 +25,26 @@ MAX_SCORE = 1e12  # nats; beyond, sums of scores no longer resolve the digits th
 LOG_RULE = f"log scores are between -{MAX_SCORE:g} and {MAX_SCORE:g}, or -inf for what is impossible"
 PLAIN_RANGE = (-600.0, 10.0)
 """Logs of potentials that are summed as they are. Of a larger maximum, products that are just safe would underflow."""
+
+
+Box: TypeAlias = tuple[slice, ...]
+"""A product of ranges, one per axis."""
+
+ASKED_AT_ONCE = 2**17  # scores asked for at a time: some MB with the copies that rules make, some milliseconds
+
+
+def cut(box: Box, most: int = ASKED_AT_ONCE) -> Iterator[Box]:
+    """Cut a box into boxes of at most about `most` entries, along its first axes."""
+    lengths = [place.stop - place.start for place in box]
+    size = int(np.prod(lengths, dtype=np.float64))
+    axis = next((k for k, n in enumerate(lengths) if n > 1), 0)
+    if size <= most or lengths[axis] == 1:
+        yield box
+        return
+    step = max(1, lengths[axis] * most // size)
+    for start in range(box[axis].start, box[axis].stop, step):
+        part = slice(start, min(start + step, box[axis].stop))
+        yield from cut((*box[:axis], part, *box[axis + 1 :]), most)
 
 
 class TableSource(Protocol):

@@ -12,14 +12,13 @@ import numpy as np
 
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, cut
+from anytimebp.model.structures import is_structured, structure_words
 from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.space import Workspace
-from anytimebp.workspace.structures import factor_kinds, scores_on
+from anytimebp.workspace.structures import scores_on
 from anytimebp.workspace.table_sizes import factor_entries
 from anytimebp.workspace.universe import Universe
-
-BLOCK = 2**20  # entries asked for at a time
 
 
 class ImpossibleError(Exception):
@@ -92,10 +91,10 @@ class CompactTables:
         asked: Scores asked for so far.
     """
 
-    def __init__(self, universe: Universe) -> None:
-        """Start with all variables waiting."""
+    def __init__(self, universe: Universe, block: int = ASKED_AT_ONCE) -> None:
+        """Start with all variables waiting; ask for `block` scores at a time."""
         n = len(universe.n_allowed)
-        self.universe = universe
+        self.universe, self._block = universe, block
         self.compiled: CompiledGraph = universe.compiled
         self.states: list[IndexArray] = [np.empty(0, dtype=np.int64)] * n
         self.waiting = np.ones(n, dtype=np.bool_)
@@ -120,8 +119,13 @@ class CompactTables:
         return sum(table.values.nbytes for table in self._tables.values())
 
     def entries(self, sizes: IndexArray) -> FloatArray:
-        """Return (F,) the entries of each factor's table over domains of these sizes."""
-        return np.where(factor_kinds(self.compiled, sizes) != TABLE, 0.0, factor_entries(self.compiled.arrays, sizes))
+        """Return (F,) the numbers of each factor's table or list over domains of these sizes."""
+        numbers = factor_entries(self.compiled.arrays, sizes)
+        for first, block in self.compiled.message_blocks:
+            each = sizes[block.scopes].astype(np.float64)
+            listed = np.flatnonzero(is_structured(block.source, each))
+            numbers[first + listed] = structure_words(block.source, each[listed])
+        return numbers
 
     def domains(self) -> Domains:
         """Return the domains as a run over fixed domains wants them; it owns its arrays."""
@@ -173,7 +177,7 @@ class CompactTables:
         table.enlarge(new)
         filled = [tuple(slice(0, n) for n in old)]
         for box in new_boxes(old, new):
-            for part in _blocks(box):
+            for part in cut(box, self._block):
                 chosen = [own[place] for own, place in zip(states, part, strict=True)]
                 table.put(part, self.compiled.log_values(factor, chosen), filled)
                 filled.append(part)
@@ -215,17 +219,3 @@ def new_boxes(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[slic
             box.extend(slice(0, n) for n in old[axis + 1 :])
             if all(place.stop > place.start for place in box):
                 yield tuple(box)
-
-
-def _blocks(box: tuple[slice, ...]) -> Iterator[tuple[slice, ...]]:
-    """Cut a box into blocks of at most about BLOCK entries, along its first axes."""
-    lengths = [place.stop - place.start for place in box]
-    size = int(np.prod(lengths, dtype=np.float64))
-    axis = next((k for k, n in enumerate(lengths) if n > 1), 0)
-    if size <= BLOCK or lengths[axis] == 1:
-        yield box
-        return
-    step = max(1, lengths[axis] * BLOCK // size)
-    for start in range(box[axis].start, box[axis].stop, step):
-        part = slice(start, min(start + step, box[axis].stop))
-        yield from _blocks((*box[:axis], part, *box[axis + 1 :]))

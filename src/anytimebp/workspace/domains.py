@@ -12,6 +12,8 @@ from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray
 
+MANY = 1024  # states from which on unary factors are added one by one, without copies of all of them
+
 
 class Domains(NamedTuple):
     """Domains and log priors of a run.
@@ -68,7 +70,8 @@ def _add_unary_factors(
     for block in compiled.unary_blocks:
         source, scope = block.source, block.scopes[:, 0]
         offsets: Iterable[int] = range(len(scope))
-        if isinstance(source, DenseSource) and len(scope) > 1:  # all at once, but for the variables that evidence cuts
+        if isinstance(source, DenseSource) and len(scope) > 1 and source.shape[0] < MANY:
+            # all at once, but for the variables that evidence cuts
             whole = ~np.isin(scope, list(states)) if states else np.ones(len(scope), dtype=np.bool_)
             slots = slot_start[scope[whole], np.newaxis] + np.arange(source.shape[0])
             scores = source.all_log_values(whole if source.n_members > 1 else slice(None))

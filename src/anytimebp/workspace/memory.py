@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -47,36 +48,36 @@ def check_universe(compiled: CompiledGraph, max_memory: int | None) -> None:
     if limit is not None and needed > limit:
         largest = int(sizes.argmax())
         msg = (
-            f"a run on sparse domains needs {format_bytes(needed)}, {BYTES_PER_STATE} bytes per state, more than the "
-            f"{format_bytes(limit)} that there are; variable {compiled.variables.name(largest)!r} alone has "
-            f"{int(sizes[largest]):,} states"
+            f"a run on sparse domains needs {format_bytes(needed)} ({needed:,.0f} bytes), {BYTES_PER_STATE} bytes per "
+            f"state, more than the {format_bytes(limit)} that there are; variable "
+            f"{compiled.variables.name(largest)!r} alone has {int(sizes[largest]):,} states"
         )
         raise MemoryLimitError(msg)
 
 
-def check_first_domains(
-    compiled: CompiledGraph,
-    domain_sizes: IndexArray,
-    max_memory: int | None,
-    *,
-    scores_candidates: bool,
-) -> None:
-    """Raise MemoryLimitError if there is no room for the tables of the first domains, naming the largest factor."""
+def first_bytes(compiled: CompiledGraph, domain_sizes: IndexArray, *, scores_candidates: bool) -> int:
+    """Return the bytes that a run on sparse domains takes at first, with room for domains of these sizes."""
     needed = 0.0
     for _, block in compiled.message_blocks:
         sizes = domain_sizes[block.scopes].astype(np.float64)
         tables = 8.0 * np.prod(sizes, axis=1)
         needed += float(tables.sum()) + 24.0 * float(sizes.sum())
-        if scores_candidates and not isinstance(block.source, DenseSource):
-            needed += float((tables[:, np.newaxis] / sizes * np.array(block.source.shape)).sum())
-    needed += BYTES_PER_STATE * float(compiled.universe_sizes.sum(dtype=np.float64))
+        if scores_candidates:
+            needed += 8.0 * float(len(block.scopes) * np.sum(block.source.shape, dtype=np.float64))
+            if not isinstance(block.source, DenseSource):
+                needed += float((tables[:, np.newaxis] / sizes * np.array(block.source.shape)).sum())
+    return int(needed + BYTES_PER_STATE * float(compiled.universe_sizes.sum(dtype=np.float64)))
+
+
+def check_first_domains(compiled: CompiledGraph, domain_sizes: IndexArray, needed: int, max_memory: int | None) -> None:
+    """Raise MemoryLimitError if there are not the bytes that first domains of these sizes need."""
     if max_memory is None and needed < UNCHECKED_BYTES:
         return
     limit = available_memory() if max_memory is None else max_memory
     if limit is not None and needed > limit:
         msg = (
-            f"the first domains need {format_bytes(needed)}, more than the {format_bytes(limit)} that there are"
-            f"{_largest(compiled, domain_sizes)}"
+            f"the first domains need {format_bytes(needed)} ({needed:,} bytes), more than the "
+            f"{format_bytes(limit)} that there are{_largest(compiled, domain_sizes)}"
         )
         raise MemoryLimitError(msg)
 
@@ -89,6 +90,12 @@ def exceeds_memory(used: int, more: int, max_memory: int | None) -> bool:
         return False
     available = available_memory()
     return available is not None and more > available
+
+
+def held_bytes(*groups: Iterable[object]) -> int:
+    """Return the bytes of all arrays in some groups, each counted once."""
+    arrays = {id(array): array.nbytes for group in groups for array in group if isinstance(array, np.ndarray)}
+    return sum(arrays.values())
 
 
 def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:

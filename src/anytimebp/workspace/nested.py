@@ -18,6 +18,7 @@ from anytimebp.kernels.strips import plan_strips
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import DenseSource, FloatArray, IndexArray
 from anytimebp.workspace.domains import Domains
+from anytimebp.workspace.memory import held_bytes
 from anytimebp.workspace.space import Workspace, WorkspaceArrays
 
 MAX_ARITY = 32  # axes that NumPy's arrays can have
@@ -147,8 +148,9 @@ class NestedWorkspace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of messages, strips and tables."""
-        return int(3 * self.space.message.nbytes + self.nested.pool.nbytes + self._tables.nbytes)
+        """Bytes of messages, strips and tables, of copies at the end of a round, and of beliefs."""
+        copies = self.space.message.nbytes + 4 * self.space.prior.nbytes
+        return held_bytes(self.space, self.inner, self.nested, self.reach, [self._tables]) + copies
 
     def make_room(self, *, strips: bool) -> None:
         """Allocate tables, and strips, for the domains as they are now; the strips before stay to be copied."""
@@ -176,6 +178,10 @@ class NestedWorkspace:
         levels = rows * self._most_axes  # entries of all levels between the first and the last axis, at the most
         if levels > len(self.inner.prefix):
             self.inner = self.inner._replace(prefix=np.empty(levels), dots=np.empty(levels))
+
+    def release_old_strips(self) -> None:
+        """Let go of the strips before the domains last grew."""
+        self.nested = self.nested._replace(old_pool=np.empty(0))
 
     def release(self) -> None:
         """Let go of strips and tables."""

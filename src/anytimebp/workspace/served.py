@@ -37,16 +37,13 @@ class ServedFactors:
         """Fill everything over the first domains."""
         workspace = self._workspace
         for factor in self._factors:
-            sizes = workspace.sizes(factor)
-            self._place(factor, tuple(slice(0, n) for n in sizes), [*self._states(factor)])
+            yield from self._place(factor, [*self._states(factor)])
             if self._scores_candidates:
                 for edge in workspace.compiled.edges(factor):
                     self._enlarge_block(factor, edge)
-                    self._place_block(factor, edge, None)
-                    yield
-            yield
+                    yield from self._place_block(factor, edge, None)
 
-    def join(self, variable: int) -> None:
+    def join(self, variable: int) -> Iterator[None]:
         """Fill the slices of the state that has just joined a variable's domain."""
         workspace = self._workspace
         slot = int(workspace.arrays.domain_size[variable]) - 1
@@ -57,13 +54,11 @@ class ServedFactors:
             axis = edge - workspace.compiled.edges(factor).start
             states = [*self._states(factor)]
             states[axis] = states[axis][slot:]
-            box = [slice(0, n) for n in workspace.sizes(factor)]
-            box[axis] = slice(slot, slot + 1)
-            self._place(factor, tuple(box), states)
+            yield from self._place(factor, states, (axis, slot))
             if self._scores_candidates:
                 for other in workspace.compiled.edges(factor):
                     if other != edge:
-                        self._place_block(factor, other, (axis, slot))
+                        yield from self._place_block(factor, other, (axis, slot))
 
     def enlarge(self, factor: int, edge: int) -> None:
         """Keep up with a table that has got more room on the axis of an edge."""
@@ -78,24 +73,30 @@ class ServedFactors:
             workspace.states_of(int(workspace.layout.edge_variable[edge])) for edge in workspace.compiled.edges(factor)
         )
 
-    def _ask(self, factor: int, states: list[IndexArray]) -> FloatArray:
-        return self._workspace.compiled.log_values(factor, states)
+    def _place(self, factor: int, states: list[IndexArray], joined: tuple[int, int] = (0, 0)) -> Iterator[None]:
+        """Ask for scores, scale them, and put them where they belong in a factor's table, a part at a time.
 
-    def _place(self, factor: int, box: tuple[slice, ...], states: list[IndexArray]) -> None:
-        """Ask for scores, scale them, and put them where they belong in a factor's table."""
-        workspace = self._workspace
-        values = np.array(self._ask(factor, states))
-        self.grown += values.size
-        finite = values[values > -np.inf]
-        if finite.size < values.size:
-            workspace.arrays.table_has_zero[factor] = True
-        if finite.size:
-            self._take_range(factor, float(finite.max()), float(finite.min()))
-        workspace.sum_by_logs_if_needed(factor)
-        values -= workspace.log_scale[factor]
-        if not workspace.arrays.table_in_logs[factor]:
-            np.exp(values, out=values)
-        workspace.table(factor)[box] = values
+        Args:
+            factor: The factor.
+            states: Those that are asked for.
+            joined: The axis on which they are the last ones, and the slot at which they start.
+        """
+        workspace, (axis, slot) = self._workspace, joined
+        for box, scores in workspace.compiled.log_parts(factor, states):
+            self.grown += scores.size
+            finite = scores[scores > -np.inf]
+            if finite.size < scores.size:
+                workspace.arrays.table_has_zero[factor] = True
+            if finite.size:
+                self._take_range(factor, float(finite.max()), float(finite.min()))
+            workspace.sum_by_logs_if_needed(factor)
+            values = scores - workspace.log_scale[factor]
+            if not workspace.arrays.table_in_logs[factor]:
+                np.exp(values, out=values)
+            place = list(box)
+            place[axis] = slice(slot + place[axis].start, slot + place[axis].stop)
+            workspace.table(factor)[tuple(place)] = values
+            yield
 
     def _take_range(self, factor: int, high: float, low: float) -> None:
         """Widen what is known of a factor's range; scale its table anew if new scores are above the old ones."""
@@ -142,20 +143,19 @@ class ServedFactors:
         workspace.candidates.served_address[edge] = new.ctypes.data
         workspace.nbytes += new.nbytes - (old.nbytes if old is not None else 0)
 
-    def _place_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> None:
+    def _place_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> Iterator[None]:
         """Ask for the scores of all states of an edge's variable with the domains, or with a state that joined."""
         workspace = self._workspace
         axis = edge - workspace.compiled.edges(factor).start
         states = [*self._states(factor)]
         states[axis] = workspace.universe.allowed_states(int(workspace.layout.edge_variable[edge]))
-        box = [slice(0, len(s)) for s in states]
+        first = [0] * len(states)
         if joined is not None:
+            first[joined[0]] = joined[1]
             states[joined[0]] = states[joined[0]][joined[1] :]
-            box[joined[0]] = slice(joined[1], joined[1] + 1)
-        values = self._ask(factor, states)
-        self.scored += values.size
-        block = self._blocks[edge]
-        place = [np.arange(part.start, part.stop) for part in box]
-        place[axis] = states[axis]
-        place.insert(0, place.pop(axis))
-        block[np.ix_(*place)] = np.moveaxis(values, axis, 0)
+        for box, scores in workspace.compiled.log_parts(factor, states):
+            self.scored += scores.size
+            place = [slice(k + part.start, k + part.stop) for k, part in zip(first, box, strict=True)]
+            target: tuple[IndexArray | slice, ...] = (states[axis][place.pop(axis)], *place)
+            self._blocks[edge][target] = np.moveaxis(scores, axis, 0)
+            yield

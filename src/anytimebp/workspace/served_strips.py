@@ -16,7 +16,7 @@ import numpy as np
 
 from anytimebp.kernels.codes import MAX_LINEAR_RANGE, SERVED
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import Box, FloatArray, IndexArray
 from anytimebp.workspace.nested import NestedWorkspace
 
 ALL = slice(None)
@@ -71,6 +71,11 @@ class ServedStrips:
         self._last: NestedWorkspace | None = None
         self.asked = 0
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether there are such factors."""
+        return bool(self._factors)
+
     def fill(self, workspace: NestedWorkspace) -> Iterator[None]:
         """Fill the strips of one factor after another; ask only for what was not there before."""
         for factor in self._factors:
@@ -123,17 +128,15 @@ class ServedStrips:
             own.strip[_at(box, axis, own.columns)] = own.before
             if len(own.fresh):
                 states = _states(domains, box, axis, own.states[own.fresh])
-                self._ask(shift, factor, own.strip, _at(box, axis, own.fresh), states)
+                yield from self._ask(shift, factor, own.strip, _at(box, axis, own.fresh), states)
             table[_at(box, axis, ALL)] = own.strip[_at(box, axis, own.member)]
         for box in _new_boxes(old, size, 2):
-            self._ask(shift, factor, table, tuple(box), _states(domains, box))
-        yield
+            yield from self._ask(shift, factor, table, tuple(box), _states(domains, box))
         for axis, own in enumerate(axes):
             own.strip[_at([ALL] * len(axes), axis, own.member)] = table
             for box in _new_boxes(old, size, 1, skipped=axis):
                 states = _states(domains, box, axis, own.states[own.outside])
-                self._ask(shift, factor, own.strip, _at(box, axis, own.outside), states)
-            yield
+                yield from self._ask(shift, factor, own.strip, _at(box, axis, own.outside), states)
 
     def _ask(
         self,
@@ -142,12 +145,13 @@ class ServedStrips:
         target: FloatArray,
         place: tuple[slice | IndexArray, ...],
         states: list[IndexArray],
-    ) -> None:
+    ) -> Iterator[None]:
         """Ask for the scores on a product of states, if there are any, and put them where they belong."""
         if all(len(part) for part in states):
-            block = self._compiled.log_values(factor, states)
-            self.asked += block.size
-            target[place] = self._scaled(shift, factor, block)
+            for box, scores in self._compiled.log_parts(factor, states):
+                self.asked += scores.size
+                target[_within(place, box)] = self._scaled(shift, factor, scores)
+                yield
 
     def _scaled(self, shift: FloatArray, factor: int, block: FloatArray) -> FloatArray:
         if not self._is_scaled[factor]:
@@ -188,6 +192,14 @@ def _new_boxes(old: list[int], size: list[int], least: int, skipped: int = -1) -
 def _at(box: Sequence[slice], axis: int, own: slice | IndexArray) -> tuple[slice | IndexArray, ...]:
     """Return a box with another choice along one axis."""
     return (*box[:axis], own, *box[axis + 1 :])
+
+
+def _within(place: tuple[slice | IndexArray, ...], box: Box) -> tuple[slice | IndexArray, ...]:
+    """Return the part of some places that a box, counted from the first of them, is."""
+    return tuple(
+        slice(own.start + part.start, own.start + part.stop) if isinstance(own, slice) else own[part]
+        for own, part in zip(place, box, strict=True)
+    )
 
 
 def _states(

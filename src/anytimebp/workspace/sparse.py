@@ -10,18 +10,27 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, SERVED
+from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, RANKED, SERVED
 from anytimebp.kernels.journal import N_GROWN, N_SAVED
 from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.growth_arrays import make_candidates
+from anytimebp.workspace.memory import held_bytes
 from anytimebp.workspace.space import WorkspaceArrays
 from anytimebp.workspace.sparse_start import first_slots, make_arrays, make_domain, make_journal, must_be_logs
 from anytimebp.workspace.universe import Universe
 
 FIRST_ROOM = 4  # slots that a domain has room for at first
 SLICE_ENTRIES = 2**16  # filled between two looks at the clock; gathered one by one, from memory that is touched first
+
+
+BYTES_OF_RANKING = 40  # per state: fixed priorities, their order, and what it takes to sort them
+
+
+def first_room(universe: Universe, sizes: IndexArray, grow: int) -> IndexArray:
+    """Return (V,) the slots that first domains have room for, if they are to grow."""
+    return np.minimum(universe.n_allowed, np.maximum(FIRST_ROOM, 2 * sizes)) if grow else sizes.copy()
 
 
 class SparseWorkspace:
@@ -40,7 +49,15 @@ class SparseWorkspace:
     """
 
     def __init__(
-        self, universe: Universe, sizes: IndexArray, states: IndexArray, *, grow: int, mode: int, arithmetic: int
+        self,
+        universe: Universe,
+        sizes: IndexArray,
+        states: IndexArray,
+        room: IndexArray,
+        *,
+        grow: int,
+        mode: int,
+        arithmetic: int,
     ) -> None:
         """Allocate everything for the first domains.
 
@@ -48,6 +65,7 @@ class SparseWorkspace:
             universe: All states.
             sizes: (V,) sizes of the first domains.
             states: Their states, variable after variable.
+            room: (V,) slots that they have room for.
             grow: States a round; 0 if the domains never grow.
             mode: Where growth priorities come from.
             arithmetic: LINEAR or LOG.
@@ -59,7 +77,6 @@ class SparseWorkspace:
         extent = compiled.extent
         self.log_scale = np.where(np.isnan(extent.log_max), 0.0, extent.log_max)  # those of rules are found out
         self.log_min = np.where(np.isnan(extent.log_min), 0.0, extent.log_min - extent.log_max)
-        room = np.minimum(universe.n_allowed, np.maximum(FIRST_ROOM, 2 * sizes)) if grow else sizes.copy()
         self.domain = make_domain(universe, sizes, states, room, grow, self.log_scale, self.log_min)
         self.arrays = make_arrays(universe, sizes, room, arithmetic, self.log_min)
         self._message_room = room.copy()
@@ -69,7 +86,10 @@ class SparseWorkspace:
         self._start_priors(sizes)
         self.journal = make_journal(self.layout, sizes, len(self.arrays.message))
         self.candidates = make_candidates(compiled, mode, len(self.arrays.message))
-        self.nbytes = self._first_tables.nbytes + 3 * self.arrays.message.nbytes + 8 * 5 * len(universe.log_prior)
+        ranking = BYTES_OF_RANKING * len(universe.log_prior) if mode == RANKED else 0
+        self.nbytes = ranking + held_bytes(
+            self.domain, self.arrays, self.journal, self.candidates, [universe.allowed, self._first_tables]
+        )
 
     # ------------------------------------------------------------ set-up
     def _address_tables(self) -> None:
@@ -139,17 +159,25 @@ class SparseWorkspace:
 
     # ------------------------------------------------------------ room
     def room_bytes(self, variable: int) -> int:
-        """Return about how many bytes more a larger room for a variable takes."""
-        more = 16 * int(self._message_room[variable]) * len(self.compiled.edges_of(variable))
-        for edge in self.compiled.edges_of(variable):
+        """Return about how many bytes more a larger room for a variable takes, with what has to be copied meanwhile."""
+        edges = self.compiled.edges_of(variable)
+        more = copied = 0.0
+        slots = 2 * int(self._message_room[variable]) * len(edges)
+        if self._used + slots > len(self.arrays.message):
+            live = int(self._message_room[self.layout.edge_variable].sum())
+            more += 48.0 * (live + slots)
+        for edge in edges:
             factor = int(self.layout.edge_factor[edge])
-            table = 8 * int(np.prod(self.capacities(factor), dtype=np.float64))
-            more += table
+            room = self.capacities(factor)
+            table = 8.0 * np.prod(room, dtype=np.float64)
+            parts = [table]
             if self.domain.source_kind[factor] == SERVED and self.candidates.mode >= DYNAMIC:
                 source, _ = self.compiled.source(factor)
-                parts = zip(source.shape, self.capacities(factor), strict=True)
-                more += int(sum(table * whole / room for whole, room in parts))
-        return more
+                own = edge - self.compiled.edges(factor).start
+                parts += [table * source.shape[k] / room[k] for k in range(len(room)) if k != own]
+            more += sum(parts)
+            copied = max(copied, *parts)
+        return int(more + copied)
 
     def make_room(self, variable: int) -> Iterator[tuple[int, int]]:
         """Make room for at least one more state of a variable; yield (factor, edge) of each table that is enlarged."""

@@ -92,7 +92,7 @@ def _list(log_scores: FloatArray, places: list[IndexArray], default: float, stat
         extent,
         np.array([len(log_scores), int(default > -np.inf)]),
         np.concatenate([[default], log_scores]),
-        np.concatenate([*places, *by_axis]).astype(np.int64),
+        np.concatenate([*places, *by_axis]),
         twice=False,
         work=len(log_scores) + sum(len(axis) for axis in states),
     )

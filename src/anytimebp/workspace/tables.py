@@ -7,7 +7,7 @@ per distinct table: exponentiated, logged, filled from entries or rules, or cut 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -234,10 +234,9 @@ def _whole_block(message_block: MessageBlock, tables: Tables, compiled: Compiled
         tables.place_structure(factors, scores_on(source, every))
         yield
         return
-    values = message_block.block.log_values(0, every, compiled.variables)[np.newaxis]
     tables.kind[factors] = TABLE
+    values = yield from _ask(message_block, 0, every, tables, compiled)
     _check_possible(message_block, [0], values, compiled)
-    tables.scored += values.size
     tables.place_log_values(factors, values)
     yield
 
@@ -264,9 +263,12 @@ def _cut_factors(
         step = max(1, SLICE_ENTRIES // 4 // math.prod(shape)) if dense else 1
         for start in range(0, len(group), step):
             some = group[start : start + step]
-            values = _cut_values(block, some, domains, compiled)
+            states = _states_left(block, some, domains)
+            if dense:
+                values = _cut_values(block, some, states)
+            else:
+                values = yield from _ask(message_block, some[0], [axis[0] for axis in states], tables, compiled)
             _check_possible(message_block, some, values, compiled)
-            tables.scored += 0 if dense else values.size
             tables.place_log_values(first + np.array(some), values)
             yield
 
@@ -294,22 +296,35 @@ def _by_shape(block: FactorBlock, offsets: list[int], domains: Domains) -> dict[
     return groups
 
 
-def _cut_values(block: FactorBlock, offsets: list[int], domains: Domains, compiled: CompiledGraph) -> FloatArray:
-    """Return new log tables of factors with domains of the same sizes, shape (factors, ...)."""
-    source = block.source
+def _states_left(block: FactorBlock, offsets: list[int], domains: Domains) -> list[list[IndexArray]]:
+    """Return the states that evidence leaves, per axis and factor."""
+    whole = [np.arange(n) for n in block.source.shape]
     scopes = block.scopes[offsets].T.tolist()
-    states = [
-        [domains.states.get(index, every) for index in axis]
-        for axis, every in zip(scopes, [np.arange(n) for n in source.shape], strict=True)
-    ]
-    if not isinstance(source, DenseSource):
-        return block.log_values(offsets[0], [axis[0] for axis in states], compiled.variables)[np.newaxis]
+    return [[domains.states.get(i, every) for i in axis] for axis, every in zip(scopes, whole, strict=True)]
+
+
+def _cut_values(block: FactorBlock, offsets: list[int], states: list[list[IndexArray]]) -> FloatArray:
+    """Return new log tables of dense factors with domains of the same sizes, shape (factors, ...)."""
+    source = block.source
+    assert isinstance(source, DenseSource)  # noqa: S101  (others are asked)
     place = [
         np.array(axis).reshape(len(offsets), *[-1 if k == j else 1 for j in range(len(states))])
         for k, axis in enumerate(states)
     ]
     member = np.array([block.member(offset) for offset in offsets]).reshape(-1, *[1] * len(states))
-    return np.array(source.as_log(source.values[(member, *place)]))
+    return source.as_log(source.values[(member, *place)])
+
+
+def _ask(
+    message_block: MessageBlock, offset: int, states: list[IndexArray], tables: Tables, compiled: CompiledGraph
+) -> Generator[None, None, FloatArray]:
+    """Return the log scores of one factor that is no table, shape (1, ...); asks for them a part at a time."""
+    values = np.empty([1, *(len(own) for own in states)])
+    for box, scores in message_block.block.log_parts(offset, states, compiled.variables):
+        values[0][box] = scores
+        tables.scored += scores.size
+        yield
+    return values
 
 
 def _check_possible(

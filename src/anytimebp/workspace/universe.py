@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,6 +11,8 @@ from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.domains import Domains, full_domains
+
+GROUP = 2**18  # states that are sorted at a time
 
 
 class Universe:
@@ -40,6 +44,7 @@ class Universe:
         self.log_prior_scale = domains.log_prior_scale
         self.log_prior_min = domains.log_prior_min
         self.log_prior, self.allowed = self._spread(domains.states, domains.slot_start, domains.log_prior)
+        self._every = np.arange(int(sizes.max(initial=0)))
         self.has_scores = np.zeros(len(sizes), dtype=np.bool_)
         for block in compiled.unary_blocks:
             self.has_scores[block.scopes[:, 0]] = True
@@ -61,8 +66,19 @@ class Universe:
         return spread, allowed
 
     def allowed_states(self, variable: int) -> IndexArray:
-        """Return the states of a variable that the evidence allows."""
-        return np.flatnonzero(self.allowed[self.start[variable] : self.start[variable + 1]])
+        """Return the states of a variable that the evidence allows; not to be written to."""
+        start, end = self.start[variable], self.start[variable + 1]
+        if self.n_allowed[variable] == end - start:
+            return self._every[: end - start]
+        return np.flatnonzero(self.allowed[start:end])
+
+    def priors(self, variable: int, states: IndexArray) -> FloatArray:
+        """Return the log priors of some states of a variable, in ascending order; not to be written to."""
+        start, end = self.start[variable], self.start[variable + 1]
+        if len(states) == end - start:
+            return self.log_prior[start:end]
+        chosen: FloatArray = self.log_prior[start + states]
+        return chosen
 
     def best(self, score: FloatArray) -> IndexArray:
         """Return each variable's best allowed state, the lowest of equals; -inf counts as worst, not as excluded."""
@@ -77,7 +93,20 @@ class Universe:
 
     def ranked(self, score: FloatArray) -> IndexArray:
         """Return all states, each variable's own together and best first, lower states first among equals."""
-        sizes = np.diff(self.start)
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        order = np.lexsort((-score, owner))
-        return order - np.repeat(self.start[:-1], sizes)
+        ranked = np.empty(len(score), dtype=np.int64)
+        for first, last in self._groups():
+            begin, end = self.start[first], self.start[last]
+            sizes = np.diff(self.start[first : last + 1])
+            keys = [np.repeat(np.arange(len(sizes)), sizes)] if len(sizes) > 1 else []
+            order = np.lexsort([-score[begin:end], *keys])
+            ranked[begin:end] = order - np.repeat(self.start[first:last] - begin, sizes)
+        return ranked
+
+    def _groups(self) -> Iterator[tuple[int, int]]:
+        """Cut the variables into groups with not too many states together."""
+        first = 0
+        while first < len(self.n_allowed):
+            last = int(np.searchsorted(self.start, self.start[first] + GROUP, side="right")) - 1
+            last = max(first + 1, last)
+            yield first, last
+            first = last
