@@ -111,6 +111,7 @@ def linking(seed, seconds, max_memory, unexplored):
         return {"failed": f"{type(error).__name__}: {error}"}
     joint = np.array([result.marginals[i] for i in range(mentions)])
     return {
+        "first": first[0] if first else None,
         "seconds": result.seconds,
         "peak": memory_of("VmHWM"),  # of the run: what follows is about its answer
         "work": result.work,
