@@ -308,22 +308,29 @@ class CompactRun:
 
     def _join_waiting(self) -> bool:
         """Give domains to the variables whose likely states are fewest; return whether one has got any."""
-        waiting = np.flatnonzero(self.tables.waiting).tolist()
-        likely = {v: self._likely(v) for v in waiting}
-        smallest = min((len(states) for states in likely.values()), default=0)
-        most = max(SMALL, WAVE * smallest)
-        joined = False
-        for variable in sorted(waiting, key=lambda v: (len(likely[v]), v)):
-            states, sizes = likely[variable], self.tables.sizes
-            if len(states) > most and joined:
-                break
-            sizes[variable] = len(states)
-            hopeless = len(states) > OPEN * self.universe.n_allowed[variable] and len(states) > SMALL
-            if (hopeless and joined) or not self._fits(sizes):
-                continue
-            self.tables.join(variable, states)
-            joined = True
-        return joined
+        likely = {v: self._likely(v) for v in np.flatnonzero(self.tables.waiting).tolist()}
+        in_order = sorted(likely, key=lambda v: (len(likely[v]), v))
+        most = max(SMALL, WAVE * len(likely[in_order[0]])) if in_order else 0
+        wave = [v for v in in_order if len(likely[v]) <= most and not self._is_open(v, len(likely[v]))]
+        count = self._most_that_fit(wave, likely)
+        chosen = wave[:count] or next(([v] for v in in_order if self._most_that_fit([v], likely)), [])
+        for variable in chosen:
+            self.tables.join(variable, likely[variable])
+        return bool(chosen)
+
+    def _is_open(self, variable: int, n_likely: int) -> bool:
+        """Tell whether so many states are likely that the variable had better wait."""
+        return n_likely > SMALL and n_likely > OPEN * self.universe.n_allowed[variable]
+
+    def _most_that_fit(self, variables: list[int], likely: dict[int, IndexArray]) -> int:
+        """Return how many variables, from the first one on, there is memory for."""
+        low, high = 0, len(variables)
+        while low < high:
+            middle = (low + high + 1) // 2
+            sizes = self.tables.sizes
+            sizes[variables[:middle]] = [len(likely[v]) for v in variables[:middle]]
+            low, high = (middle, high) if self._fits(sizes) else (low, middle - 1)
+        return low
 
     def _likely(self, variable: int) -> IndexArray:
         """Return the states of a waiting variable that are within FIRST_DOMAIN nats of the best, best first."""
