@@ -231,7 +231,7 @@ def test_loops_have_the_fixed_point_of_their_tables(options):
 @pytest.mark.compiled
 def test_threads_share_tables_next_to_structures():
     """The table in the loop is large enough to be shared."""
-    graph, _ = loops(400)
+    graph, _ = loops(200)
     one, two = (abp.infer(graph, "bp", tolerance=1e-10, threads=threads) for threads in (1, 2))
     for name in one.marginals:
         np.testing.assert_allclose(one.marginals[name], two.marginals[name], atol=1e-9)
