@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray
 from anytimebp.model.structures import is_structured, written_entries
+
+BYTES_PER_SCORE = 64  # while it is asked for: rules make copies of their own
 
 
 class GraphSummary(NamedTuple):
@@ -71,31 +73,33 @@ def full_bp_bytes(blocks: Sequence[FactorBlock], domain_sizes: IndexArray) -> in
         blocks: The factors.
         domain_sizes: States that take part, per variable; the universes where there is no evidence.
     """
-    total, scratch = 32.0 * float(domain_sizes.sum(dtype=np.float64)), 0.0
+    total, scratch, making = 32.0 * float(domain_sizes.sum(dtype=np.float64)), 0.0, 0.0
     for block in blocks:
         if block.scopes.shape[1] == 1:
             continue
         sizes = domain_sizes[block.scopes].astype(np.float64)
-        total += 8.0 * float(sizes.sum()) + 80.0 * block.scopes.size
-        total += _table_bytes(block, sizes)
+        kept, more = _table_bytes(block, sizes)
+        total += 8.0 * float(sizes.sum()) + 80.0 * block.scopes.size + kept
         tables = sizes[~is_structured(block.source, sizes)]
         levels = np.cumprod(tables[:, :-1], axis=1)[:, 1:].sum(axis=1)
-        scratch = max(scratch, 16.0 * float(levels.max(initial=0.0)))
-    return int(total + scratch)
+        scratch, making = max(scratch, 16.0 * float(levels.max(initial=0.0))), max(making, more)
+    return int(total + max(scratch, making))
 
 
-def _table_bytes(block: FactorBlock, sizes: FloatArray) -> float:
-    """Return the bytes of the tables that must be made for a block; asking a rule or a list takes copies on the way."""
-    if not isinstance(block.source, DenseSource):
-        structured = is_structured(block.source, sizes)
-        listed = written_entries(block.source, sizes[structured])
-        shared, largest = _is_whole(block, sizes[structured]), float(listed.max(initial=0.0))
-        lists = float(listed[~shared].sum()) + float(listed[shared].max(initial=0.0))
-        arity = int(block.scopes.shape[1])
-        written = 8.0 * (1 + 2 * arity) * lists + 8.0 * (3 + 5 * arity) * largest
-        return 26.0 * _filled_entries(block, sizes[~structured]) + written
-    whole_is_made = not block.source.is_plain
-    return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes))
+def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:
+    """Return the bytes of the tables and lists that are made for a block, and what else it takes to make one."""
+    if isinstance(block.source, DenseSource):
+        whole_is_made = not block.source.is_plain
+        return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes)), 0.0
+    structured = is_structured(block.source, sizes)
+    largest = float(np.prod(sizes[~structured], axis=1).max(initial=0.0))
+    listed, shared = written_entries(block.source, sizes[structured]), _is_whole(block, sizes[structured])
+    longest = float(listed.max(initial=0.0))
+    lists = float(listed[~shared].sum()) + float(listed[shared].max(initial=0.0))
+    arity = int(block.scopes.shape[1])
+    kept = 8.0 * _filled_entries(block, sizes[~structured]) + 8.0 * (1 + 2 * arity) * lists
+    asking = 2.0 * largest + BYTES_PER_SCORE * min(ASKED_AT_ONCE, largest)
+    return kept, max(asking, 8.0 * (3 + 5 * arity) * longest)
 
 
 def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:
