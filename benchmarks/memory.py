@@ -89,7 +89,7 @@ def rules(n_variables, states, rule, unary_sd=10.0, *, smooth=0.0, **more):
     else:
         prior = rng.normal(0.0, unary_sd, (n_variables, states))
     graph.add_factors(np.arange(n_variables)[:, np.newaxis], log_table=prior)
-    for pair in ring(n_variables):
+    for pair in ring(n_variables) if rule else ():
         graph.add_factor(pair.tolist(), rule=rule, **more)
     return graph
 
@@ -121,6 +121,14 @@ def equality():
     graph.add_factors([[0], [1], [2]], log_table=rng.normal(0.0, 3.0, (3, 10**6)))
     for pair in ring(3):
         graph.add_factor(pair.tolist(), structure=abp.Equality(default=-5.0))
+    return graph
+
+
+def differences():
+    """Return a ring of variables with a million states, whose scores depend on the difference of two."""
+    graph = rules(3, 10**6, None, smooth=1e-5)
+    for pair in ring(3):
+        graph.add_factor(pair.tolist(), structure=abp.Difference(-0.1 * np.abs(np.arange(-20, 21)), default=-10.0))
     return graph
 
 
@@ -165,6 +173,10 @@ CASES = {
     **{f"adaptive, hard zeros, {mb} MB": Case(narrow, "adaptive", mb) for mb in (50, 100, 300)},
     **{f"{method}, rules, {mb} MB": Case(triangle, method, mb) for method in GROWING for mb in (100, 300)},
     **{f"{method}, tables, {mb} MB": Case(dense, method, mb) for method in GROWING for mb in (20, 100)},
+    "bp, rules that just fit": Case(lambda: rules(6, 1500, noise), "bp", None),
+    "adaptive, rules that just fit": Case(lambda: rules(6, 1500, noise), "adaptive", None),
+    "truncated, rules, that just fit": Case(lambda: rules(3, 8000, noise), "truncated", 100),
+    "bp, differences": Case(differences, "bp", None),
     "bp, lists": Case(lists, "bp", None),
     "bp, equality": Case(equality, "bp", None),
     "adaptive, a million states, proposed": Case(proposed, "adaptive", 1000),

@@ -28,6 +28,7 @@ from anytimebp.growth.outlook import Lookout, Outlook
 from anytimebp.kernels.readout import read_weights
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
+from anytimebp.model.summary import BYTES_PER_SCORE
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.workspace.compact import CompactTables, ImpossibleError
@@ -43,7 +44,6 @@ THRESHOLDS = (1e-3, 0.1, 1e-20)  # of estimated belief above which states join: 
 LOOSE = 1e-3  # nats to which rounds settle while variables are waiting; later the threshold itself
 BYTES_PER_STATE = 20  # priors over the universes, and room to work on them
 BYTES_PER_LOOK = 80  # estimates and beliefs of a state that is looked at, now and before
-BYTES_PER_SCORE = 64  # while it is asked for: rules make copies of their own
 ASKED = 0.05  # part of the memory that may be used to ask for scores
 HEARD = 0.1  # part of the memory that may be used to keep what was heard of all states
 BLOCKS = (2**14, ASKED_AT_ONCE)  # scores asked for at a time, at least and at most

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray
 from anytimebp.model.structures import has_structure, is_structured, stored_entries, structure_words
+
+BYTES_PER_SCORE = 64  # while it is asked for: rules make copies of their own
 
 
 class GraphSummary(NamedTuple):
@@ -102,30 +104,31 @@ def full_bp_bytes(blocks: Sequence[FactorBlock], domain_sizes: IndexArray) -> in
         blocks: The factors.
         domain_sizes: States that take part, per variable; the universes where there is no evidence.
     """
-    total, scratch = 32.0 * float(domain_sizes.sum(dtype=np.float64)), 0.0
+    total, scratch, making = 32.0 * float(domain_sizes.sum(dtype=np.float64)), 0.0, 0.0
     for block in blocks:
         if block.scopes.shape[1] == 1:
             continue
         sizes = domain_sizes[block.scopes].astype(np.float64)
-        total += 8.0 * float(sizes.sum()) + 80.0 * block.scopes.size
-        total += _table_bytes(block, sizes)
+        kept, more = _table_bytes(block, sizes)
+        total += 8.0 * float(sizes.sum()) + 80.0 * block.scopes.size + kept
         tables = sizes[~is_structured(block.source, sizes)]
         levels = np.cumprod(tables[:, :-1], axis=1)[:, 1:].sum(axis=1)
-        scratch = max(scratch, 16.0 * float(levels.max(initial=0.0)))
-    return int(total + scratch)
+        scratch, making = max(scratch, 16.0 * float(levels.max(initial=0.0))), max(making, more)
+    return int(total + max(scratch, making))
 
 
-def _table_bytes(block: FactorBlock, sizes: FloatArray) -> float:
-    """Return the bytes of the tables that must be made for a block; asking a rule or a list takes copies on the way."""
-    if not isinstance(block.source, DenseSource):
-        structured = is_structured(block.source, sizes)
-        words = structure_words(block.source, sizes[structured])
-        shared = _is_whole(block, sizes[structured])
-        kept = float(words[~shared].sum()) + float(words[shared].max(initial=0.0))
-        copies = float(words.max(initial=0.0))  # one at a time, on the way
-        return 26.0 * _filled_entries(block, sizes[~structured]) + 8.0 * (kept + 3.0 * copies)
-    whole_is_made = not block.source.is_plain
-    return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes))
+def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:
+    """Return the bytes of the tables and lists that are made for a block, and what else it takes to make one."""
+    if isinstance(block.source, DenseSource):
+        whole_is_made = not block.source.is_plain
+        return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes)), 0.0
+    structured = is_structured(block.source, sizes)
+    largest = float(np.prod(sizes[~structured], axis=1).max(initial=0.0))
+    words, shared = structure_words(block.source, sizes[structured]), _is_whole(block, sizes[structured])
+    lists = float(words[~shared].sum()) + float(words[shared].max(initial=0.0))
+    kept = 8.0 * (_filled_entries(block, sizes[~structured]) + lists)
+    asking = 2.0 * largest + BYTES_PER_SCORE * min(ASKED_AT_ONCE, largest)
+    return kept, max(asking, 8.0 * 3.0 * float(words.max(initial=0.0)))
 
 
 def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:

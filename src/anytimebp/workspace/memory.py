@@ -11,9 +11,9 @@ import numpy as np
 from anytimebp.errors import MemoryLimitError
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
-from anytimebp.model.source import DenseSource, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, IndexArray
 from anytimebp.model.structures import is_structured
-from anytimebp.model.summary import format_bytes, full_bp_bytes
+from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 
 UNCHECKED_BYTES = 2**28
 """Runs that need less are not checked against the machine: the check would cost more than small runs do."""
@@ -57,16 +57,20 @@ def check_universe(compiled: CompiledGraph, max_memory: int | None) -> None:
 
 def first_bytes(compiled: CompiledGraph, domain_sizes: IndexArray, *, scores_candidates: bool) -> int:
     """Return the bytes that a run on sparse domains takes at first, with room for domains of these sizes."""
-    needed = 0.0
+    needed = asked = 0.0
     for _, block in compiled.message_blocks:
         sizes = domain_sizes[block.scopes].astype(np.float64)
         tables = 8.0 * np.prod(sizes, axis=1)
         needed += float(tables.sum()) + 24.0 * float(sizes.sum())
+        if not isinstance(block.source, DenseSource):
+            asked = max(asked, min(ASKED_AT_ONCE, float(tables.max()) / 8.0))
         if scores_candidates:
             needed += 8.0 * float(len(block.scopes) * np.sum(block.source.shape, dtype=np.float64))
             if not isinstance(block.source, DenseSource):
                 needed += float((tables[:, np.newaxis] / sizes * np.array(block.source.shape)).sum())
-    return int(needed + BYTES_PER_STATE * float(compiled.universe_sizes.sum(dtype=np.float64)))
+    return int(
+        needed + BYTES_PER_SCORE * asked + BYTES_PER_STATE * float(compiled.universe_sizes.sum(dtype=np.float64))
+    )
 
 
 def check_first_domains(compiled: CompiledGraph, domain_sizes: IndexArray, needed: int, max_memory: int | None) -> None:
