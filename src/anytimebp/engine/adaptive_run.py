@@ -74,6 +74,7 @@ class AdaptiveRun:
         self._ending: StopReason | None = None
         self._stage: StripStage | None = None
         self._run: Run | None = None
+        self._earlier: CompactRun | None = None
         self._limits = Limits()
         self._spread: FloatArray | None = None
         self._sampled = self._settled_before = 0
@@ -156,6 +157,8 @@ class AdaptiveRun:
         self.choice = str(Choice(Way.GROWTH, reason))
         options = replace(self._options, method="dynamic")
         self._load(options)
+        self._settled_before += before.settled_rounds
+        self._earlier = before
         growth = SparseRun(self._graph, options, before.universe)
         growth.count_on(before.updates, before.work_parts)
         return growth
@@ -312,6 +315,8 @@ class AdaptiveRun:
         if self.consistent:
             return None
         found = self._run.answer(seconds) if self._run else None
+        if found is None and self._earlier is not None:
+            found = self._earlier.answer(seconds)
         if found is not None:
             return self._named(found)
         if self._stage is None or self._stage.settled is None:

@@ -22,8 +22,8 @@ class Known(NamedTuple):
     Attributes:
         marginals: Over all states that were looked at.
         domain_sizes: (V,) of the domains; the universe of a variable that is waiting.
-        outside: Largest, over variables, estimated belief outside the domain.
-        error: Estimated distance of the marginals to those of BP.
+        outside: Largest, over variables, estimated belief outside the domain; NaN where nothing can be said.
+        error: Estimated distance of the marginals to those of BP; infinite where nothing can be said.
         log_z: Bethe estimate on the domains; NaN while variables are waiting.
         arithmetic: Of the messages.
         factor_marginals: If asked for.
@@ -68,10 +68,15 @@ def read_outlooks(tables: CompactTables, outlooks: list[Outlook]) -> tuple[list[
 
 
 def _outside(tables: CompactTables, variable: int, beliefs: Outlook) -> float:
-    """Return the estimated belief outside a variable's domain: all of it, if it has none."""
+    """Return the estimated belief outside a variable's domain: all of it, if it has none.
+
+    NaN where nothing can be said: hard zeros shut states out that others, not active yet, may let in.
+    """
     if tables.waiting[variable]:
         return 1.0
     is_inside = np.isin(beliefs.states, tables.states[variable], assume_unique=True)
+    if beliefs.is_shut_out[~is_inside].any():
+        return float("nan")
     return float(beliefs.log_belief[~is_inside].sum())
 
 
@@ -88,4 +93,4 @@ def _share_of_rest(outlook: Outlook) -> float:
 def _normalised(outlook: Outlook) -> Outlook:
     """Return an outlook with beliefs in place of their logs."""
     belief = np.exp(outlook.log_belief - outlook.log_belief.max(initial=-np.inf))
-    return Outlook(outlook.states, belief / belief.sum(), outlook.log_rest)
+    return outlook._replace(log_belief=belief / belief.sum())

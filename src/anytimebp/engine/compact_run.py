@@ -53,6 +53,7 @@ class Outcome(Enum):
     """Why the rounds have ended; the texts complete "left the domains because"."""
 
     COMPLETE = "the domains hold every state"
+    EXHAUSTED = "the domains hold every state that was proposed"
     MEMORY = "the domains would outgrow the memory"
     IMPOSSIBLE = "no joint state of the domains is possible"
     FLAT = "no variable has few enough likely states to begin with"
@@ -90,6 +91,7 @@ class CompactRun:
         self._threshold = THRESHOLDS[0]
         self._run: FullRun | None = None
         self._is_last = False
+        self._want = Outcome.MEMORY  # why the last round is the last, unless domains are complete
         self._outlooks: list[Outlook] = []
 
     def count_on(self, updates: int, rounds: int, work_parts: dict[str, int]) -> None:
@@ -108,7 +110,7 @@ class CompactRun:
         """Why the run is finished; None if it can go on, or if domains could not be had."""
         if self.outcome is Outcome.MEMORY:
             return StopReason.OUT_OF_MEMORY
-        if self.outcome is not Outcome.COMPLETE:
+        if self.outcome not in {Outcome.COMPLETE, Outcome.EXHAUSTED}:
             return None
         return StopReason.CONVERGED if self.consistent else StopReason.NOT_CONVERGED
 
@@ -159,7 +161,7 @@ class CompactRun:
                 self._end_round()
                 yield Step.RECORD
                 if self._is_last:
-                    self.outcome = Outcome.COMPLETE if self._is_complete else Outcome.MEMORY
+                    self.outcome = Outcome.COMPLETE if self._is_complete else self._want
                     return
                 self._grow()
         except (ImpossibleError, InconsistentModelError):
@@ -227,11 +229,11 @@ class CompactRun:
         else:
             self._outlooks, outside, marginals = read_outlooks(self.tables, self._outlooks)
         self.consistent = run.ending is StopReason.CONVERGED
-        error = min(LARGEST, UNSEEN * float(outside.mean()))
+        error = min(LARGEST, UNSEEN * float(outside.mean())) if np.isfinite(outside).all() else float("inf")
         self._known = Known(
             marginals=marginals,
             domain_sizes=np.where(waiting, self.universe.n_allowed, self.tables.sizes),
-            outside=float(outside.max(initial=0.0)),
+            outside=1.0 if waiting.any() else float(outside.max(initial=0.0)),
             error=float(end.estimated_error if self._is_complete else error),
             log_z=float("nan") if waiting.any() else end.log_z,
             arithmetic=end.arithmetic,
@@ -295,6 +297,9 @@ class CompactRun:
         held = self.tables.waiting | (self.tables.sizes == self.universe.n_allowed)
         if not fits or held.all():
             self._is_last = True
+            return
+        if self._threshold < 0.0 and not more.any():
+            self._is_last, self._want = True, Outcome.EXHAUSTED
             return
         self._threshold *= THRESHOLDS[1]
         if self._threshold < THRESHOLDS[2]:

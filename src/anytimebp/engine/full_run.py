@@ -153,7 +153,7 @@ class FullRun:
         return full_domains(self.compiled, self.options.observed)
 
     def _start_over_in_logs(self) -> None:
-        domains = full_domains(self.compiled, self.options.observed)
+        domains = self._all_states()
         self.work_parts["priorities"] += domains.scored
         self.workspace = Workspace(self.compiled, domains, LOG, self.options.threads)
         self.damper = Damper(self.options.damping)

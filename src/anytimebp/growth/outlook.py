@@ -44,11 +44,13 @@ class Outlook(NamedTuple):
         states: Those that were looked at; all that the evidence allows unless candidates are proposed.
         log_belief: Of each, up to a constant.
         log_rest: Of all others together, as estimated: the same constant.
+        is_shut_out: Of each, whether the domains exclude it; states that are not active yet may let it in.
     """
 
     states: IndexArray
     log_belief: FloatArray
     log_rest: float
+    is_shut_out: npt.NDArray[np.bool_]
 
 
 class _Heard(NamedTuple):
@@ -134,16 +136,18 @@ class Lookout:
         fine = FINE * max(0.0, self.threshold)
         spoken = {edge: self._spoken(edge, log_weights, fine) for edge in edges}
         last = self._last.get(variable)
-        if last is not None and len(last.outlook.states) == len(states) and last.holds(spoken, self.threshold):
+        if last is not None and np.array_equal(last.outlook.states, states) and last.holds(spoken, self.threshold):
             yield last.outlook
             return
         total, close = prior, np.ones(len(states), dtype=np.bool_)
+        is_shut_out = np.zeros(len(states), dtype=np.bool_)
         shift: dict[int, float] = {}  # the same for rough and proper sums
         if len(states) * sum(self._cost(edge)[0] for edge in edges) > MUCH:
             total = prior.copy()
             for edge in edges:
                 near = total >= total.max(initial=-np.inf) - 2.0 * cut
                 rough = yield from self._hear_roughly(edge, states, near, log_weights)
+                is_shut_out |= near & (rough == -np.inf)
                 shift[edge] = _finite(rough.max(initial=-np.inf))
                 total += np.maximum(rough - shift[edge], -0.5 * cut)
             close = total >= total.max(initial=-np.inf) - cut
@@ -160,7 +164,8 @@ class Lookout:
             total = np.where(properly > -np.inf, properly, total)
             total[some] = properly[some]
             close = (total >= properly.max() - cut) & (properly == -np.inf) & (total > -np.inf)
-        outlook = Outlook(states, total, self._log_rest(variable, states, total))
+        is_shut_out = (is_shut_out | (total == -np.inf)) & (prior > -np.inf)
+        outlook = Outlook(states, total, self._log_rest(variable, states, total), is_shut_out)
         self._last[variable] = _Look(outlook, self.threshold, spoken)
         yield outlook
 
@@ -204,7 +209,7 @@ class Lookout:
             found.append(np.argpartition(own, -min(MOST_PROPOSED, len(own)))[-MOST_PROPOSED:])
         candidates = np.unique(np.concatenate(found))
         left: IndexArray = candidates[universe.allowed[start + candidates]]
-        return left
+        return left if len(left) else universe.allowed_states(variable)  # nobody has proposed any
 
     def _log_rest(self, variable: int, states: IndexArray, total: FloatArray) -> float:
         """Return the log belief of the states that were not looked at: as if messages spoke of them as of the others.

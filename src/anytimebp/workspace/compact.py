@@ -16,7 +16,7 @@ from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, cut
 from anytimebp.model.structures import is_structured, structure_words
 from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.space import Workspace
-from anytimebp.workspace.structures import scores_on
+from anytimebp.workspace.structures import flat, scores_on
 from anytimebp.workspace.table_sizes import factor_entries
 from anytimebp.workspace.universe import Universe
 
@@ -53,12 +53,15 @@ class GrownTable:
         finite = log_scores[log_scores > -np.inf]
         self.has_zero |= len(finite) < log_scores.size
         low, high = (finite.min(), finite.max()) if len(finite) else (np.inf, -np.inf)
+        by = float(high) - self.log_scale if high > self.log_scale > -np.inf else 0.0
+        if self.log_min - by < -MAX_LINEAR_RANGE:
+            self.turn(filled, in_logs=True)  # before numbers are scaled down to nothing
         if high > self.log_scale:
-            self._shift(high - self.log_scale if self.log_scale > -np.inf else 0.0, filled)
+            self._shift(by, filled)
             self.log_scale = float(high)
         if len(finite):
             self.log_min = min(self.log_min, float(low) - self.log_scale)
-        if self.log_min < -MAX_LINEAR_RANGE and not self.in_logs:
+        if self.log_min < -MAX_LINEAR_RANGE:
             self.turn(filled, in_logs=True)
         scale = self.log_scale if self.log_scale > -np.inf else 0.0
         self.values[box] = log_scores - scale if self.in_logs else np.exp(log_scores - scale)
@@ -199,7 +202,10 @@ class CompactTables:
         tables.in_logs[factor] = table.in_logs
 
     def _stand_still(self, workspace: Workspace, factor: int, variables: IndexArray) -> None:
-        """Give a factor a table of ones."""
+        """Give a factor a table of ones, or what stands for one where a table was never meant to be."""
+        if workspace.tables.kind[factor] != TABLE:
+            workspace.tables.place_structure(factor, flat(workspace.arrays.domain_size[variables]))
+            return
         size = int(np.prod(workspace.arrays.domain_size[variables]))
         if len(self._ones) < size:
             self._ones = np.ones(2 * size)

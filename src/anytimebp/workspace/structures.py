@@ -77,6 +77,12 @@ def scores_on(source: TableSource, states: States) -> Scores:
     return _list(source.log_scores[entries], places, source.default, states)
 
 
+def flat(sizes: IndexArray) -> Scores:
+    """Return a structure over universes of these sizes that scores everything alike."""
+    nothing = np.empty(0, dtype=np.int64)
+    return _list(np.empty(0), [nothing] * len(sizes), 0.0, [np.arange(n) for n in sizes.tolist()])
+
+
 def _list(log_scores: FloatArray, places: list[IndexArray], default: float, states: States) -> Scores:
     """Return entries in the order of their places, with an order by each axis where sums may cancel."""
     if default == -np.inf:  # what is impossible anyway need not be listed
