@@ -87,7 +87,7 @@ def imported():
     return {"peak": memory_of("VmHWM")}
 
 
-def linking(seed, seconds, max_memory):
+def linking(seed, seconds, max_memory, unexplored):
     """Run examples/entity_linking.py; compare with BP on states that were picked without the run."""
     example = _example("entity_linking")
     import linking_reference
@@ -97,12 +97,21 @@ def linking(seed, seconds, max_memory):
 
     mentions, entities = 60, 50_000
     document = example.make_document(mentions, entities, np.random.default_rng(int(seed)))
+    first = []
+
+    def look(snapshot):
+        if not first and snapshot.consistent and snapshot.unexplored_mass < float(unexplored):
+            first.append((snapshot.seconds, snapshot.work))
+
     try:
-        result = abp.infer(document.graph, "adaptive", seconds=float(seconds), max_memory=int(max_memory))
+        result = abp.infer(
+            document.graph, "adaptive", seconds=float(seconds), max_memory=int(max_memory), callback=look
+        )
     except abp.AnytimeBPError as error:
         return {"failed": f"{type(error).__name__}: {error}"}
     joint = np.array([result.marginals[i] for i in range(mentions)])
     return {
+        "first": first[0] if first else None,
         "seconds": result.seconds,
         "peak": memory_of("VmHWM"),  # of the run: what follows is about its answer
         "work": result.work,

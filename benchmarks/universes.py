@@ -7,30 +7,49 @@ sensors against dense BP on a coarser map of the same network.
 from processes import run_child
 from timing import table, verdict
 
-LINKING_MEMORY, LOCALISING_MEMORY = 10**9, 4 * 10**9  # bytes that a run may allocate
+LINKING_MEMORY, LOCALISING_MEMORY = 10**9, 2 * 10**9  # bytes that a run may allocate
 MOST_UNEXPLORED, MOST_ENTRIES = 1e-3, 0.01  # of belief; of all pairwise entries
 
 
-def linking(seeds, seconds=120):
+def linking(seeds, seconds=20):
     """Return the table of entity linking at full size."""
     base = _base()
-    header = ["seed", "linked right", "seconds", "entries", "of all", "peak over import", "unexplored", "off BP, TV"]
+    header = [
+        "seed",
+        "linked right",
+        f"under {MOST_UNEXPLORED:g} after",
+        "seconds",
+        "entries",
+        "of all",
+        "peak over import",
+        "unexplored",
+        "off BP, TV",
+    ]
     rows = []
     for seed in range(seeds):
-        found = run_child("linking", str(seed), str(seconds), str(LINKING_MEMORY))
+        found = run_child("linking", str(seed), str(seconds), str(LINKING_MEMORY), str(MOST_UNEXPLORED))
         if "failed" in found:
-            rows.append([seed, found["failed"], *["-"] * 8])
+            rows.append([seed, found["failed"], *["-"] * 9])
             continue
         over, share = found["peak"] - base, found["work"] / found["entries"]
         right = f"{found['alone']} alone, {found['joint']} jointly of {found['mentions']}"
-        cells = [seed, right, f"{found['seconds']:.1f}", f"{found['work']:,}", f"{share:.3%}", f"{over / 1e6:,.0f} MB"]
+        soon = f"{found['first'][0]:.1f} s, {found['first'][1]:,} entries" if found["first"] else "-"
+        cells = [
+            seed,
+            right,
+            soon,
+            f"{found['seconds']:.1f}",
+            f"{found['work']:,}",
+            f"{share:.3%}",
+            f"{over / 1e6:,.0f} MB",
+        ]
         cells += [_number(found["unexplored"]), _number(found["distance"]), found["stop"]]
         small = share <= MOST_ENTRIES and over < LINKING_MEMORY
         rows.append([*cells, verdict(met=small and _under(found["unexplored"], MOST_UNEXPLORED))])
     return table([*header, "ended", "bar"], rows)
 
 
-def localising(seeds, seconds=600):
+def localising(seeds, seconds=240):
     """Return the table of localisation at full size, beside dense BP on 60 x 60 cells."""
     base = _base()
     header = ["seed", "cells", "method", "seconds", "entries", "of all", "peak over import", "unexplored", "ended"]

@@ -24,7 +24,6 @@ REACH = 0.3  # of the map's side: farther sensors do not hear each other; 90 cel
 NOISE = 0.005  # standard deviation of a measured distance, in sides of the map; 1.5 cells of 300
 OUTLIERS = 1e-3  # weight of a distance that means nothing
 LOCATED = 0.02  # of the side: a sensor with less spread counts as located
-EXPLORED = 0.1  # belief outside the domains, under which spreads mean something
 
 
 class Network(NamedTuple):
@@ -110,7 +109,6 @@ def read_belief(network: Network, result: abp.Result) -> Belief:
     spread = np.sqrt(np.maximum(0.0, marginals @ (centres**2).sum(axis=1) - (mean**2).sum(axis=1)))
     best = centres[marginals.argmax(axis=1)]
     located = spread < LOCATED * network.side + 1.0  # a cell more: small maps are coarse
-    located &= result.unexplored_mass < EXPLORED  # a run cut short knows a few cells only, and seems sure of them
     located[: len(network.known)] = False
     return Belief(best, spread, located, np.linalg.norm(best - network.places, axis=1))
 

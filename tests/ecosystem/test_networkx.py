@@ -6,6 +6,7 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.model.listed import ListedSource
+from anytimebp.model.rule import RuleSource
 from anytimebp.model.source import DenseSource
 from oracle.models import random_loopy, random_tree
 
@@ -41,8 +42,9 @@ def same(one, other):
             assert a.source.default == b.source.default
             assert np.array_equal(a.source.indices, b.source.indices)
             assert np.array_equal(a.source.log_scores, b.source.log_scores)
-        else:
+        elif isinstance(a.source, RuleSource):
             assert a.source.rule is b.source.rule
+            assert a.source.propose is b.source.propose
         assert np.array_equal(one.factor_log_table(k), other.factor_log_table(k))
     return True
 
@@ -99,6 +101,77 @@ def test_the_round_trip_is_exact_and_keeps_tied_factors_tied():
 def test_the_round_trip_of_random_graphs(make, seed):
     graph = make(seed)
     assert same(graph, abp.from_networkx(abp.to_networkx(graph)))
+
+
+def structured():
+    graph = abp.FactorGraph()
+    graph.add_variables(4, 3)
+    graph.add_factors([[0, 1], [1, 2]], structure=abp.Difference([0.5, -np.inf], first=1, default=-1.0))
+    graph.add_factor([2, 0, 1], structure=abp.AtMostOne([2, 0, 1]))
+    graph.add_factor([2, 3], structure=abp.Equality(2.0, default=0.0))
+    graph.add_factor([0, 3], structure=abp.Deterministic(lambda a: a // 2))
+    graph.add_factor([0, 2], rule=lambda a, b: -1.0 * abs(a - b), propose=lambda states, k: np.arange(k) % 3)
+    return graph
+
+
+def test_the_round_trip_keeps_structures():
+    graph = structured()
+    found = abp.to_networkx(graph)
+    assert isinstance(found.nodes["factor", 0]["structure"], abp.Difference)
+    assert found.nodes["factor", 0]["structure"] is found.nodes["factor", 1]["structure"]
+    assert isinstance(found.nodes["factor", 2]["structure"], abp.AtMostOne)
+    back = abp.from_networkx(found)
+    assert same(graph, back)
+    assert len(back.blocks) == len(graph.blocks)
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        abp.Equality(1.0),
+        abp.AtMostOne(0),
+        abp.Difference([1.0, 2.0, 1.0]),
+        abp.Difference([1.0, 1.0, 1.0], first=-1),
+    ],
+    ids=repr,
+)
+def test_a_symmetric_structure_needs_no_order(structure):
+    graph = nx.Graph()
+    graph.add_nodes_from(["a", "b"], states=3)
+    graph.add_edge("a", "b", structure=structure)
+    table = abp.from_networkx(graph).factor_log_table(0)
+    assert (table == table.T).all()
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        abp.Deterministic(lambda a: a),
+        abp.AtMostOne([0, 1]),
+        abp.Difference([1.0, 2.0, 3.0]),
+        abp.Difference([1.0, 1.0], first=0),
+    ],
+    ids=repr,
+)
+def test_any_other_structure_needs_an_order(structure):
+    graph = nx.Graph()
+    graph.add_nodes_from(["a", "b"], states=3)
+    graph.add_edge("a", "b", structure=structure)
+    with pytest.raises(abp.ModelError, match=r"edge \('a', 'b'\).*cannot be told"):
+        abp.from_networkx(graph)
+    graph.edges["a", "b"]["scope"] = ("b", "a")
+    assert abp.from_networkx(graph).factor_scope(0) == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    "structure", [abp.Equality, "Equality", abp.Difference([["x"]]), abp.Difference([[1.0], [2.0, 3.0]])]
+)
+def test_a_bad_structure_names_the_edge(structure):
+    graph = nx.Graph()
+    graph.add_nodes_from(["a", "b"], states=3)
+    graph.add_edge("a", "b", structure=structure, scope=("a", "b"))
+    with pytest.raises(abp.ModelError, match=r"edge \('a', 'b'\)"):
+        abp.from_networkx(graph)
 
 
 def test_a_graph_without_factors():

@@ -99,6 +99,8 @@ def npz():
     graph.add_factor([0, 1], log_table=[[0.0, -np.inf], [1.0, 2.0]])
     graph.add_factors([[0], [1]], table=[[1.0, 2.0], [3.0, 4.0]])
     graph.add_factor([0, 2], entries=([[0, 1], [1, 2]], [0.5, -1.0]), default=-2.0)
+    graph.add_factors([[0, 2], [1, 2]], structure=abp.Difference([0.5, 1.5], first=-1, default=-1.0))
+    graph.add_factor([0, 1, 2], structure=abp.AtMostOne([0, 1, 2]))
     file = io.BytesIO()
     write_npz(graph, file, "x.npz")
     return file.getvalue()

@@ -4,6 +4,7 @@ import numpy as np
 
 from anytimebp.model.listed import ListedSource
 from anytimebp.model.source import DenseSource
+from anytimebp.model.structures import AtMostOneSource, DifferenceSource
 
 
 def bits(values):
@@ -25,6 +26,11 @@ def assert_same_numbers(one, other):
             assert a.source.indices.tolist() == b.source.indices.tolist()
             assert (bits(a.source.log_scores) == bits(b.source.log_scores)).all()
             assert a.source.default == b.source.default
+        elif isinstance(a.source, DifferenceSource):
+            assert (a.source.first, a.source.default) == (b.source.first, b.source.default)
+            assert (bits(a.source.log_kernel) == bits(b.source.log_kernel)).all()
+        elif isinstance(a.source, AtMostOneSource):
+            assert a.source.states.tolist() == b.source.states.tolist()
 
 
 def assert_same_names(one, other):

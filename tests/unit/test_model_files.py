@@ -467,6 +467,9 @@ def everything():
     graph.add_factors([[0], [1]], table=[[1.0, 2.0], [3.0, 5e-324]])
     graph.add_factor([0, 3], entries=([[0, 1], [1, 2]], [0.5, -1.0]), default=-2.0)
     graph.add_factor([4, 5], entries=([[0, 1]], [0.5]))
+    graph.add_factors([[0, 3], [1, 3]], structure=abp.Difference([0.1, -np.inf, 5e-324], first=-2))
+    graph.add_factor([3, 3 - 1], structure=abp.Difference(np.linspace(-1.0, 1.0, 99), default=-0.1))
+    graph.add_factors([[0, 1, 3], [2, 4, 3]], structure=abp.AtMostOne([1, 0, 4]))
     return graph
 
 
@@ -476,7 +479,7 @@ def test_npz_keeps_everything(tmp_path, ending):
     back = abp.read_model(tmp_path / f"m{ending}")
     assert_same_names(everything(), back)
     assert_same_numbers(everything(), back)
-    assert len(back.blocks) == 4  # tied factors are stored once
+    assert len(back.blocks) == 7  # tied factors are stored once
     assert back.blocks[0].source.n_members == 1
 
 

@@ -4,6 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from anytimebp.cli.main import main
 from anytimebp.kernels.jit import UNCOMPILED
 
@@ -15,6 +17,14 @@ def test_the_examples_run(capsys):
     assert len(blocks) == 3
     exec(compile("\n".join(blocks), str(README), "exec"), {})  # noqa: S102
     assert UNCOMPILED or "converged" in capsys.readouterr().out  # plain Python uses up the examples' time budgets
+
+
+@pytest.mark.compiled
+def test_the_example_of_large_universes_runs(capsys):
+    text = (README.parent / "docs" / "universes.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(block, "universes.md", "exec"), {})  # noqa: S102
+    assert "domains that grow in batches" in capsys.readouterr().out
 
 
 def test_the_commands_run(capsys, tmp_path, monkeypatch):

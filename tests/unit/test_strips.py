@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.engine.strip_stage import REACHES, StripStage
+from anytimebp.engine.reach import REACHES
+from anytimebp.engine.strip_stage import StripStage
 from anytimebp.kernels.codes import NEEDS_ENTRIES, OK
 from anytimebp.kernels.inner import take_stock
 from anytimebp.kernels.rounds import PHASE, PLACES, SETTLE, UPDATES, round_slice

@@ -18,16 +18,17 @@ from anytimebp.engine.choice import Choice, Counts, Way, first_choice
 from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.options import RunOptions
+from anytimebp.engine.reach import strip_bytes
 from anytimebp.engine.run import Limits, Run, Step
 from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.strip_readout import read_stage
-from anytimebp.engine.strip_stage import FIRST_DOMAIN, Outcome, StripStage
+from anytimebp.engine.strip_stage import Outcome, StripStage
 from anytimebp.errors import MemoryLimitError
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
-from anytimebp.model.source import TableSource
+from anytimebp.model.source import FloatArray, TableSource
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.workspace.domains import Domains, full_domains
@@ -74,6 +75,8 @@ class AdaptiveRun:
         self._stage: StripStage | None = None
         self._run: Run | None = None
         self._limits = Limits()
+        self._spread: FloatArray | None = None
+        self._sampled = self._settled_before = 0
         try:
             check_memory(self._compiled, self._domains.sizes, options.max_memory)
             self._full_fits = True
@@ -112,9 +115,8 @@ class AdaptiveRun:
         choice = first_choice(Counts(entries, strips, len(compiled.arrays.edge_variable), float(likely.mean())))
         if self._full_fits:
             return choice
-        first = np.add.reduceat(domains.log_prior > -FIRST_DOMAIN, domains.slot_start[:-1], dtype=np.int64)
-        entries = float(strip_entries(compiled.arrays, first, domains.sizes).sum())
-        if exceeds_memory(0, int(16.0 * entries), self._options.max_memory):
+        needed = int(strip_bytes(compiled, domains, self._message_spread()))
+        if exceeds_memory(0, needed, self._options.max_memory):
             return Choice(Way.COMPACT, "neither whole tables nor strips of the first domains fit into memory")
         return Choice(Way.DOMAINS, "whole tables do not fit into memory")
 
@@ -122,7 +124,7 @@ class AdaptiveRun:
         return Choice(Way.FULL if self._full_fits else Way.COMPACT, reason)
 
     def _make_stage(self) -> StripStage:
-        spread, asked = message_spread(self._compiled)
+        spread = self._message_spread()
         stage = StripStage(
             self._compiled,
             self._domains,
@@ -133,8 +135,14 @@ class AdaptiveRun:
             full_fits=self._full_fits,
             at_any_cost=self._at_any_cost,
         )
-        stage.work_parts["priorities"] = self._domains.scored + asked
+        stage.work_parts["priorities"] = self._domains.scored + self._sampled
         return stage
+
+    def _message_spread(self) -> FloatArray:
+        """Return how far messages can move beliefs; asks rules for a sample of their scores."""
+        if self._spread is None:
+            self._spread, self._sampled = message_spread(self._compiled)
+        return self._spread
 
     def _compact(self) -> CompactRun:
         options = replace(self._options, method="adaptive")
@@ -166,12 +174,12 @@ class AdaptiveRun:
             run = FullRun(self._graph, self._options, self._domains, before, at_any_cost=self._at_any_cost)
             run.updates, run.rounds, run.work_parts = stage.updates, stage.rounds, dict(stage.work_parts)
             return run
-        if useful:
-            self._ending = StopReason.OUT_OF_MEMORY
-            return None
         self.choice = str(Choice(Way.COMPACT, outcome.value))
+        stage.workspace.release()
         compact = self._compact()
         compact.count_on(stage.updates, stage.rounds, stage.work_parts)
+        if useful:
+            compact.start_from(stage.domains(), stage.threshold)
         return compact
 
     # ------------------------------------------------------------ the loop
@@ -184,6 +192,8 @@ class AdaptiveRun:
             self._run.limits = self._limits
             for step in self._run.steps():
                 self.choice = self._run.choice or self.choice
+                if isinstance(self._run, CompactRun) and self._run.consistent:
+                    self._forget_stage()
                 yield step
             if not isinstance(self._run, CompactRun) or self._run.ending:
                 return
@@ -194,6 +204,12 @@ class AdaptiveRun:
                     raise
                 self._ending = StopReason.OUT_OF_MEMORY
                 return
+
+    def _forget_stage(self) -> None:
+        """Let the rounds before go, once they are no longer what the run would answer with."""
+        if self._stage is not None:
+            self._settled_before += self._stage.settled_rounds
+            self._stage = None
 
     @property
     def nested(self) -> NestedWorkspace | None:
@@ -241,7 +257,7 @@ class AdaptiveRun:
     def settled_rounds(self) -> int:
         """How many of them ended in a consistent state."""
         before = self._stage.settled_rounds if self._stage else 0
-        return before + (self._run.settled_rounds if self._run else 0)
+        return self._settled_before + before + (self._run.settled_rounds if self._run else 0)
 
     @property
     def work_parts(self) -> dict[str, int]:

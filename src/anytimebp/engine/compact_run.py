@@ -96,6 +96,12 @@ class CompactRun:
         """Count on from what an earlier stage has done."""
         self.updates, self.rounds, self.work_parts = updates, rounds, dict(work_parts)
 
+    def start_from(self, domains: list[IndexArray], threshold: float) -> None:
+        """Begin with domains that others have grown, of the states whose beliefs are above a threshold."""
+        for variable, states in enumerate(domains):
+            self.tables.join(variable, states)
+        self._threshold = threshold
+
     # ------------------------------------------------------------ figures
     @property
     def ending(self) -> StopReason | None:
@@ -140,10 +146,11 @@ class CompactRun:
     def steps(self) -> Iterator[Step]:
         """Work in slices of a few milliseconds until there is an outcome."""
         try:
-            yield from self._look()
-            if not self._join_waiting():
-                self.outcome = Outcome.FLAT
-                return
+            if self.tables.waiting.any():
+                yield from self._look()
+                if not self._join_waiting():
+                    self.outcome = Outcome.FLAT
+                    return
             while True:
                 self._is_last |= self._is_complete
                 yield from self._settle()

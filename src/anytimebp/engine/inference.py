@@ -27,10 +27,12 @@ from anytimebp.engine.stopwatch import Stopwatch
 from anytimebp.engine.warm_up import warm_up
 from anytimebp.errors import AnytimeBPError, FailedRunError, NotConvergedWarning, OptionError
 from anytimebp.growth.policy import GrowthPolicy
+from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
+from anytimebp.model.structures import has_structure
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
@@ -235,6 +237,8 @@ class Inference:
             for block in self._graph.blocks:
                 if isinstance(block.source, RuleSource):
                     block.source.prepare()
+                elif has_structure(block.source):
+                    structures()
         method = options.method if options.policy is None else "dynamic"
         warm_up(method, options, lambda: run_small_models(method, options))
 
@@ -350,10 +354,11 @@ def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
     """Give runs that between them use every kernel of a method."""
     yield make_run(graph, options, lambda _: None)
     if options.method == "adaptive":
-        yield CompactRun(graph, options, Universe(compiled_graph(graph), {}))
         run = AdaptiveRun(graph, options, at_any_cost=True)
         yield run
         yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)
+        graph.add_factor([0], log_table=[0.0, -9.0])
+        yield CompactRun(graph, options, Universe(compiled_graph(graph), {}))
 
 
 def _warn(reason: StopReason) -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 
 from anytimebp.engine.choice import Counts, round_cost, sweep_cost
 from anytimebp.engine.estimated_error import domains_error
+from anytimebp.engine.reach import FIRST_DOMAIN, REACHES, WORTH_CUTTING, guessed_gain, least_prior
+from anytimebp.engine.round_end import RoundEnd
 from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.kernels.codes import CONVERGED, FACTOR_VANISHED, LINEAR, NEEDS_ENTRIES, OK, UNSETTLED
 from anytimebp.kernels.readout import read_beliefs
@@ -30,8 +31,8 @@ from anytimebp.kernels.rounds import (
     RESIDUAL,
     TOLERANCE,
     UPDATES,
-    mean_out_of_reach,
     round_slice,
+    share_out_of_reach,
 )
 from anytimebp.kernels.strips import join_above
 from anytimebp.layout.graph_layout import CompiledGraph
@@ -40,22 +41,15 @@ from anytimebp.schedule.forest import forest_order
 from anytimebp.schedule.sweeps import sequential_orders
 from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.memory import exceeds_memory
-from anytimebp.workspace.nested import NestedWorkspace, Reach, Sources, within_reach
+from anytimebp.workspace.nested import NestedWorkspace, Sources, within_reach
 from anytimebp.workspace.served_strips import NotPositiveError, ServedStrips
-from anytimebp.workspace.space import Workspace, WorkspaceArrays, frozen
+from anytimebp.workspace.space import Workspace, frozen
 from anytimebp.workspace.table_sizes import strip_entries, table_entries
 
-FIRST_DOMAIN = 5.0  # nats of prior under the best, within which states are in the first domains
 THRESHOLDS = (5e-3, 5e-4)  # of estimated belief above which states join first: the lower one, if it is affordable
 SHRINKS = 0.1  # to this part, each round
-SMALL_STEP = 2.0  # times the threshold, if the memory does not hold all that would join
 LAST_THRESHOLD = 1e-20  # after which the rest joins at once
-REACHES = (1e-3, 1e-6, 0.0)  # beliefs that the states out of reach are not expected to have; 0: all are within reach
 REACHES_FOR = 100.0  # times the threshold that the beliefs out of reach may be under
-WORTH_CUTTING = 0.75  # part of all states that may be within reach, or the rest is, too
-FAR = 3.0  # standard deviations of messages that a state's prior may have against it and still be within reach
-MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
-MANY = 7.0  # nats that states may be short of it and still count together
 UNHEARD = 1e-30  # weight of states outside the domains before any message has reached them
 MAX_SWEEPS = 300  # inner sweeps after which a round does not settle
 FIRST_TOLERANCE = 1.0  # to which the first domains settle before anything is heard from outside them
@@ -73,38 +67,6 @@ class Outcome(Enum):
     CONVERGED = "the domains hold every state, and messages have settled"
 
 
-class Settled(NamedTuple):
-    """What is known at the end of a round; owns its arrays.
-
-    Attributes:
-        workspace: Of the run; its messages move on.
-        arrays: Messages over the states within reach, as they were.
-        belief: Per variable slot.
-        domain_size: (V,) of the domains.
-        tolerance: To which the domains have settled.
-        residual: What the sweep over the strips has moved on the domains, before they settled.
-        change: By how much the round has moved the marginals: mean over variables of the L2 distance.
-        outside: Largest, over variables, belief outside the domain.
-        error: Estimated distance of the marginals to those of BP.
-        log_z: Bethe estimate on the states that messages reach.
-        updates: Factor updates until then.
-        work_parts: Entries read until then, by purpose.
-    """
-
-    workspace: NestedWorkspace
-    arrays: WorkspaceArrays
-    belief: FloatArray
-    domain_size: IndexArray
-    tolerance: float
-    residual: float
-    change: float
-    outside: float
-    error: float
-    log_z: float
-    updates: int
-    work_parts: dict[str, int]
-
-
 class StripStage:
     """Rounds on sparse domains.
 
@@ -115,6 +77,7 @@ class StripStage:
         settled: The end of the last round, or None before the first.
         consistent: Whether nothing has moved since then.
         workspace: Messages and domains.
+        threshold: Of estimated belief, above which states have joined.
     """
 
     def __init__(
@@ -147,15 +110,14 @@ class StripStage:
         self._served = ServedStrips(compiled, sources.kind)
         self.limits = Limits()
         self.outcome: Outcome | None = None
-        self.settled: Settled | None = None
+        self.settled: RoundEnd | None = None
         self.consistent = False
         self.updates = self.rounds = 0
         self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
         self.max_residual = float("inf")
         self._reach_level = -1
-        self._threshold = THRESHOLDS[-1]
+        self.threshold = THRESHOLDS[-1]
         self._whole_rounds = 0
-        self._is_last = False
         self._progress = np.zeros(PLACES, dtype=np.int64)
         self._figures = np.zeros(5)
         self._log_scale = float(domains.log_prior_scale.sum())
@@ -195,6 +157,14 @@ class StripStage:
         """Active states of all variables together."""
         return int(self.workspace.nested.size.sum())
 
+    def domains(self) -> list[IndexArray]:
+        """Return the states in each variable's domain."""
+        nested, start = self.workspace.nested, self.workspace.space.variable_slot_start[:-1].tolist()
+        return [
+            nested.slot_state[first + nested.member[first : first + n]]
+            for first, n in zip(start, nested.size.tolist(), strict=True)
+        ]
+
     @property
     def nbytes(self) -> int:
         """Bytes held: by the workspace, and by that of the last round where it was another."""
@@ -212,31 +182,32 @@ class StripStage:
         """Return a workspace over the states within reach at some level, or one that is worth the difference."""
         reach = None
         while REACHES[level] > 0.0 and reach is None:
-            reach = within_reach(self._domains, self._least_prior(REACHES[level]))
+            reach = within_reach(self._domains, least_prior(REACHES[level], self._spread))
             if len(reach.place) > WORTH_CUTTING * len(self._domains.log_prior):
                 level, reach = level + 1, None
         self._reach_level = level
         reach = reach or within_reach(self._domains, None)
-        self._cut = self._belief_out_of(reach)
+        self._out_of_reach = np.empty(len(self._domains.sizes))
+        share_out_of_reach(self._domains.log_prior, self._domains.slot_start, reach.place, self._out_of_reach)
         workspace = NestedWorkspace(
             Workspace(self.compiled, reach.domains, LINEAR, structures=False), reach, self._sources
         )
         workspace.space.edge_scale[:] = UNHEARD
         return workspace
 
-    def _least_prior(self, belief: float) -> FloatArray:
-        """Return (V,) the log prior under which no state is expected to have such a belief, nor all together."""
-        return math.log(belief) - np.maximum(FAR * self._spread, self._spread + MANY)
-
-    def _belief_out_of(self, reach: Reach) -> float:
-        """Return the mean belief expected out of reach: the prior there, times the mean of what messages add."""
-        gain = np.exp(np.minimum(MOST, np.minimum(0.5 * self._spread**2, 0.5 * FAR * self._spread)))
-        return float(mean_out_of_reach(self._domains.log_prior, self._domains.slot_start, reach.place, gain))
+    def _heard_gain(self, outside: FloatArray) -> FloatArray:
+        """Return (V,) by how much messages raise the states within reach, but outside the domains, on average."""
+        if not self._out_of_reach.any():
+            return np.ones(len(outside))
+        space, start = self.workspace.space, self.workspace.space.variable_slot_start[:-1]
+        prior = np.add.reduceat(space.prior, start) / (1.0 - self._out_of_reach)
+        heard = np.add.reduceat(np.where(self.workspace.nested.is_member, 0.0, space.prior), start) / prior
+        return np.divide(outside, heard, out=np.ones(len(outside)), where=heard > 0.0)
 
     def _extend_reach(self, belief: FloatArray) -> FloatArray:
         """Go over to a workspace with more states, if the threshold asks for it; return beliefs over its states."""
         level = self._reach_level
-        while REACHES[level] > REACHES_FOR * self._threshold:
+        while REACHES[level] > REACHES_FOR * self.threshold:
             level += 1
         if level == self._reach_level:
             return belief
@@ -278,7 +249,7 @@ class StripStage:
         if before is not None and not len(known):
             known = self._beliefs()
         tightest = 0.1 * self._tolerance if self._whole_rounds else self._tolerance
-        progress, goals = self._progress, np.array([tightest, self._threshold, LOOSE, FIRST_TOLERANCE])
+        progress, goals = self._progress, np.array([tightest, self.threshold, LOOSE, FIRST_TOLERANCE])
         progress[:] = 0
         status = OK
         while status != CONVERGED:
@@ -336,7 +307,9 @@ class StripStage:
         self.rounds += 1
         workspace.release_old_strips()
         self.max_residual = float(self._figures[RESIDUAL])
-        self.settled = Settled(
+        gain = (guessed_gain(self._spread), self._heard_gain(outside))
+        unseen = np.minimum(1.0, self._out_of_reach * np.maximum(*gain))
+        self.settled = RoundEnd(
             workspace,
             frozen(space),
             belief,
@@ -344,8 +317,8 @@ class StripStage:
             float(self._figures[TOLERANCE]),
             self.max_residual,
             float(self._figures[CHANGE]),
-            float(outside.max(initial=0.0)),
-            self._error(),
+            float((outside + (1.0 - outside) * unseen).max(initial=0.0)),
+            self._error(float(unseen.mean()) if len(unseen) else 0.0),
             float(self._figures[LOG_Z] + self._sources.shift.sum()) + self._log_scale,
             self.updates,
             dict(self.work_parts),
@@ -357,11 +330,11 @@ class StripStage:
     def _holds_everything(self) -> bool:
         return self.workspace.is_whole and self._reach_level == len(REACHES) - 1
 
-    def _error(self) -> float:
+    def _error(self, cut: float) -> float:
         """Return the estimated error at the end of a round; nothing is left where all states have settled."""
         if self._holds_everything and self._figures[TOLERANCE] <= self._tolerance:
             return float(self._figures[TOLERANCE])
-        return domains_error(float(self._figures[OUTSIDE]), float(self._figures[CHANGE]), self._cut)
+        return domains_error(float(self._figures[OUTSIDE]), float(self._figures[CHANGE]), cut)
 
     # ------------------------------------------------------------ growth
     def _grow(self) -> None:
@@ -375,33 +348,21 @@ class StripStage:
             if self._whole_rounds > MAX_SWEEPS:
                 self.outcome = self.outcome or Outcome.UNSETTLED
             return
-        if self._is_last:
-            self.outcome = Outcome.MEMORY
-            return
         if self._full_fits and settled.error < self._tolerance:
             self.outcome = Outcome.CLOSE
             return
-        thresholds = THRESHOLDS if self.rounds == 1 else (SHRINKS * self._threshold,)
+        thresholds = THRESHOLDS if self.rounds == 1 else (SHRINKS * self.threshold,)
         if thresholds[-1] < LAST_THRESHOLD:
             thresholds = (-1.0,)  # all that is left
-        self._threshold = thresholds[-1]
+        self.threshold = thresholds[-1]
         belief = self._extend_reach(settled.belief)
-        while not self._is_affordable(belief, self._threshold):
-            if self.outcome is Outcome.MEMORY and not self._full_fits and self._asks_less(belief):
-                continue
-            if self.outcome or self._threshold == thresholds[0]:
+        while not self._is_affordable(belief, self.threshold):
+            if self.outcome or self.threshold == thresholds[0]:
                 self.outcome = self.outcome or Outcome.DEAR
                 return
-            self._threshold = thresholds[0]
+            self.threshold = thresholds[0]
         workspace = self.workspace
-        join_above(workspace.layout, workspace.space, workspace.nested, belief, self._threshold)
-
-    def _asks_less(self, belief: FloatArray) -> bool:
-        """Raise the threshold for a last round on what the memory holds; return whether states are left to join."""
-        self._threshold = LAST_THRESHOLD if self._threshold <= 0.0 else SMALL_STEP * self._threshold
-        self._is_last = bool((~self.workspace.nested.is_member & (belief > self._threshold)).any())
-        self.outcome = None if self._is_last else self.outcome
-        return self._is_last
+        join_above(workspace.layout, workspace.space, workspace.nested, belief, self.threshold)
 
     def _is_affordable(self, belief: FloatArray, threshold: float) -> bool:
         """Tell whether a round costs less than a sweep over whole tables, if there is one; look at the memory."""

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from anytimebp.errors import FormatError
+from anytimebp.formats.potentials import block_potentials, can_be_filled, note_rounding
 from anytimebp.formats.table_runs import TableRuns
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import DenseSource, FloatArray
+from anytimebp.model.source import DenseSource, FloatArray, TableSource
+from anytimebp.model.structures import has_structure
 
 MOST_ROUNDING = 1e-3
 """Conditional distributions in files are rounded; sums further from 1 than this are no such rounding."""
@@ -64,7 +66,8 @@ class Network:
             scope = list(graph.factor_scope(factor))
             child = scope.pop(axis)
             block, offset = graph.locate(factor)
-            table = block.source.values[block.member(offset)]  # type: ignore[attr-defined]
+            table = block_potentials(graph, block, offset, path)
+            note_rounding(block.source, network.dropped)
             network.parents[child] = scope
             network.tables[child] = np.moveaxis(table, axis, -1)
         return network
@@ -90,7 +93,8 @@ def child_axis(graph: FactorGraph) -> int | None:
     """Return the axis of the factors' children, -1 or 0; None if the graph is no Bayesian network.
 
     In a Bayesian network every variable has one factor, its distribution given its parents, and no variable is its own
-    ancestor. Only factors given by potentials count: log scores are not meant as distributions.
+    ancestor. Only factors given by potentials or by a structure such as `Deterministic` count: tables of log scores
+    are not meant as distributions.
     """
     if graph.n_factors != len(graph.variables) or not graph.n_factors:
         return None
@@ -112,8 +116,12 @@ def _is_acyclic(graph: FactorGraph, axis: int) -> bool:
     return True
 
 
-def _sums_to_one(source: object, axis: int) -> bool:
-    if not isinstance(source, DenseSource) or source.is_log:
+def _sums_to_one(source: TableSource, axis: int) -> bool:
+    if has_structure(source) and can_be_filled(source):
+        values = np.exp(source.log_values(0, [np.arange(n) for n in source.shape]))[np.newaxis]
+    elif isinstance(source, DenseSource) and not source.is_log:
+        values = source.values
+    else:
         return False
-    sums = source.values.sum(axis=-1 if axis == -1 else 1)
+    sums = values.sum(axis=-1 if axis == -1 else 1)
     return bool((np.abs(sums - 1.0) <= MOST_ROUNDING).all())

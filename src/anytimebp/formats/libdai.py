@@ -8,6 +8,7 @@ first variable is the fastest in the index. `#` starts a comment. A variable tha
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import groupby, pairwise
 from math import prod
 from pathlib import Path
@@ -15,10 +16,12 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from anytimebp.formats.potentials import factor_potentials, lost_labels, lost_names
+from anytimebp.formats.potentials import as_potentials, lost_labels, lost_names, note_rounding, tables_of_block
 from anytimebp.formats.table_runs import Entries, Run, TableRuns, add_constants
 from anytimebp.formats.tokens import Tokens, open_tokens
+from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
+from anytimebp.model.listed import ListedSource
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import MAX_STATES
 
@@ -160,13 +163,27 @@ def write_fg(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
         more = ", ..." if len(lonely) > SHOWN else ""
         dropped.append(f"variables without factors ({len(lonely):,}: {', '.join(lonely[:SHOWN])}{more})")
     file.write(f"{graph.n_factors}\n".encode("ascii"))
+    for block in graph.blocks:
+        sizes = " ".join(map(str, block.source.shape))
+        for scope, text in _texts(graph, block, path, dropped):
+            names = " ".join([str(labels[i]) for i in scope])
+            file.write(f"\n{len(scope)}\n{names}\n{sizes}\n{text}".encode("ascii"))
+    return dropped
+
+
+def _texts(graph: FactorGraph, block: FactorBlock, path: Path, dropped: list[str]) -> Iterator[tuple[list[int], str]]:
+    """Give the scope of each factor of a block, and its entries as text; a list of what is possible is no table."""
+    source = block.source
+    if isinstance(source, ListedSource) and source.default == -np.inf and prod(source.shape) <= MOST_INDICES:
+        text = _listed_text(source, describe_factor((block,), graph.variables, block.first), path)
+        yield from ((scope, text) for scope in block.scopes.tolist())
+        note_rounding(source, dropped)
+        return
     text, known = "", None
-    for scope, table in factor_potentials(graph, path, dropped):
+    for scope, table in tables_of_block(graph, block, path, dropped):
         if table is not known:  # tied factors come one after the other
             text, known = _entries_text(table), table
-        names, sizes = " ".join([str(labels[i]) for i in scope]), " ".join(map(str, table.shape))
-        file.write(f"\n{len(scope)}\n{names}\n{sizes}\n{text}".encode("ascii"))
-    return dropped
+        yield scope, text
 
 
 def _labels(graph: FactorGraph) -> list[int] | None:
@@ -178,8 +195,20 @@ def _labels(graph: FactorGraph) -> list[int] | None:
     return labels if all(one < next_one for one, next_one in pairwise(labels)) else None
 
 
+def _listed_text(source: ListedSource, what: str, path: Path) -> str:
+    index = np.zeros(len(source.log_scores), dtype=np.int64)
+    for axis in range(len(source.shape) - 1, -1, -1):
+        index = index * source.shape[axis] + source.indices[:, axis]
+    order = np.argsort(index)
+    return _rows_text(index[order], as_potentials(source.log_scores[order], what, path))
+
+
 def _entries_text(table: FloatArray) -> str:
     flat = table.ravel(order="F")
     index = np.flatnonzero(flat)
-    rows = [f"{k} {value!r}" for k, value in zip(index.tolist(), flat[index].tolist(), strict=True)]
+    return _rows_text(index, flat[index])
+
+
+def _rows_text(index: IndexArray, values: FloatArray) -> str:
+    rows = [f"{k} {value!r}" for k, value in zip(index.tolist(), values.tolist(), strict=True) if value != 0.0]
     return "\n".join([str(len(rows)), *rows, ""])

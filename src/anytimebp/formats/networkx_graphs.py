@@ -2,7 +2,8 @@
 
 Two forms are read. With factor nodes, as `to_networkx` writes it: variables and factors are nodes, and a factor's
 `scope` orders the axes of its table. Without: nodes are variables, edges are pairwise factors. An undirected edge has
-no first end, so its table must be symmetric, or its axes of different length, or its `scope` given: nothing is guessed.
+no first end, so its scores must be symmetric, or its axes of different length, or its `scope` given: nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.model.listed import ListedSource
 from anytimebp.model.rule import RuleSource
 from anytimebp.model.source import DenseSource, TableSource, read_table
+from anytimebp.model.structures import AtMostOne, Difference, Equality, structure_of
 from anytimebp.optional import load_optional
 
 if TYPE_CHECKING:
     import networkx as nx
 
-SCORES = ("log_table", "table", "rule", "entries", "default")
+WAYS = ("log_table", "table", "rule", "structure", "entries")
+SCORES = (*WAYS, "default", "propose")
 """Attributes that say what a factor scores: the arguments of `FactorGraph.add_factor`."""
 
 
@@ -43,7 +46,8 @@ def to_networkx(graph: FactorGraph, *, tables: bool = True) -> nx.Graph:
 
     A variable is a node by its name, with `kind="variable"`, `bipartite=0` and `labels`. Factor number k is the node
     `("factor", k)`, with `kind="factor"`, `bipartite=1`, `scope` (names in the order of the axes) and its scores under
-    the name by which they were given: `log_table`, `table`, `rule`, or `entries` and `default`.
+    the name by which they were given: `log_table`, `table`, `rule` (and `propose`), `entries` and `default`, or
+    `structure`. `Equality` and `Deterministic` are kept as entries.
 
     Args:
         graph: The model.
@@ -71,7 +75,10 @@ def _scores_of(source: TableSource, member: int) -> dict[str, Any]:
     if isinstance(source, ListedSource):
         return {"entries": (_read_only(source.indices), _read_only(source.log_scores)), "default": source.default}
     if isinstance(source, RuleSource):
-        return {"rule": source.rule}
+        return {"rule": source.rule} | ({} if source.propose is None else {"propose": source.propose})
+    structure = structure_of(source)
+    if structure is not None:
+        return {"structure": structure}
     msg = f"to_networkx does not know factors of the kind {type(source).__name__}"
     raise TypeError(msg)
 
@@ -88,9 +95,10 @@ def from_networkx(graph: nx.Graph) -> FactorGraph:
 
     In a pairwise model nodes are variables, with `states` (a count or labels) or `labels`, and may have scores of their
     own; every edge is a factor on its ends. Scores are given as to `FactorGraph.add_factor`: `table`, `log_table`,
-    `rule`, or `entries` and `default`. The first axis of an edge's table belongs to the first of the edge's `scope`; of
-    a directed edge without one, to its tail. An undirected edge without `scope` needs a table from which the order can
-    be told: symmetric, or with axes of different length. One table object on many edges is stored once (tied).
+    `structure`, `rule` (and `propose`), or `entries` and `default`. The first axis of an edge's table belongs to the
+    first of the edge's `scope`; of a directed edge without one, to its tail. An undirected edge without `scope` needs
+    scores from which the order can be told: symmetric, or a table with axes of different length. One table object on
+    many edges is stored once (tied).
 
     Args:
         graph: Graph, DiGraph, MultiGraph or MultiDiGraph. Nodes that are not strings become their `str`.
@@ -172,11 +180,25 @@ def _undirected_scope(graph: FactorGraph, ends: tuple[str, str], scores: dict[st
             return ends[::-1] if values.shape == shape[::-1] else ends
         if values.shape != shape or np.array_equal(values, values.T, equal_nan=True):
             return ends  # nothing to tell apart, or refused for its shape when it is added
+    if _is_symmetric(scores.get("structure")):
+        return ends
     msg = (
         f"{where}: which of its ends the first axis belongs to cannot be told, since the edge is not directed; "
         f"give it the attribute scope=({ends[0]!r}, {ends[1]!r}) or the reverse, or use a DiGraph"
     )
     raise ModelError(msg)
+
+
+def _is_symmetric(structure: object) -> bool:
+    """Tell whether a structure scores two variables alike, whichever comes first."""
+    if isinstance(structure, Difference):
+        try:
+            kernel = np.array(structure.log_kernel, dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            return True  # refused for it when it is added
+        centred = structure.first is None or 2 * structure.first == 1 - kernel.size
+        return bool(centred) and np.array_equal(kernel, kernel[::-1])
+    return isinstance(structure, Equality) or (isinstance(structure, AtMostOne) and np.ndim(structure.state) == 0)
 
 
 def _read_scope(given: object, names: Mapping[Hashable, str], where: str) -> tuple[str, ...]:
@@ -216,7 +238,7 @@ def _given_scores(data: Mapping[str, Any]) -> dict[str, Any]:
 def _demand_scores(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     scores = _given_scores(data)
     if not scores:
-        msg = f"{where} has no scores: it needs one of the attributes {', '.join(SCORES[:-1])}"
+        msg = f"{where} has no scores: it needs one of the attributes {', '.join(WAYS)}"
         raise ModelError(msg)
     return scores
 

@@ -2,7 +2,8 @@
 
 `header.npy` holds JSON as bytes: the format's version, the variables in blocks (names, or none for automatic ones;
 labels, or a count), and for every block of factors its kind. The arrays of block k are `scopes_k`, and `values_k` (log
-scores or potentials) or `indices_k` and `log_scores_k`. Anything that reads .npz can read the numbers.
+scores or potentials), `indices_k` and `log_scores_k`, `log_kernel_k` or `states_k`. Anything that reads .npz can read
+the numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tokenize import TokenError
@@ -27,10 +28,11 @@ import numpy.typing as npt
 from anytimebp.errors import FormatError
 from anytimebp.formats.potentials import refuse_rule
 from anytimebp.formats.whole_file import MAX_COMPRESSION, open_input
-from anytimebp.model.factor import FactorBlock
+from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.listed import ListedSource
 from anytimebp.model.source import DenseSource
+from anytimebp.model.structures import AtMostOne, AtMostOneSource, Difference, DifferenceSource
 from anytimebp.model.variable import VariableBlock, read_states
 
 VERSION = 1
@@ -84,10 +86,22 @@ def _is_plain(label: object) -> bool:
 
 def _factor_header(graph: FactorGraph, block: FactorBlock, path: Path) -> dict[str, Any]:
     refuse_rule(graph, block, path)
-    if isinstance(block.source, ListedSource):
-        default = block.source.default
-        return {"kind": "entries", "default": None if default == -np.inf else default}
-    return {"kind": "log_table" if isinstance(block.source, DenseSource) and block.source.is_log else "table"}
+    source = block.source
+    if isinstance(source, ListedSource):
+        return {"kind": "entries", "default": _finite(source.default)}
+    if isinstance(source, DifferenceSource):
+        return {"kind": "difference", "first": source.first, "default": _finite(source.default)}
+    if isinstance(source, AtMostOneSource):
+        return {"kind": "at_most_one"}
+    if isinstance(source, DenseSource):
+        return {"kind": "log_table" if source.is_log else "table"}
+    what = describe_factor((block,), graph.variables, block.first)
+    raise FormatError(path, f"{what} is of the kind {type(source).__name__}, which .npz does not hold")
+
+
+def _finite(log_score: float) -> float | None:
+    """Return a log score as JSON has it: nothing for -inf."""
+    return None if log_score == -np.inf else log_score
 
 
 def _arrays(block: FactorBlock) -> Mapping[str, npt.NDArray[Any]]:
@@ -96,6 +110,10 @@ def _arrays(block: FactorBlock) -> Mapping[str, npt.NDArray[Any]]:
         return {"values": source.values}
     if isinstance(source, ListedSource):
         return {"indices": source.indices, "log_scores": source.log_scores}
+    if isinstance(source, DifferenceSource):
+        return {"log_kernel": source.log_kernel}
+    if isinstance(source, AtMostOneSource):
+        return {"states": source.states}
     return {}
 
 
@@ -195,9 +213,13 @@ def _read_header(members: _Members) -> dict[str, Any]:
 def _add_block(graph: FactorGraph, members: _Members, k: int, block: Mapping[str, Any]) -> None:
     scopes = members.array(f"scopes_{k}", "i")
     if block["kind"] == "entries":
-        default = block["default"]
         entries = (members.array(f"indices_{k}", "i"), members.array(f"log_scores_{k}", "f"))
-        graph.add_factors(scopes, entries=entries, default=-np.inf if default is None else default)
+        graph.add_factors(scopes, entries=entries, default=_default(block, members, k))
+    elif block["kind"] == "difference":
+        log_kernel, first = members.array(f"log_kernel_{k}", "f"), _first(block, members, k)
+        graph.add_factors(scopes, structure=Difference(log_kernel, first, _default(block, members, k)))
+    elif block["kind"] == "at_most_one":
+        graph.add_factors(scopes, structure=AtMostOne(cast("Sequence[int]", members.array(f"states_{k}", "i"))))
     elif block["kind"] in {"table", "log_table"}:
         values = members.array(f"values_{k}", "f")
         values = values[0] if len(values) == 1 and len(scopes) != 1 else values
@@ -207,3 +229,21 @@ def _add_block(graph: FactorGraph, members: _Members, k: int, block: Mapping[str
             graph.add_factors(scopes, log_table=values)
     else:
         raise FormatError(members.path, f"factor block {k} is of the unknown kind {block['kind']!r}")
+
+
+def _default(block: Mapping[str, Any], members: _Members, k: int) -> float:
+    """Return the log score of what a block does not list."""
+    default = block["default"]
+    if default is None:
+        return -np.inf
+    if isinstance(default, bool) or not isinstance(default, int | float):
+        raise FormatError(members.path, f"the default of factor block {k} must be a number, got {default!r:.40}")
+    return float(default)
+
+
+def _first(block: Mapping[str, Any], members: _Members, k: int) -> int:
+    """Return the first difference that a block scores."""
+    first = block["first"]
+    if isinstance(first, bool) or not isinstance(first, int):
+        raise FormatError(members.path, f"the first difference of factor block {k} must be whole, got {first!r:.40}")
+    return first

@@ -12,11 +12,12 @@ from anytimebp.errors import FormatError
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
-from anytimebp.model.source import DenseSource, FloatArray
+from anytimebp.model.source import DenseSource, FloatArray, TableSource
 
 LARGEST_LOG = 709.0  # exp of more is infinite
 SMALLEST_LOG = -708.0  # exp of less has fewer digits, and soon none
-MOST_ENTRIES = 2**31  # of a table that was listed and must be written in full
+MOST_ENTRIES = 2**24  # of what is no table and must be written as one; each takes about 100 bytes on the way
+# of a table that is none in memory and must be written in full; each takes about 100 bytes on the way
 
 ROUNDED = "log scores are written as potentials, rounded in their last digit"
 
@@ -30,13 +31,25 @@ def factor_potentials(graph: FactorGraph, path: Path, dropped: list[str]) -> Ite
         dropped: What is lost is added here.
     """
     for block in graph.blocks:
-        for offset, scope in enumerate(block.scopes.tolist()):
-            if offset == 0 or block.source.n_members > 1:
-                table = block_potentials(graph, block, offset, path)
-            yield scope, table
-        given_as_logs = not (isinstance(block.source, DenseSource) and not block.source.is_log)
-        if given_as_logs and ROUNDED not in dropped:
-            dropped.append(ROUNDED)
+        yield from tables_of_block(graph, block, path, dropped)
+
+
+def tables_of_block(
+    graph: FactorGraph, block: FactorBlock, path: Path, dropped: list[str]
+) -> Iterator[tuple[list[int], FloatArray]]:
+    """Give the scope and the potentials of each factor of a block."""
+    for offset, scope in enumerate(block.scopes.tolist()):
+        if offset == 0 or block.source.n_members > 1:
+            table = block_potentials(graph, block, offset, path)
+        yield scope, table
+    note_rounding(block.source, dropped)
+
+
+def note_rounding(source: TableSource, dropped: list[str]) -> None:
+    """Add to what is lost that log scores are rounded, if a source holds such."""
+    given_as_logs = not (isinstance(source, DenseSource) and not source.is_log)
+    if given_as_logs and ROUNDED not in dropped:
+        dropped.append(ROUNDED)
 
 
 def block_potentials(graph: FactorGraph, block: FactorBlock, offset: int, path: Path) -> FloatArray:
@@ -47,12 +60,18 @@ def block_potentials(graph: FactorGraph, block: FactorBlock, offset: int, path: 
         return values
     refuse_rule(graph, block, path)
     what = describe_factor((block,), graph.variables, block.first + offset)
-    if prod(source.shape) > MOST_ENTRIES:
+    if not can_be_filled(source):
         message = (
-            f"{what} has {prod(source.shape):,} joint states, too many to write in full; .npz keeps listed entries"
+            f"{what} is no table, and as one it has {prod(source.shape):,} entries, more than the {MOST_ENTRIES:,} "
+            "that are written in full; write .npz, which keeps lists and structures as they are"
         )
         raise FormatError(path, message)
     return as_potentials(graph.factor_log_table(block.first + offset), what, path)
+
+
+def can_be_filled(source: TableSource) -> bool:
+    """Tell whether a source's scores can be made a table for writing."""
+    return isinstance(source, DenseSource) or prod(source.shape) <= MOST_ENTRIES
 
 
 def as_potentials(log_scores: FloatArray, what: str, path: Path) -> FloatArray:

@@ -89,7 +89,7 @@ def all_log_ratios(universe: Universe, domains: FlatDomains, wanted: npt.NDArray
             sizes = domains.size[block.scopes[rows]]
             sizes[:, axis] = universe.n_allowed[block.scopes[rows, axis]]
             for shape, group in _groups(sizes):
-                for part in np.array_split(rows[group], -(-len(group) * prod(shape) // CHUNK)):
+                for part in np.array_split(rows[group], min(len(group), -(-len(group) * prod(shape) // CHUNK))):
                     edges = layout.factor_edge_start[first + part][:, np.newaxis] + np.arange(len(shape))
                     states, weights = domains.of(block.scopes[part], edges, shape, axis)
                     own = block.scopes[part, axis]

@@ -138,17 +138,18 @@ class Lookout:
             yield last.outlook
             return
         total, close = prior, np.ones(len(states), dtype=np.bool_)
+        shift: dict[int, float] = {}  # the same for rough and proper sums
         if len(states) * sum(self._cost(edge)[0] for edge in edges) > MUCH:
             total = prior.copy()
             for edge in edges:
                 near = total >= total.max(initial=-np.inf) - 2.0 * cut
                 rough = yield from self._hear_roughly(edge, states, near, log_weights)
-                total += np.maximum(rough, -0.5 * cut)
+                shift[edge] = _finite(rough.max(initial=-np.inf))
+                total += np.maximum(rough - shift[edge], -0.5 * cut)
             close = total >= total.max(initial=-np.inf) - cut
             if self._tables.waiting[variable]:
                 close[:] = False  # all it needs to know is whether its likely states have become few
         properly = np.full(len(states), -np.inf)
-        shift: dict[int, float] = {}
         while edges and close.any():
             some = np.flatnonzero(close)
             properly[some] = prior[some]
@@ -243,7 +244,7 @@ class Lookout:
     def _hear_roughly(
         self, edge: int, states: IndexArray, near: npt.NDArray[np.bool_], log_weights: dict[int, FloatArray]
     ) -> Generator[None, None, FloatArray]:
-        """Return about what a factor says of the states that are near, largest 0; -inf of the others."""
+        """Return about the log of what a factor says of the states that are near; -inf of the others."""
         spoken = self._spoken(edge, log_weights, ROUGH)
         before = self._heard.get(edge) if self._heard is not None else None
         if before is None or len(before.message) != len(states) or _have_moved(before.spoke, spoken, MOVED):
@@ -253,9 +254,7 @@ class Lookout:
         new = np.flatnonzero(near & np.isnan(before.message))
         if len(new):
             before.message[new] = yield from self._say(edge, states[new], before.spoke)
-        message = np.where(near, before.message, -np.inf).astype(np.float64)
-        message -= _finite(message.max(initial=-np.inf))
-        return message
+        return np.where(near, before.message, -np.inf).astype(np.float64)
 
     def _say(self, edge: int, states: IndexArray, spoken: Spoken) -> Generator[None, None, FloatArray]:
         """Return the log of what a factor sends to some states, from some states of its other variables."""

@@ -40,7 +40,7 @@ from anytimebp.kernels.codes import (
     VARIABLE_VANISHED,
 )
 from anytimebp.kernels.jit import FAST, borrow, kernel
-from anytimebp.kernels.structures import through_structure
+from anytimebp.kernels.structures import send
 from anytimebp.kernels.through_table import contract, edge_size, log_sum
 from anytimebp.kernels.to_factor import gather
 from anytimebp.kernels.to_variable import store
@@ -102,7 +102,7 @@ def _sum_out(layout, space, factor):
     if space.factor_kind[factor] == TABLE:
         contract(layout, space, factor, arithmetic)
     else:
-        through_structure(layout, space, factor, arithmetic)
+        send(space.post, factor, arithmetic)
     if space.tail.size:
         _add_tails(layout, space, factor)
     n = edge_size(layout.edge_variable, space.domain_size, layout.factor_edge_start[factor])

@@ -49,10 +49,10 @@ def _bethe(layout, space, log_normaliser):
 
 
 @kernel()
-def mean_out_of_reach(log_prior, slot_start, place, gain):
-    """Return the mean over variables of the part of the prior that is not at `place`, times `gain`, at most 1."""
-    total, k = 0.0, 0
-    for variable in range(gain.size):
+def share_out_of_reach(log_prior, slot_start, place, share):
+    """Fill share (V,) with the part of each variable's prior that is not at `place`, where slots are in order."""
+    k = 0
+    for variable in range(share.size):
         kept, cut = 0.0, 0.0
         for v in range(slot_start[variable], slot_start[variable + 1]):
             if k < place.size and place[k] == v:
@@ -60,8 +60,7 @@ def mean_out_of_reach(log_prior, slot_start, place, gain):
                 k += 1
             else:
                 cut += exp(log_prior[v])
-        total += min(1.0, cut / (kept + cut) * gain[variable])
-    return total / max(1, gain.size)
+        share[variable] = cut / (kept + cut)
 
 
 @kernel()

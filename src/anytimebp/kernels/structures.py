@@ -1,7 +1,7 @@
 """Messages of factors that are no tables: lists of entries, differences, at most one.
 
-Each fills `space.outgoing` from `space.incoming` as `contract` does with a table, in linear arithmetic or in logs, at a
-cost of its entries or of its variables' states. With t the listed scores, d the default, n_j the incoming messages and
+Each fills `outgoing` from `incoming` as `contract` does with a table, in linear arithmetic or in logs, at a cost of its
+entries or of its variables' states. With t the listed scores, d the default, n_j the incoming messages and
 T_i the product of their sums over j other than i:
 
     list          o_i(x)  =  d T_i + sum over entries e with e_i = x of (t_e - d) * product of n_j(e_j), j not i
@@ -12,187 +12,46 @@ T_i the product of their sums over j other than i:
 Where entries are under the default, or in logs, d T_i less what is listed can cancel. Where it would, the states of the
 others are walked one by one instead, so that no digit is lost.
 
-What a factor is made of lies at `space.table_address` in words of 8 bytes; `workspace/structures.py` writes them.
+What a factor is made of lies at `table_address` in words of 8 bytes; `workspace/structures.py` writes them.
+
+Updates call all this by its address (`send`), so that runs without structures neither load nor compile any of it. What
+it needs lies in a row of whole numbers, `space.post`: the function, the factor, the arithmetic, and where the arrays of
+a `Post` are and how long.
 """
 
 import math
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import AT_MOST_ONE, DIFFERENCE, LOG
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel, table_view
-from anytimebp.kernels.to_factor import largest
+from anytimebp.kernels.either_arithmetic import add, sum_of, times
+from anytimebp.kernels.jit import FAST_WITHOUT_NAN, Callback, call, callback, kernel, table_view
+from anytimebp.kernels.lists import HEAD, through_list
 
-CANCELS = 0.01  # part of a sum that must be left after a subtraction, or the terms are added up one by one
-HEAD = 3  # words before the numbers
+FUNCTION, FACTOR, ARITHMETIC, ARRAYS = 0, 1, 2, 3  # places in a post; then addresses and lengths of arrays
 
 
-@kernel(FAST_WITHOUT_NAN)
-def _sum(arithmetic, weight):
-    """Return the sum of weights, or its log."""
-    if arithmetic == LOG:
-        peak = largest(weight)
-        if peak == -np.inf:
-            return -np.inf
-        total = 0.0
-        for v in range(weight.size):
-            total += exp(weight[v] - peak)
-        return peak + math.log(total)
-    total = 0.0
-    for v in range(weight.size):
-        total += weight[v]
-    return total
+class Post(NamedTuple):
+    """What structures need of a layout and a workspace, in the order in which a post lists them."""
+
+    factor_edge_start: np.ndarray
+    edge_variable: np.ndarray
+    domain_size: np.ndarray
+    factor_kind: np.ndarray
+    table_address: np.ndarray
+    incoming: np.ndarray
+    outgoing: np.ndarray
+    peak: np.ndarray
 
 
 @kernel(inline=True)
-def _log_add(a, b):
-    high, low = max(a, b), min(a, b)
-    return high + math.log1p(exp(low - high)) if low > -np.inf else high
-
-
-@kernel(inline=True)
-def _add(arithmetic, a, b):
-    return _log_add(a, b) if arithmetic == LOG else a + b
-
-
-@kernel(inline=True)
-def _times(arithmetic, a, b):
-    return a + b if arithmetic == LOG else a * b
-
-
-# -------------------------------------------------------------------- lists
-@kernel(inline=True)
-def _others(edge_variable, domain_size, incoming, arithmetic, slots, n, entry, first, last, skipped):
-    """Return the product of an entry's weights, but for one edge."""
-    weight, offset = (0.0 if arithmetic == LOG else 1.0), 0
-    for edge in range(first, last):
-        if edge != skipped:
-            weight = _times(arithmetic, weight, incoming[offset + slots[(edge - first) * n + entry]])
-        offset += domain_size[edge_variable[edge]]
-    return weight
-
-
-@kernel()
-def _joint_weight(layout, space, arithmetic, joint, first, last, skipped):
-    """Return the product of the weights of a joint state of all edges but one, given by its number in order."""
-    end = 0
-    for edge in range(first, last):
-        end += space.domain_size[layout.edge_variable[edge]]
-    weight = 0.0 if arithmetic == LOG else 1.0
-    for edge in range(last - 1, first - 1, -1):
-        n = space.domain_size[layout.edge_variable[edge]]
-        end -= n
-        if edge != skipped:
-            weight = _times(arithmetic, weight, space.incoming[end + joint % n])
-            joint //= n
-    return weight
-
-
-@kernel()
-def _joint_number(layout, space, slots, n, entry, first, last, skipped):
-    """Return the number of an entry's joint state of all edges but one."""
-    joint = 0
-    for edge in range(first, last):
-        if edge != skipped:
-            joint = joint * space.domain_size[layout.edge_variable[edge]] + slots[(edge - first) * n + entry]
-    return joint
-
-
-@kernel()
-def _walk(layout, space, arithmetic, values, slots, order, default, state, first, last, target):
-    """Return o_i of one state, by walking all joint states of the others; `order` is by the state of the target."""
-    n, own = values.size, slots[(target - first) * values.size :]
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if own[order[middle]] < state:
-            low = middle + 1
-        else:
-            high = middle
-    joints = 1
-    for edge in range(first, last):
-        if edge != target:
-            joints *= space.domain_size[layout.edge_variable[edge]]
-    total = -np.inf if arithmetic == LOG else 0.0
-    for joint in range(joints):
-        weight, score = _joint_weight(layout, space, arithmetic, joint, first, last, target), default
-        listed = low < n and own[order[low]] == state
-        if listed and _joint_number(layout, space, slots, n, order[low], first, last, target) == joint:
-            score = values[order[low]]
-            low += 1
-        total = _add(arithmetic, total, _times(arithmetic, weight, score))
-    return total
-
-
-@kernel(FAST)
-def _list_linear(layout, space, values, slots, order, default, total, first, last, target, sums):
-    n, base = values.size, default * total
-    own = slots[(target - first) * n : (target - first + 1) * n]
-    for v in range(sums.size):
-        sums[v] = base
-    for e in range(n):
-        sums[own[e]] += (values[e] - default) * _others(
-            layout.edge_variable, space.domain_size, space.incoming, 0, slots, n, e, first, last, target
-        )
-    if order.size and base > 0.0:
-        by_state = order[(target - first) * n : (target - first + 1) * n]
-        for v in range(sums.size):
-            if sums[v] < CANCELS * base:
-                sums[v] = _walk(layout, space, 0, values, slots, by_state, default, v, first, last, target)
-
-
-@kernel()
-def _list_log(layout, space, values, slots, order, default, total, first, last, target, sums):
-    n = values.size
-    own = slots[(target - first) * n : (target - first + 1) * n]
-    peak, share = space.peak[: sums.size], space.peak[sums.size : 2 * sums.size]
-    for v in range(sums.size):
-        peak[v], share[v], sums[v] = -np.inf, 0.0, 0.0
-    for e in range(n):
-        weight = _others(layout.edge_variable, space.domain_size, space.incoming, LOG, slots, n, e, first, last, target)
-        peak[own[e]] = max(peak[own[e]], values[e] + weight)
-    for e in range(n):
-        weight = _others(layout.edge_variable, space.domain_size, space.incoming, LOG, slots, n, e, first, last, target)
-        if values[e] + weight > -np.inf:
-            sums[own[e]] += exp(values[e] + weight - peak[own[e]])
-        share[own[e]] += exp(weight - total)
-    for v in range(sums.size):
-        sums[v] = peak[v] + log(sums[v]) if peak[v] > -np.inf else -np.inf
-    if default > -np.inf:
-        by_state = order[(target - first) * n : (target - first + 1) * n]
-        for v in range(sums.size):
-            if 1.0 - share[v] > CANCELS:
-                sums[v] = _log_add(sums[v], default + total + math.log(1.0 - share[v]))
-            else:
-                sums[v] = _walk(layout, space, LOG, values, slots, by_state, default, v, first, last, target)
-
-
-@kernel()
-def _through_list(layout, space, factor, arithmetic):
-    """Words: entries, whether there is an order, default; scores; slots, axis after axis; order, likewise."""
-    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    address = space.table_address[factor]
-    head = table_view(address, HEAD)
-    n, ordered, default = head.view(np.int64)[0], head.view(np.int64)[1], head[2]
-    end = HEAD + n + (last - first) * n
-    words = table_view(address, end + ordered * (last - first) * n)
-    values, slots, order = words[HEAD : HEAD + n], words[HEAD + n : end].view(np.int64), words[end:].view(np.int64)
-    offset = 0
-    for target in range(first, last):
-        size, start = space.domain_size[layout.edge_variable[target]], 0
-        total = 0.0 if arithmetic == LOG else 1.0
-        for edge in range(first, last):
-            m = space.domain_size[layout.edge_variable[edge]]
-            if edge != target:
-                total = _times(arithmetic, total, _sum(arithmetic, space.incoming[start : start + m]))
-            start += m
-        sums = space.outgoing[offset : offset + size]
-        if arithmetic == LOG:
-            _list_log(layout, space, values, slots, order, default, total, first, last, target, sums)
-        else:
-            _list_linear(layout, space, values, slots, order, default, total, first, last, target, sums)
-        offset += size
+def send(post, factor, arithmetic):
+    """Have a factor that is no table fill `outgoing` from `incoming`."""
+    post[FACTOR], post[ARITHMETIC] = factor, arithmetic
+    call(post[FUNCTION], post.ctypes.data)
 
 
 # -------------------------------------------------------------------- differences
@@ -221,9 +80,9 @@ def _add_up(arithmetic, weight, below, above):
     n, nothing = weight.size, (-np.inf if arithmetic == LOG else 0.0)
     below[0], above[n] = nothing, nothing
     for v in range(n):
-        below[v + 1] = _add(arithmetic, below[v], weight[v])
+        below[v + 1] = add(arithmetic, below[v], weight[v])
     for v in range(n - 1, -1, -1):
-        above[v] = _add(arithmetic, above[v + 1], weight[v])
+        above[v] = add(arithmetic, above[v + 1], weight[v])
 
 
 @kernel()
@@ -238,71 +97,93 @@ def _slide(arithmetic, scores, shift, default, weight, below, above, sums):
         place = begin - v - shift
         total = _dot(arithmetic, scores[place : place + end - begin], weight[begin:end])
         if not none:
-            rest = _add(arithmetic, below[begin], above[end])
-            total = _add(arithmetic, total, _times(arithmetic, default, rest))
+            rest = add(arithmetic, below[begin], above[end])
+            total = add(arithmetic, total, times(arithmetic, default, rest))
         sums[v] = total
 
 
 @kernel()
-def _through_difference(layout, space, factor, arithmetic):
+def _through_difference(post, factor, arithmetic):
     """Words: first difference, how many, default; their scores; the scores backwards."""
-    edge = layout.factor_edge_start[factor]
-    address = space.table_address[factor]
+    edge = post.factor_edge_start[factor]
+    address = post.table_address[factor]
     head = table_view(address, HEAD)
     shift, length, default = head.view(np.int64)[0], head.view(np.int64)[1], head[2]
     words = table_view(address, HEAD + 2 * length)
     scores, backwards = words[HEAD : HEAD + length], words[HEAD + length :]
-    n, m = space.domain_size[layout.edge_variable[edge]], space.domain_size[layout.edge_variable[edge + 1]]
-    left, right = space.incoming[:n], space.incoming[n : n + m]
-    below, above = space.peak[: max(n, m) + 1], space.peak[max(n, m) + 1 :]
-    _slide(arithmetic, backwards, 1 - shift - length, default, right, below, above, space.outgoing[:n])
-    _slide(arithmetic, scores, shift, default, left, below, above, space.outgoing[n : n + m])
+    n, m = post.domain_size[post.edge_variable[edge]], post.domain_size[post.edge_variable[edge + 1]]
+    left, right = post.incoming[:n], post.incoming[n : n + m]
+    below, above = post.peak[: max(n, m) + 1], post.peak[max(n, m) + 1 :]
+    _slide(arithmetic, backwards, 1 - shift - length, default, right, below, above, post.outgoing[:n])
+    _slide(arithmetic, scores, shift, default, left, below, above, post.outgoing[n : n + m])
 
 
 # -------------------------------------------------------------------- at most one
 @kernel()
-def _through_at_most_one(layout, space, factor, arithmetic):
+def _through_at_most_one(post, factor, arithmetic):
     """Words: per axis the slot of the state "on", or -1.
 
     `none` and `one` hold, per edge, the weight of no "on", and of one, among the edges before it; the same from behind
     is kept in two numbers.
     """
-    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    first, last = post.factor_edge_start[factor], post.factor_edge_start[factor + 1]
     arity, nothing = last - first, (-np.inf if arithmetic == LOG else 0.0)
-    slot = table_view(space.table_address[factor], arity).view(np.int64)
-    on, off = space.peak[:arity], space.peak[arity : 2 * arity]
-    none, one = space.peak[2 * arity : 3 * arity], space.peak[3 * arity : 4 * arity]
+    slot = table_view(post.table_address[factor], arity).view(np.int64)
+    on, off = post.peak[:arity], post.peak[arity : 2 * arity]
+    none, one = post.peak[2 * arity : 3 * arity], post.peak[3 * arity : 4 * arity]
     offset, so_far, once = 0, (0.0 if arithmetic == LOG else 1.0), nothing
     for k in range(arity):
-        n = space.domain_size[layout.edge_variable[first + k]]
-        on[k] = space.incoming[offset + slot[k]] if slot[k] >= 0 else nothing
+        n = post.domain_size[post.edge_variable[first + k]]
+        on[k] = post.incoming[offset + slot[k]] if slot[k] >= 0 else nothing
         cut = slot[k] if slot[k] >= 0 else n
-        off[k] = _sum(arithmetic, space.incoming[offset : offset + cut])
-        off[k] = _add(arithmetic, off[k], _sum(arithmetic, space.incoming[offset + min(n, cut + 1) : offset + n]))
+        off[k] = sum_of(arithmetic, post.incoming[offset : offset + cut])
+        off[k] = add(arithmetic, off[k], sum_of(arithmetic, post.incoming[offset + min(n, cut + 1) : offset + n]))
         none[k], one[k] = so_far, once
-        once = _add(arithmetic, _times(arithmetic, once, off[k]), _times(arithmetic, so_far, on[k]))
-        so_far = _times(arithmetic, so_far, off[k])
+        once = add(arithmetic, times(arithmetic, once, off[k]), times(arithmetic, so_far, on[k]))
+        so_far = times(arithmetic, so_far, off[k])
         offset += n
     so_far, once = (0.0 if arithmetic == LOG else 1.0), nothing
     for k in range(arity - 1, -1, -1):
-        n = space.domain_size[layout.edge_variable[first + k]]
+        n = post.domain_size[post.edge_variable[first + k]]
         offset -= n
-        nobody = _times(arithmetic, none[k], so_far)
-        somebody = _add(arithmetic, _times(arithmetic, one[k], so_far), _times(arithmetic, none[k], once))
-        space.outgoing[offset : offset + n] = _add(arithmetic, nobody, somebody)
+        nobody = times(arithmetic, none[k], so_far)
+        somebody = add(arithmetic, times(arithmetic, one[k], so_far), times(arithmetic, none[k], once))
+        post.outgoing[offset : offset + n] = add(arithmetic, nobody, somebody)
         if slot[k] >= 0:
-            space.outgoing[offset + slot[k]] = nobody
-        once = _add(arithmetic, _times(arithmetic, once, off[k]), _times(arithmetic, so_far, on[k]))
-        so_far = _times(arithmetic, so_far, off[k])
+            post.outgoing[offset + slot[k]] = nobody
+        once = add(arithmetic, times(arithmetic, once, off[k]), times(arithmetic, so_far, on[k]))
+        so_far = times(arithmetic, so_far, off[k])
 
 
-@kernel()
-def through_structure(layout, space, factor, arithmetic):
-    """Fill `space.outgoing` with the unscaled messages of a factor that is no table, from `space.incoming`."""
-    kind = space.factor_kind[factor]
+@kernel(inline=True)
+def _array(row, k):
+    return table_view(row[ARRAYS + 2 * k], row[ARRAYS + 2 * k + 1])
+
+
+def _through_structure(address):
+    """Fill the unscaled messages of the factor that the post at an address speaks of."""
+    row = table_view(address, ARRAYS + 16).view(np.int64)
+    post = Post(
+        _array(row, 0).view(np.int64),
+        _array(row, 1).view(np.int64),
+        _array(row, 2).view(np.int64),
+        _array(row, 3).view(np.int64),
+        _array(row, 4).view(np.int64),
+        _array(row, 5),
+        _array(row, 6),
+        _array(row, 7),
+    )
+    factor, arithmetic = row[FACTOR], row[ARITHMETIC]
+    kind = post.factor_kind[factor]
     if kind == DIFFERENCE:
-        _through_difference(layout, space, factor, arithmetic)
+        _through_difference(post, factor, arithmetic)
     elif kind == AT_MOST_ONE:
-        _through_at_most_one(layout, space, factor, arithmetic)
+        _through_at_most_one(post, factor, arithmetic)
     else:
-        _through_list(layout, space, factor, arithmetic)
+        through_list(post, factor, arithmetic)
+
+
+@cache
+def structures() -> Callback:
+    """Return what updates call for factors that are no tables; compiled or loaded when it is first asked for."""
+    return callback(_through_structure)

@@ -100,7 +100,7 @@ class Deterministic:
             raise ModelError(msg)
         arguments = [axis.reshape(-1) for axis in np.broadcast_arrays(*mesh)]
         indices = np.column_stack([*arguments, given.reshape(-1)]).astype(np.int64)
-        scores = np.full(len(indices), self.score, dtype=np.float64)
+        scores = np.full(len(indices), _one_number(self.score, f"{what}: the `score` of Deterministic"))
         return ListedSource(shape, *read_entries((indices, scores), self.default, shape, what))
 
 
@@ -133,11 +133,8 @@ class Difference:
         if isinstance(first, bool) or not isinstance(first, int | np.integer):
             msg = f"{what}: the `first` of Difference must be a whole number, got {first!r}"
             raise ModelError(msg)
-        default = _numbers(self.default, f"{what}: the `default` of Difference")
-        if default.shape != ():
-            msg = f"{what}: the `default` of Difference must be one log score"
-            raise ModelError(msg)
-        return DifferenceSource(shape, kernel, int(first), float(default), what)
+        default = _one_number(self.default, f"{what}: the `default` of Difference")
+        return DifferenceSource(shape, kernel, int(first), default, what)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +149,10 @@ class AtMostOne:
 
     def source(self, shape: tuple[int, ...], what: str) -> TableSource:
         """Return the states, checked."""
-        states = np.asarray(self.state)
+        try:
+            states = np.asarray(self.state)
+        except ValueError:  # rows of different lengths
+            states = np.empty(0)
         if len(shape) < PAIR or states.dtype.kind not in "iu" or states.shape not in {(), (len(shape),)}:
             msg = f"{what}: AtMostOne takes two variables or more and a state index, or one for each variable"
             raise ModelError(msg)
@@ -220,6 +220,15 @@ class AtMostOneSource:
         return np.where(count > 1, -np.inf, 0.0)
 
 
+def structure_of(source: TableSource) -> Difference | AtMostOne | None:
+    """Return the structure that gives a source again; None for lists, tables and rules, which are stated otherwise."""
+    if isinstance(source, DifferenceSource):
+        return Difference(source.log_kernel, source.first, source.default)
+    if isinstance(source, AtMostOneSource):
+        return AtMostOne(tuple(source.states.tolist()))
+    return None
+
+
 def has_structure(source: TableSource) -> bool:
     """Tell whether a source can be summed without a table."""
     return isinstance(source, ListedSource | DifferenceSource | AtMostOneSource)
@@ -243,19 +252,30 @@ def structure_entries(source: TableSource, sizes: FloatArray) -> FloatArray:
     return np.full(len(sizes), np.inf)
 
 
-def written_entries(source: TableSource, sizes: FloatArray) -> FloatArray:
-    """Return (factors,) how many entries are written down, at the most, if a factor's structure is used.
+def stored_entries(source: TableSource) -> int:
+    """Return how many scores or states a source with a structure holds."""
+    if isinstance(source, ListedSource):
+        return len(source.log_scores)
+    if isinstance(source, DifferenceSource):
+        return len(source.log_kernel)
+    return len(source.shape)
+
+
+def structure_words(source: TableSource, sizes: FloatArray) -> FloatArray:
+    """Return (factors,) the numbers of 8 bytes, at the most, as which kernels read a factor's structure.
 
     Args:
         source: Of a block of factors.
         sizes: (factors, arity) states that take part.
     """
+    arity = len(source.shape)
     if isinstance(source, ListedSource):
-        return np.full(len(sizes), float(len(source.log_scores)))
-    if isinstance(source, DifferenceSource):
+        return np.full(len(sizes), 3.0 + (1 + 2 * arity) * len(source.log_scores))
+    if isinstance(source, DifferenceSource):  # over some of the states it may be a list
         whole = (sizes == np.array(source.shape)).all(axis=1)
-        return len(source.log_kernel) * np.where(whole, 1.0, np.minimum(sizes[:, 0], sizes[:, 1]))
-    return np.zeros(len(sizes))
+        pairs = np.minimum(sizes.min(axis=1, initial=np.inf) * len(source.log_kernel), sizes.prod(axis=1))
+        return 3.0 + np.where(whole, 2.0 * len(source.log_kernel), (1 + 2 * arity) * pairs)
+    return np.full(len(sizes), float(arity))
 
 
 def is_structured(source: TableSource, sizes: FloatArray) -> npt.NDArray[np.bool_]:
@@ -271,6 +291,15 @@ def is_structured(source: TableSource, sizes: FloatArray) -> npt.NDArray[np.bool
     gain = np.where(isinstance(source, DifferenceSource) & whole, 0.0, LIST_GAIN)
     structured: npt.NDArray[np.bool_] = gain * structure_entries(source, sizes) < np.prod(sizes, axis=1)
     return structured
+
+
+def _one_number(given: object, what: str) -> float:
+    """Return one log score; raise what names the culprit."""
+    values = _numbers(given, what)
+    if values.shape != ():
+        msg = f"{what} must be one log score, got {given!r:.80}"
+        raise ModelError(msg)
+    return float(values)
 
 
 def _numbers(given: object, what: str) -> FloatArray:

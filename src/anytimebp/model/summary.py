@@ -10,13 +10,31 @@ import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray
-from anytimebp.model.structures import is_structured, written_entries
+from anytimebp.model.structures import has_structure, is_structured, stored_entries, structure_words
 
 BYTES_PER_SCORE = 64  # while it is asked for: rules make copies of their own
 
 
 class GraphSummary(NamedTuple):
-    """Figures of a graph; `str()` shows them as a small table."""
+    """Figures of a graph; `str()` shows them as a small table.
+
+    Attributes:
+        n_variables: Number of variables.
+        n_factors: Number of factors.
+        n_edges: Variables of factors, added up.
+        universe_min: States of the smallest variable.
+        universe_mean: States of a variable on average.
+        universe_max: States of the largest variable.
+        arity_max: Variables of the largest factor.
+        table_entries: Entries of the tables of all factors, shared ones each time; rules count as the tables they fill.
+        table_bytes: What all scores take as they are stored: shared tables once, rules nothing.
+        full_bp_bytes: What a run over all states needs on top.
+        n_components: Connected components.
+        is_forest: Whether there are no loops.
+        n_structures: Factors that are lists of entries or have a structure; they are not among the tables.
+        listed_entries: Entries that these hold, shared ones each time.
+        listed_joint_states: Entries that these would have as tables.
+    """
 
     n_variables: int
     n_factors: int
@@ -30,6 +48,9 @@ class GraphSummary(NamedTuple):
     full_bp_bytes: int
     n_components: int
     is_forest: bool
+    n_structures: int = 0
+    listed_entries: int = 0
+    listed_joint_states: int = 0
 
     def __str__(self) -> str:
         """Return the figures, one a line."""
@@ -37,11 +58,17 @@ class GraphSummary(NamedTuple):
             ("variables", f"{self.n_variables:,}"),
             ("universe sizes", f"{self.universe_min:,} to {self.universe_max:,}, mean {self.universe_mean:,.1f}"),
             ("factors", f"{self.n_factors:,} (largest arity {self.arity_max})"),
-            ("table entries", f"{self.table_entries:,} ({format_bytes(self.table_bytes)} stored)"),
+            ("table entries", f"{self.table_entries:,}"),
+            *([("listed entries", self._listed())] if self.n_structures else []),
+            ("stored", f"{format_bytes(self.table_bytes)} of scores"),
             ("full BP needs", f"{format_bytes(self.full_bp_bytes)} more"),
             ("components", f"{self.n_components:,} ({'a forest' if self.is_forest else 'with loops'})"),
         ]
         return "\n".join(f"{name:<15}{value}" for name, value in rows)
+
+    def _listed(self) -> str:
+        factors = "1 factor" if self.n_structures == 1 else f"{self.n_structures:,} factors"
+        return f"{self.listed_entries:,} of {factors} with {self.listed_joint_states:,} joint states"
 
 
 def summarise(blocks: Sequence[FactorBlock], sizes: IndexArray) -> GraphSummary:
@@ -49,7 +76,8 @@ def summarise(blocks: Sequence[FactorBlock], sizes: IndexArray) -> GraphSummary:
     n_factors = sum(len(block.scopes) for block in blocks)
     n_edges = sum(block.scopes.size for block in blocks)
     components = count_components(blocks, len(sizes), n_factors)
-    entries = sum(_entries(block.source.shape) * len(block.scopes) for block in blocks)
+    tables = [block for block in blocks if not has_structure(block.source)]
+    others = [block for block in blocks if has_structure(block.source)]
     return GraphSummary(
         n_variables=len(sizes),
         n_factors=n_factors,
@@ -58,11 +86,14 @@ def summarise(blocks: Sequence[FactorBlock], sizes: IndexArray) -> GraphSummary:
         universe_mean=float(sizes.mean()) if sizes.size else 0.0,
         universe_max=int(sizes.max(initial=0)),
         arity_max=max((block.scopes.shape[1] for block in blocks), default=0),
-        table_entries=entries,
+        table_entries=sum(_entries(block.source.shape) * len(block.scopes) for block in tables),
         table_bytes=sum(stored_bytes(block) for block in blocks),
         full_bp_bytes=full_bp_bytes(blocks, sizes),
         n_components=components,
         is_forest=n_edges == len(sizes) + n_factors - components,
+        n_structures=sum(len(block.scopes) for block in others),
+        listed_entries=sum(stored_entries(block.source) * len(block.scopes) for block in others),
+        listed_joint_states=sum(_entries(block.source.shape) * len(block.scopes) for block in others),
     )
 
 
@@ -93,13 +124,11 @@ def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:
         return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes)), 0.0
     structured = is_structured(block.source, sizes)
     largest = float(np.prod(sizes[~structured], axis=1).max(initial=0.0))
-    listed, shared = written_entries(block.source, sizes[structured]), _is_whole(block, sizes[structured])
-    longest = float(listed.max(initial=0.0))
-    lists = float(listed[~shared].sum()) + float(listed[shared].max(initial=0.0))
-    arity = int(block.scopes.shape[1])
-    kept = 8.0 * _filled_entries(block, sizes[~structured]) + 8.0 * (1 + 2 * arity) * lists
+    words, shared = structure_words(block.source, sizes[structured]), _is_whole(block, sizes[structured])
+    lists = float(words[~shared].sum()) + float(words[shared].max(initial=0.0))
     asking = 2.0 * largest + BYTES_PER_SCORE * min(ASKED_AT_ONCE, largest)
-    return kept, max(asking, 8.0 * (3 + 5 * arity) * longest)
+    kept = 8.0 * (_filled_entries(block, sizes[~structured]) + lists)
+    return kept, max(asking, 24.0 * float(words.max(initial=0.0)))
 
 
 def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, cut
-from anytimebp.model.structures import is_structured, written_entries
+from anytimebp.model.structures import is_structured, structure_words
 from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.space import Workspace
 from anytimebp.workspace.structures import scores_on
@@ -124,7 +124,7 @@ class CompactTables:
         for first, block in self.compiled.message_blocks:
             each = sizes[block.scopes].astype(np.float64)
             listed = np.flatnonzero(is_structured(block.source, each))
-            numbers[first + listed] = (1 + 2 * each.shape[1]) * written_entries(block.source, each[listed])
+            numbers[first + listed] = structure_words(block.source, each[listed])
         return numbers
 
     def domains(self) -> Domains:

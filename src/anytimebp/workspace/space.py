@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
+from anytimebp.kernels.structures import Post, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.crew import crew_for
@@ -60,6 +61,7 @@ class WorkspaceArrays(NamedTuple):
         peak: Scratch: two numbers per state of one variable, four per variable of a factor.
         row_start: Scratch: where the rows of a table with room to grow start.
         mailbox: Where helping threads find what to do; empty for none.
+        post: Where structures find what they need, see `kernels/structures.py`; empty where there are none.
     """
 
     arithmetic: int
@@ -94,6 +96,7 @@ class WorkspaceArrays(NamedTuple):
     peak: FloatArray
     row_start: IndexArray
     mailbox: IndexArray
+    post: IndexArray
 
 
 class Workspace:
@@ -146,6 +149,8 @@ class Workspace:
             table_min=np.ones(len(self.tables.address)),
             table_has_zero=self.tables.has_zero,
         )
+        if (kind != TABLE).any():
+            self.arrays = self.arrays._replace(post=make_post(self.layout, self.arrays))
         self.crew = crew_for(self.layout, domains.sizes, threads)
         if self.crew.size > 1:
             self.arrays = self.arrays._replace(mailbox=self.crew.mailbox)
@@ -168,6 +173,22 @@ class Workspace:
     def out_of_range(self) -> bool:
         """Whether a table turned out too wide for linear arithmetic."""
         return self.tables.arithmetic == LINEAR and needs_log(self.tables)
+
+
+def make_post(layout: GraphLayout, arrays: WorkspaceArrays) -> IndexArray:
+    """Return where structures find what they need; kernels write to these very arrays, which the workspace holds."""
+    found = Post(
+        layout.factor_edge_start,
+        layout.edge_variable,
+        arrays.domain_size,
+        arrays.factor_kind,
+        arrays.table_address,
+        arrays.incoming,
+        arrays.outgoing,
+        arrays.peak,
+    )
+    places = [number for array in found for number in (array.ctypes.data, len(array))]
+    return np.array([structures().address, 0, 0, *places], dtype=np.int64)
 
 
 def frozen(arrays: WorkspaceArrays) -> WorkspaceArrays:
@@ -264,6 +285,7 @@ def allocate(
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
         row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
         mailbox=np.empty(0, dtype=np.int64),
+        post=np.empty(0, dtype=np.int64),
     )
 
 

@@ -1,0 +1,82 @@
+"""Measurements of factors with a structure: what a sweep costs as universes grow."""
+
+import warnings
+from time import perf_counter
+
+import numpy as np
+from timing import table, verdict
+
+import anytimebp as abp
+
+RING = 10  # variables, and as many factors
+SWEEPS = 5  # in one timing
+SIZES = (100, 1_000, 3_000, 10_000, 30_000, 100_000)
+SHOWN = (100, 1_000, 10_000, 100_000)
+FITTED = 1_000  # from here on; below, the bookkeeping of factors counts
+BAR = 1.1
+
+KINDS = {
+    "Equality, soft (Potts)": lambda n: abp.Equality(np.log(n), default=0.0),
+    "Equality, hard": lambda _: abp.Equality(),
+    "Deterministic": lambda n: abp.Deterministic(lambda a: (7 * a + 3) % n),
+    "Difference, 101 scores": lambda _: abp.Difference(-0.001 * np.arange(-50, 51) ** 2.0, default=-5.0),
+    "Difference, 101 scores, hard": lambda _: abp.Difference(-0.001 * np.arange(-50, 51) ** 2.0),
+    "AtMostOne": lambda _: abp.AtMostOne(0),
+}
+
+
+def ring(kind, n, *, in_logs):
+    """Return a ring of variables of n states, tied by one structure; scores beyond floats if it is to run in logs."""
+    scores = np.random.default_rng(0).normal(0.0, 0.1, (RING, n))
+    if in_logs:
+        scores[:, n // 2] = -800.0
+    graph = abp.FactorGraph()
+    graph.add_variables(RING, n)
+    graph.add_factors(np.arange(RING)[:, np.newaxis], log_table=scores)
+    graph.add_factors([[k, (k + 1) % RING] for k in range(RING)], structure=KINDS[kind](n))
+    return graph
+
+
+def sweep_seconds(graph, in_logs):
+    """Return the seconds of a sweep in the middle of a run."""
+    inference = abp.Inference(graph, "bp", tolerance=1e-300, record="end")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", abp.NotConvergedWarning)
+        before = inference.run(max_updates=2 * RING)
+        started = perf_counter()
+        after = inference.run(max_updates=SWEEPS * RING)
+        seconds = perf_counter() - started
+    if (after.arithmetic == "log") != in_logs:
+        msg = f"the run was to be in {'logs' if in_logs else 'linear arithmetic'}, and was not"
+        raise RuntimeError(msg)
+    return RING * seconds / (after.updates - before.updates)
+
+
+def exponent(seconds):
+    """Return the slope of a line through the logs of sizes and of seconds, given by size."""
+    sizes = [n for n in seconds if n >= FITTED]
+    return np.polyfit(np.log(sizes), np.log([seconds[n] for n in sizes]), 1)[0]
+
+
+def cost(rounds):
+    """Return a table of the time of a sweep by kind, arithmetic and number of states."""
+    rows = []
+    for kind in KINDS:
+        for in_logs in (False, True):
+            graphs = {n: ring(kind, n, in_logs=in_logs) for n in SIZES}
+            timings = [{n: sweep_seconds(graph, in_logs) for n, graph in graphs.items()} for _ in range(rounds)]
+            best = {n: min(timing[n] for timing in timings) for n in SIZES}
+            slope = exponent(best)
+            rows.append(
+                [
+                    kind,
+                    "log" if in_logs else "linear",
+                    *(f"{1e3 * best[n]:.3g}" for n in SHOWN),
+                    f"{1e9 * best[SIZES[-1]] / (2 * RING * SIZES[-1]):.1f}",
+                    f"{slope:.2f}",
+                    verdict(met=slope <= BAR),
+                ]
+            )
+    sizes = [f"{n:,} states, ms" for n in SHOWN]
+    header = ["structure", "arithmetic", *sizes, "ns per state and message", "exponent", f"at most {BAR}"]
+    return table(header, rows)

@@ -1,0 +1,231 @@
+"""Messages of lists of entries with a default; the head of `structures.py` has the mathematics.
+
+`post` is a Post, as `structures.py` makes it.
+"""
+
+import math
+
+import numpy as np
+
+from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.codes import LOG
+from anytimebp.kernels.either_arithmetic import add, log_add, sum_of, times
+from anytimebp.kernels.jit import FAST, kernel, table_view
+
+CANCELS = 0.01  # part of a sum that must be left after a subtraction, or the terms are added up one by one
+HEAD = 3  # words before the numbers
+PAIR = 2
+
+
+@kernel(inline=True)
+def _others(edge_variable, domain_size, incoming, arithmetic, slots, n, entry, first, last, skipped):
+    """Return the product of an entry's weights, but for one edge."""
+    weight, offset = (0.0 if arithmetic == LOG else 1.0), 0
+    for edge in range(first, last):
+        if edge != skipped:
+            weight = times(arithmetic, weight, incoming[offset + slots[(edge - first) * n + entry]])
+        offset += domain_size[edge_variable[edge]]
+    return weight
+
+
+@kernel()
+def _joint_weight(post, arithmetic, joint, first, last, skipped):
+    """Return the product of the weights of a joint state of all edges but one, given by its number in order."""
+    end = 0
+    for edge in range(first, last):
+        end += post.domain_size[post.edge_variable[edge]]
+    weight = 0.0 if arithmetic == LOG else 1.0
+    for edge in range(last - 1, first - 1, -1):
+        n = post.domain_size[post.edge_variable[edge]]
+        end -= n
+        if edge != skipped:
+            weight = times(arithmetic, weight, post.incoming[end + joint % n])
+            joint //= n
+    return weight
+
+
+@kernel()
+def _joint_number(post, slots, n, entry, first, last, skipped):
+    """Return the number of an entry's joint state of all edges but one."""
+    joint = 0
+    for edge in range(first, last):
+        if edge != skipped:
+            joint = joint * post.domain_size[post.edge_variable[edge]] + slots[(edge - first) * n + entry]
+    return joint
+
+
+@kernel()
+def _first_entry(own, order, state):
+    """Return the place of the first entry of a state, or of one beyond it, in the order by states."""
+    low, high = 0, order.size
+    while low < high:
+        middle = (low + high) // 2
+        if own[order[middle]] < state:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def _walk(post, arithmetic, values, slots, order, default, state, first, last, target):
+    """Return o_i of one state, by walking all joint states of the others; `order` is by the state of the target."""
+    n, own = values.size, slots[(target - first) * values.size :]
+    low = _first_entry(own, order, state)
+    joints = 1
+    for edge in range(first, last):
+        if edge != target:
+            joints *= post.domain_size[post.edge_variable[edge]]
+    total = -np.inf if arithmetic == LOG else 0.0
+    for joint in range(joints):
+        weight, score = _joint_weight(post, arithmetic, joint, first, last, target), default
+        listed = low < n and own[order[low]] == state
+        if listed and _joint_number(post, slots, n, order[low], first, last, target) == joint:
+            score = values[order[low]]
+            low += 1
+        total = add(arithmetic, total, times(arithmetic, weight, score))
+    return total
+
+
+@kernel()
+def _walk_pair(arithmetic, values, own, other, order, default, weight, state):
+    """Return o_i of one state of a pair, by walking the states of the other, from one listed state to the next."""
+    total, begin, place = (-np.inf if arithmetic == LOG else 0.0), 0, _first_entry(own, order, state)
+    while place < order.size and own[order[place]] == state:
+        entry = order[place]
+        gap = times(arithmetic, default, sum_of(arithmetic, weight[begin : other[entry]]))
+        listed = times(arithmetic, values[entry], weight[other[entry]])
+        total = add(arithmetic, total, add(arithmetic, gap, listed))
+        begin = other[entry] + 1
+        place += 1
+    return add(arithmetic, total, times(arithmetic, default, sum_of(arithmetic, weight[begin:])))
+
+
+@kernel(FAST)
+def _pair_linear(values, own, other, order, default, total, weight, sums):
+    """Do what `_list_linear` does for two variables, where nothing but the other's weight need be looked up."""
+    base = default * total
+    for v in range(sums.size):
+        sums[v] = base
+    for e in range(values.size):
+        sums[own[e]] += (values[e] - default) * weight[other[e]]
+    if order.size and base > 0.0:
+        for v in range(sums.size):
+            if sums[v] < CANCELS * base:
+                sums[v] = _walk_pair(0, values, own, other, order, default, weight, v)
+
+
+@kernel()
+def _pair_log(values, own, other, order, default, total, weight, peak, share, sums):
+    """Do what `_list_log` does for two variables."""
+    for v in range(sums.size):
+        peak[v], share[v], sums[v] = -np.inf, 0.0, 0.0
+    for e in range(values.size):
+        peak[own[e]] = max(peak[own[e]], values[e] + weight[other[e]])
+    for e in range(values.size):
+        score = values[e] + weight[other[e]]
+        if score > -np.inf:
+            sums[own[e]] += 1.0 if score == peak[own[e]] else exp(score - peak[own[e]])
+    for v in range(sums.size):  # a sum of one term is its peak
+        sums[v] = peak[v] if sums[v] <= 1.0 else peak[v] + math.log(sums[v])
+    if default > -np.inf:
+        for e in range(values.size):
+            share[own[e]] += exp(weight[other[e]] - total)
+        for v in range(sums.size):
+            if 1.0 - share[v] > CANCELS:
+                sums[v] = log_add(sums[v], default + total + math.log(1.0 - share[v]))
+            else:
+                sums[v] = _walk_pair(LOG, values, own, other, order, default, weight, v)
+
+
+@kernel()
+def _through_pair(post, arithmetic, values, slots, order, default, n, m):
+    """Fill the messages of a list of two variables, of n and of m states."""
+    entries = values.size
+    rows, columns = slots[:entries], slots[entries:]
+    by_row, by_column = order[: order.size // 2], order[order.size // 2 :]
+    left, right = post.incoming[:n], post.incoming[n : n + m]
+    to_left, to_right = post.outgoing[:n], post.outgoing[n : n + m]
+    sum_left, sum_right = sum_of(arithmetic, left), sum_of(arithmetic, right)
+    if arithmetic == LOG:
+        peak, share = post.peak[: max(n, m)], post.peak[max(n, m) :]
+        _pair_log(values, rows, columns, by_row, default, sum_right, right, peak, share, to_left)
+        _pair_log(values, columns, rows, by_column, default, sum_left, left, peak, share, to_right)
+    else:
+        _pair_linear(values, rows, columns, by_row, default, sum_right, right, to_left)
+        _pair_linear(values, columns, rows, by_column, default, sum_left, left, to_right)
+
+
+@kernel(FAST)
+def _list_linear(post, values, slots, order, default, total, first, last, target, sums):
+    n, base = values.size, default * total
+    own = slots[(target - first) * n : (target - first + 1) * n]
+    for v in range(sums.size):
+        sums[v] = base
+    for e in range(n):
+        sums[own[e]] += (values[e] - default) * _others(
+            post.edge_variable, post.domain_size, post.incoming, 0, slots, n, e, first, last, target
+        )
+    if order.size and base > 0.0:
+        by_state = order[(target - first) * n : (target - first + 1) * n]
+        for v in range(sums.size):
+            if sums[v] < CANCELS * base:
+                sums[v] = _walk(post, 0, values, slots, by_state, default, v, first, last, target)
+
+
+@kernel()
+def _list_log(post, values, slots, order, default, total, first, last, target, sums):
+    n = values.size
+    own = slots[(target - first) * n : (target - first + 1) * n]
+    peak, share = post.peak[: sums.size], post.peak[sums.size : 2 * sums.size]
+    for v in range(sums.size):
+        peak[v], share[v], sums[v] = -np.inf, 0.0, 0.0
+    for e in range(n):
+        weight = _others(post.edge_variable, post.domain_size, post.incoming, LOG, slots, n, e, first, last, target)
+        peak[own[e]] = max(peak[own[e]], values[e] + weight)
+    for e in range(n):
+        weight = _others(post.edge_variable, post.domain_size, post.incoming, LOG, slots, n, e, first, last, target)
+        if values[e] + weight > -np.inf:
+            sums[own[e]] += exp(values[e] + weight - peak[own[e]])
+        if default > -np.inf:
+            share[own[e]] += exp(weight - total)
+    for v in range(sums.size):
+        sums[v] = peak[v] + log(sums[v]) if peak[v] > -np.inf else -np.inf
+    if default > -np.inf:
+        by_state = order[(target - first) * n : (target - first + 1) * n]
+        for v in range(sums.size):
+            if 1.0 - share[v] > CANCELS:
+                sums[v] = log_add(sums[v], default + total + math.log(1.0 - share[v]))
+            else:
+                sums[v] = _walk(post, LOG, values, slots, by_state, default, v, first, last, target)
+
+
+@kernel()
+def through_list(post, factor, arithmetic):
+    """Words: entries, whether there is an order, default; scores; slots, axis after axis; order, likewise."""
+    first, last = post.factor_edge_start[factor], post.factor_edge_start[factor + 1]
+    address = post.table_address[factor]
+    head = table_view(address, HEAD)
+    n, ordered, default = head.view(np.int64)[0], head.view(np.int64)[1], head[2]
+    end = HEAD + n + (last - first) * n
+    words = table_view(address, end + ordered * (last - first) * n)
+    values, slots, order = words[HEAD : HEAD + n], words[HEAD + n : end].view(np.int64), words[end:].view(np.int64)
+    if last - first == PAIR:
+        sizes = post.domain_size[post.edge_variable[first]], post.domain_size[post.edge_variable[first + 1]]
+        _through_pair(post, arithmetic, values, slots, order, default, sizes[0], sizes[1])
+        return
+    offset = 0
+    for target in range(first, last):
+        size, start = post.domain_size[post.edge_variable[target]], 0
+        total = 0.0 if arithmetic == LOG else 1.0
+        for edge in range(first, last):
+            m = post.domain_size[post.edge_variable[edge]]
+            if edge != target:
+                total = times(arithmetic, total, sum_of(arithmetic, post.incoming[start : start + m]))
+            start += m
+        sums = post.outgoing[offset : offset + size]
+        if arithmetic == LOG:
+            _list_log(post, values, slots, order, default, total, first, last, target, sums)
+        else:
+            _list_linear(post, values, slots, order, default, total, first, last, target, sums)
+        offset += size
