@@ -175,7 +175,7 @@ CASES = {
     **{f"{method}, tables, {mb} MB": Case(dense, method, mb) for method in GROWING for mb in (20, 100)},
     "bp, rules that just fit": Case(lambda: rules(6, 1500, noise), "bp", None),
     "adaptive, rules that just fit": Case(lambda: rules(6, 1500, noise), "adaptive", None),
-    "truncated, rules, that just fit": Case(lambda: rules(3, 8000, noise), "truncated", 100),
+    "truncated, rules, that just fit": Case(lambda: rules(3, 8000, noise), "truncated", 110),
     "bp, differences": Case(differences, "bp", None),
     "bp, lists": Case(lists, "bp", None),
     "bp, equality": Case(equality, "bp", None),

@@ -126,9 +126,9 @@ def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:
     largest = float(np.prod(sizes[~structured], axis=1).max(initial=0.0))
     words, shared = structure_words(block.source, sizes[structured]), _is_whole(block, sizes[structured])
     lists = float(words[~shared].sum()) + float(words[shared].max(initial=0.0))
-    kept = 8.0 * (_filled_entries(block, sizes[~structured]) + lists)
     asking = 2.0 * largest + BYTES_PER_SCORE * min(ASKED_AT_ONCE, largest)
-    return kept, max(asking, 8.0 * 3.0 * float(words.max(initial=0.0)))
+    kept = 8.0 * (_filled_entries(block, sizes[~structured]) + lists)
+    return kept, max(asking, 24.0 * float(words.max(initial=0.0)))
 
 
 def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:
