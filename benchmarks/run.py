@@ -50,7 +50,8 @@ SECTIONS = {
         "Milliseconds of processor time of a sweep of `bp`, there or back, on a ring of ten variables tied by ten "
         "factors of a kind: the best of the rounds. As tables, the factors of 100,000 states would take 800 GB, or "
         "80 GB if shared. The exponent is that of the growth with the number of states, fitted from "
-        "1,000 to 100,000. What every factor has to do, multiplying up what comes in and scaling what goes out, is nearly all that AtMostOne does."
+        "1,000 to 100,000. What every factor has to do, multiplying up what comes in and scaling what goes out, "
+        "is nearly all that AtMostOne does."
     ),
     "Sparse domains: work": (
         "Table entries read or scored until the L2 distance to BP is under 1e-4, as a part of what `bp` reads for the "
