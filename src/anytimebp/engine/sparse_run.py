@@ -48,7 +48,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.residual import full_heap
 from anytimebp.workspace.growth_arrays import RankingArrays, no_ranking
-from anytimebp.workspace.memory import check_first_domains, check_universe, exceeds_memory, first_bytes
+from anytimebp.workspace.memory import check_universe, exceeds_memory
 from anytimebp.workspace.served import ServedFactors
 from anytimebp.workspace.space import WorkspaceArrays, first_arithmetic
 from anytimebp.workspace.sparse import SparseWorkspace, first_room
@@ -78,19 +78,14 @@ class SparseRun:
         self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self.universe.log_prior)))
         self._mode = mode_of(self._policy) if self._grow else RANKED
         self._first_sizes = part_of(self.universe, 0.0 if self._grow else options.fraction)
-        self._room = first_room(self.universe, self._first_sizes, self._grow)
-        if exceeds_memory(0, self._first_bytes(), options.max_memory):
-            self._room = self._first_sizes
-            check_first_domains(self.compiled, self._room, self._first_bytes(), options.max_memory)
+        limit, scores = options.max_memory, self._mode >= DYNAMIC
+        self._room = first_room(self.universe, self._first_sizes, self._grow, limit, scores_candidates=scores)
         self._priorities = FixedPriorities(self.universe, 0 if universe else self.universe.scored)
         self._view = GrowthView(self.universe, self._priorities, options.generator())
         self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
         self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
         self._residual = np.full(1, np.inf)
         self._starts_afresh = False
-
-    def _first_bytes(self) -> int:
-        return first_bytes(self.compiled, self._room, scores_candidates=self._mode >= DYNAMIC)
 
     def count_on(self, updates: int, work_parts: dict[str, int]) -> None:
         """Start from the counts of a stage before this one."""
@@ -323,22 +318,18 @@ class SparseRun:
             self._running.to_logs()
 
     def _cut_round(self) -> None:
-        """Give a round up that does not settle, and grow on."""
+        """Give a round up that does not settle, set its messages back, which may have run off for good, and grow on."""
         self.patience.give_up()
         self._progress[place.SETTLED] = self._progress[place.STATUS] = 0
         self._progress[place.PHASE] = RESCORE
         self._progress[[place.ACCOUNTED, place.SCORED, place.NEXT]] = 0
         self._running.candidates.n_dirty[0] = 0
-        self._start_over()
-
-    def _start_over(self) -> None:
-        """Set messages back: those of a round that did not settle may have run off to where none come back from."""
         start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
 
     def _converge_anew(self) -> None:
         """Begin a round in which nothing joins, from messages set back."""
         self._progress[[place.PHASE, place.ROUND_UPDATES]] = CONVERGE, 0
-        self._start_over()
+        start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
 
     def _finish(self) -> Iterator[Step]:
         """End the run: there is nothing left to grow.

@@ -16,7 +16,7 @@ from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.growth_arrays import make_candidates
-from anytimebp.workspace.memory import held_bytes
+from anytimebp.workspace.memory import check_first_domains, exceeds_memory, first_bytes, held_bytes
 from anytimebp.workspace.space import WorkspaceArrays
 from anytimebp.workspace.sparse_start import first_slots, make_arrays, make_domain, make_journal, must_be_logs
 from anytimebp.workspace.universe import Universe
@@ -28,9 +28,25 @@ SLICE_ENTRIES = 2**16  # filled between two looks at the clock; gathered one by 
 BYTES_OF_RANKING = 40  # per state: fixed priorities, their order, and what it takes to sort them
 
 
-def first_room(universe: Universe, sizes: IndexArray, grow: int) -> IndexArray:
-    """Return (V,) the slots that first domains have room for, if they are to grow."""
-    return np.minimum(universe.n_allowed, np.maximum(FIRST_ROOM, 2 * sizes)) if grow else sizes.copy()
+def first_room(
+    universe: Universe, sizes: IndexArray, grow: int, max_memory: int | None, *, scores_candidates: bool
+) -> IndexArray:
+    """Return (V,) the slots that first domains have room for: more than they need if they grow and memory allows it.
+
+    Raises:
+        MemoryLimitError: There is not even room for the first domains themselves.
+    """
+
+    def needed(room: IndexArray) -> int:
+        return first_bytes(universe.compiled, room, scores_candidates=scores_candidates)
+
+    if grow:
+        room: IndexArray = np.minimum(universe.n_allowed, np.maximum(FIRST_ROOM, 2 * sizes))
+        if not exceeds_memory(0, needed(room), max_memory):
+            return room
+    if exceeds_memory(0, needed(sizes), max_memory):
+        check_first_domains(universe.compiled, sizes, needed(sizes), max_memory)
+    return sizes.copy()
 
 
 class SparseWorkspace:
