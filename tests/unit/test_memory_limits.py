@@ -137,7 +137,7 @@ def test_adaptive_on_tables_that_just_fit_after_rounds_on_domains():
 def test_adaptive_on_strips(limit):
     inference = abp.Inference(with_rules(2000, noise, scale=10.0), "adaptive", max_memory=limit)
     result, peak = traced(inference)
-    assert result.trace.column("choice")[-1].startswith("sparse domains")
+    assert result.trace.column("choice")[0].startswith("sparse domains")
     assert_keeps_answering(inference, result, limit, peak)
 
 
@@ -151,8 +151,9 @@ def test_adaptive_on_compact_tables(limit):
 
 def test_adaptive_on_growing_domains():
     limit = 600_000
-    inference = abp.Inference(with_rules(1000, mostly_possible, scale=0.1), "adaptive", max_memory=limit)
-    inference._load_meanwhile(abp.Inference(with_tables(2), "dynamic")._options)
+    graph = with_rules(1000, mostly_possible, scale=0.1)
+    abp.infer(graph, "adaptive", max_memory=limit)  # loads all kernels
+    inference = abp.Inference(graph, "adaptive", max_memory=limit)
     result, peak = traced(inference)
     assert result.trace.column("choice")[-1].startswith("growth one state at a time")
     assert_keeps_answering(inference, result, limit, peak)

@@ -178,7 +178,6 @@ class AdaptiveRun:
             run.updates, run.rounds, run.work_parts = stage.updates, stage.rounds, dict(stage.work_parts)
             return run
         self.choice = str(Choice(Way.COMPACT, outcome.value))
-        stage.workspace.release()
         compact = self._compact()
         compact.count_on(stage.updates, stage.rounds, stage.work_parts)
         if useful:
@@ -203,7 +202,7 @@ class AdaptiveRun:
             try:
                 self._run = self._growth(self._run)
             except MemoryLimitError:
-                if not self._run.settled_rounds:
+                if not self.settled_rounds:
                     raise
                 self._ending = StopReason.OUT_OF_MEMORY
                 return
