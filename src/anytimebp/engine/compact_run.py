@@ -41,6 +41,7 @@ WAVE = 2.0  # times the smallest first domain that others may be as large as, to
 SMALL = 64  # states that a first domain may have in any wave
 OPEN = 0.5  # part of the universe that a first domain may be of, or the variable had better wait
 THRESHOLDS = (1e-3, 0.1, 1e-20)  # of estimated belief above which states join: first; shrinks by; the rest joins after
+SMALL_STEP = 2.0  # times the threshold, if the memory does not hold all that would join
 LOOSE = 1e-3  # nats to which rounds settle while variables are waiting; later the threshold itself
 BYTES_PER_STATE = 20  # priors over the universes, and room to work on them
 BYTES_PER_LOOK = 80  # estimates and beliefs of a state that is looked at, now and before
@@ -57,6 +58,14 @@ class Outcome(Enum):
     MEMORY = "the domains would outgrow the memory"
     IMPOSSIBLE = "no joint state of the domains is possible"
     FLAT = "no variable has few enough likely states to begin with"
+
+
+class Room(Enum):
+    """Whether there was memory for states that were to join."""
+
+    USED = "yes"
+    UNUSED = "yes, but none were"
+    NONE = "no"
 
 
 class CompactRun:
@@ -280,30 +289,37 @@ class CompactRun:
 
     # ------------------------------------------------------------ growth
     def _grow(self) -> None:
-        """Let states and waiting variables join; if there is no room for them, the next round is the last."""
-        new = [
-            np.setdiff1d(outlook.states[outlook.log_belief > self._threshold], self.tables.states[v])
-            if not self.tables.waiting[v]
-            else np.empty(0, dtype=np.int64)
-            for v, outlook in enumerate(self._outlooks)
-        ]
-        more = np.array([len(states) for states in new], dtype=np.int64)
-        fits = self._fits(self.tables.sizes + more)
-        if fits:
-            for variable in np.flatnonzero(more).tolist():
-                self.tables.join(variable, self._by_belief(variable, new[variable]))
+        """Let states and waiting variables join; if there is no room for all of them, the next round is the last."""
+        fits = self._join_above(self._threshold)
         if self._join_waiting():
             return
         held = self.tables.waiting | (self.tables.sizes == self.universe.n_allowed)
-        if not fits or held.all():
+        if fits is Room.NONE:
+            threshold = max(self._threshold, THRESHOLDS[2])
+            while threshold < 1.0 and self._join_above(threshold) is Room.NONE:
+                threshold *= SMALL_STEP
+        if fits is Room.NONE or held.all():
             self._is_last = True
-            return
-        if self._threshold < 0.0 and not more.any():
+        elif self._threshold < 0.0 and fits is Room.UNUSED:
             self._is_last, self._want = True, Outcome.EXHAUSTED
-            return
-        self._threshold *= THRESHOLDS[1]
-        if self._threshold < THRESHOLDS[2]:
-            self._threshold = -1.0  # all that is left
+        else:
+            self._threshold *= THRESHOLDS[1]
+            if self._threshold < THRESHOLDS[2]:
+                self._threshold = -1.0  # all that is left
+
+    def _join_above(self, threshold: float) -> Room:
+        """Let all states of beliefs above a threshold join, if there is room for them; return whether there was."""
+        nobody = np.empty(0, dtype=np.int64)
+        new = [
+            nobody if self.tables.waiting[v] else np.setdiff1d(seen.states[seen.log_belief > threshold], own)
+            for v, (seen, own) in enumerate(zip(self._outlooks, self.tables.states, strict=True))
+        ]
+        more = np.array([len(states) for states in new], dtype=np.int64)
+        if not self._fits(self.tables.sizes + more):
+            return Room.NONE
+        for variable in np.flatnonzero(more).tolist():
+            self.tables.join(variable, self._by_belief(variable, new[variable]))
+        return Room.USED if more.any() else Room.UNUSED
 
     def _by_belief(self, variable: int, states: IndexArray) -> IndexArray:
         """Return states in the order of their beliefs, likely ones first; of equals, lower ones."""
