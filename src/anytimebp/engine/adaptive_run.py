@@ -181,7 +181,7 @@ class AdaptiveRun:
         compact = self._compact()
         compact.count_on(stage.updates, stage.rounds, stage.work_parts)
         if useful:
-            compact.start_from(stage.domains(), stage.threshold)
+            compact.start_from(stage.domains(), stage.threshold, stage.estimated_error)
         return compact
 
     # ------------------------------------------------------------ the loop

@@ -100,6 +100,7 @@ class CompactRun:
         self._threshold = THRESHOLDS[0]
         self._run: FullRun | None = None
         self._is_last = False
+        self._error_before = float("inf")
         self._want = Outcome.MEMORY  # why the last round is the last, unless domains are complete
         self._outlooks: list[Outlook] = []
 
@@ -107,8 +108,15 @@ class CompactRun:
         """Count on from what an earlier stage has done."""
         self.updates, self.rounds, self.work_parts = updates, rounds, dict(work_parts)
 
-    def start_from(self, domains: list[IndexArray], threshold: float) -> None:
-        """Begin with domains that others have grown, of the states whose beliefs are above a threshold."""
+    def start_from(self, domains: list[IndexArray], threshold: float, error: float) -> None:
+        """Begin with domains that others have grown.
+
+        Args:
+            domains: States by variable.
+            threshold: Of the beliefs that they have at the least.
+            error: Estimated, of the answer that there is; rounds that are no better do not count.
+        """
+        self._error_before = error
         for variable, states in enumerate(domains):
             self.tables.join(variable, states)
         self._threshold = threshold
@@ -168,7 +176,7 @@ class CompactRun:
                 if not self._is_complete:  # there is nothing to look out for otherwise
                     yield from self._look()
                 self._end_round()
-                yield Step.RECORD
+                yield Step.RECORD if self.consistent or self._is_last or not self._has_answer_before else Step.WORKING
                 if self._is_last:
                     self.outcome = Outcome.COMPLETE if self._is_complete else self._want
                     return
@@ -249,9 +257,16 @@ class CompactRun:
             factor_marginals=None if waiting.any() else end.factor_marginals,
             figures=self._figures(0.0),
         )
+        self.consistent &= not self._has_answer_before or self._known.error < self._error_before
         if self.consistent:
+            self._error_before = float("inf")
             self._settled = self._known
             self.settled_rounds += 1
+
+    @property
+    def _has_answer_before(self) -> bool:
+        """Whether there is an answer of an earlier stage that no round has bettered yet."""
+        return self._error_before < np.inf
 
     @property
     def _is_complete(self) -> bool:
