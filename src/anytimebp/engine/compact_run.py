@@ -313,14 +313,22 @@ class CompactRun:
         likely = {v: self._likely(v) for v in waiting}
         smallest = min((len(states) for states in likely.values()), default=0)
         most = max(SMALL, WAVE * smallest)
+        ordered = sorted(waiting, key=lambda v: (len(likely[v]), v))
+        sizes = self.tables.sizes
+        wave = [v for v in ordered if len(likely[v]) <= SMALL]  # these join in any case, so one look at the memory may do
+        together = sizes.copy()
+        together[wave] = [len(likely[v]) for v in wave]
+        all_fit = bool(wave) and self._fits(together)
         joined = False
-        for variable in sorted(waiting, key=lambda v: (len(likely[v]), v)):
-            states, sizes = likely[variable], self.tables.sizes
+        for variable in ordered:
+            states, before = likely[variable], sizes[variable]
             if len(states) > most and joined:
                 break
             sizes[variable] = len(states)
             hopeless = len(states) > OPEN * self.universe.n_allowed[variable] and len(states) > SMALL
-            if (hopeless and joined) or not self._fits(sizes):
+            fits = (all_fit and len(states) <= SMALL) or self._fits(sizes)
+            if (hopeless and joined) or not fits:
+                sizes[variable] = before
                 continue
             self.tables.join(variable, states)
             joined = True
