@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
-from anytimebp.model.listed import ListedSource, listed_range, read_entries
+from anytimebp.model.listed import ListedSource, listed_range, read_entries, read_numbers
 from anytimebp.model.source import LOG_RULE, FloatArray, IndexArray, States, TableRange, TableSource, out_of_range
 
 MOST_ENTRIES = 100_000_000  # joint states of a function's arguments, each an entry of some dozens of bytes
@@ -100,7 +100,11 @@ class Deterministic:
             raise ModelError(msg)
         arguments = [axis.reshape(-1) for axis in np.broadcast_arrays(*mesh)]
         indices = np.column_stack([*arguments, given.reshape(-1)]).astype(np.int64)
-        scores = np.full(len(indices), self.score, dtype=np.float64)
+        score = _numbers(self.score, f"{what}: the `score` of Deterministic")
+        if score.shape != ():
+            msg = f"{what}: the `score` of Deterministic must be one log score, got shape {score.shape}"
+            raise ModelError(msg)
+        scores = np.full(len(indices), score)
         return ListedSource(shape, *read_entries((indices, scores), self.default, shape, what))
 
 
@@ -152,7 +156,10 @@ class AtMostOne:
 
     def source(self, shape: tuple[int, ...], what: str) -> TableSource:
         """Return the states, checked."""
-        states = np.asarray(self.state)
+        try:
+            states = np.asarray(self.state)
+        except ValueError:  # of lists of different lengths
+            states = np.empty(0)
         if len(shape) < PAIR or states.dtype.kind not in "iu" or states.shape not in {(), (len(shape),)}:
             msg = f"{what}: AtMostOne takes two variables or more and a state index, or one for each variable"
             raise ModelError(msg)
@@ -296,7 +303,7 @@ def is_structured(source: TableSource, sizes: FloatArray) -> npt.NDArray[np.bool
 def _numbers(given: object, what: str) -> FloatArray:
     """Return log scores as an array; raise what names the culprit."""
     try:
-        values = np.array(given, dtype=np.float64)
+        values = read_numbers(given)
     except (TypeError, ValueError):
         msg = f"{what} must be log scores, got {given!r:.80}"
         raise ModelError(msg) from None
