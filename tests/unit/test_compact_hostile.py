@@ -102,3 +102,32 @@ def test_growth_state_by_state_answers_with_what_had_settled_before():
     assert "one state at a time" in inference._run.choice
     assert result.consistent
     assert inference._run.settled_rounds == 1
+
+
+def test_a_constant_added_to_a_rule_changes_nothing():
+    """What is heard roughly, of many states, is kept in few digits."""
+    rng = np.random.default_rng(0)
+    n, own = 30_000, np.full(30_000, -40.0)
+    own[rng.choice(n, 60, replace=False)] = rng.normal(0.0, 1.0, 60)
+    places = rng.normal(0.0, 1.2, (n, 6))
+    found = []
+    for constant in (0.0, -1e9):
+        graph = abp.FactorGraph()
+        graph.add_variables(2, n)
+        graph.add_factor([0], log_table=own)
+        graph.add_factor([0, 1], rule=lambda a, b, c=constant: c + places[a[:, 0]] @ places[b[0]].T)
+        inference = abp.Inference(graph, max_memory=700_000_000)
+        found.append([next(inference).domain_sizes.tolist() for _ in range(3)])
+    assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("error")
+def test_impossible_states_and_proposals_go_together():
+    own = np.random.default_rng(0).normal(0.0, 3.0, 100)
+    own[:50] = -np.inf
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 100)
+    graph.add_factor([0], log_table=own)
+    graph.add_factor([0, 1], rule=lambda a, b: -0.1 * np.abs(a - b), propose=lambda *_: np.arange(10))
+    assert abp.infer(graph, seconds=60.0).marginals["x0"][:50].max() == 0.0
+    assert abp.infer(abp.FactorGraph()).stop_reason is abp.StopReason.CONVERGED

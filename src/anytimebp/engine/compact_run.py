@@ -225,7 +225,8 @@ class CompactRun:
         else:
             self._outlooks, outside, marginals = read_outlooks(self.tables, self._outlooks)
         self.consistent = run.ending is StopReason.CONVERGED
-        error = min(LARGEST, UNSEEN * float(outside.mean())) if np.isfinite(outside).all() else float("inf")
+        error = min(LARGEST, UNSEEN * float(outside.sum()) / max(1, len(outside)))
+        error = error if np.isfinite(outside).all() else float("inf")
         self._known = Known(
             marginals=marginals,
             domain_sizes=np.where(waiting, self.universe.n_allowed, self.tables.sizes),
