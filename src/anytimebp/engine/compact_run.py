@@ -316,7 +316,7 @@ class CompactRun:
         most = max(SMALL, WAVE * smallest)
         ordered = sorted(waiting, key=lambda v: (len(likely[v]), v))
         sizes = self.tables.sizes
-        wave = [v for v in ordered if len(likely[v]) <= SMALL]  # these join in any case, so one look at the memory may do
+        wave = [v for v in ordered if len(likely[v]) <= SMALL]  # join in any case: one look at the memory may do
         together = sizes.copy()
         together[wave] = [len(likely[v]) for v in wave]
         all_fit = bool(wave) and self._fits(together)
