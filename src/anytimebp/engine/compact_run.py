@@ -178,11 +178,14 @@ class CompactRun:
                 updates=max(1, self.limits.updates - before),
                 work=max(1, self.limits.work - sum(parts.values())),
             )
-            if next(steps, None) is None:
+            try:
+                step = next(steps, None)
+            finally:  # what was done until messages vanished counts as well
+                self.updates = before + run.updates
+                for name, done in run.work_parts.items():
+                    self.work_parts[name] = parts[name] + done
+            if step is None:
                 break
-            self.updates = before + run.updates
-            for name, done in run.work_parts.items():
-                self.work_parts[name] = parts[name] + done
             yield Step.WORKING
 
     def _look(self) -> Iterator[Step]:
