@@ -30,6 +30,7 @@ ENDED = {
     StopReason.CONVERGED: "converged: no message moves by more than the tolerance",
     StopReason.OUT_OF_TIME: "stopped: the time was used up",
     StopReason.OUT_OF_MEMORY: "stopped growing: larger domains would not fit into memory",
+    StopReason.OUT_OF_CANDIDATES: "stopped growing: rules propose no other states",
     StopReason.TARGET_REACHED: "stopped: the estimated error is under --target-error",
     StopReason.NOT_CONVERGED: "not converged: belief propagation does not settle on this model, damped or not",
     StopReason.INTERRUPTED: "interrupted",

@@ -21,7 +21,7 @@ class Known(NamedTuple):
 
     Attributes:
         marginals: Over all states that were looked at.
-        domain_sizes: (V,) of the domains; the universe of a variable that is waiting.
+        domain_sizes: (V,) of the domains; 1 for a variable that is waiting.
         outside: Largest, over variables, estimated belief outside the domain; NaN where nothing can be said.
         error: Estimated distance of the marginals to those of BP; infinite where nothing can be said.
         log_z: Bethe estimate on the domains; NaN while variables are waiting.

@@ -129,7 +129,9 @@ class CompactRun:
             return StopReason.OUT_OF_MEMORY
         if self.outcome not in {Outcome.COMPLETE, Outcome.EXHAUSTED}:
             return None
-        return StopReason.CONVERGED if self.consistent else StopReason.NOT_CONVERGED
+        if not self.consistent:
+            return StopReason.NOT_CONVERGED
+        return StopReason.CONVERGED if self.outcome is Outcome.COMPLETE else StopReason.OUT_OF_CANDIDATES
 
     @property
     def choice(self) -> str:
@@ -199,11 +201,14 @@ class CompactRun:
                 updates=max(1, self.limits.updates - before),
                 work=max(1, self.limits.work - sum(parts.values())),
             )
-            if next(steps, None) is None:
+            try:
+                step = next(steps, None)
+            finally:  # what was done until messages vanished counts as well
+                self.updates = before + run.updates
+                for name, done in run.work_parts.items():
+                    self.work_parts[name] = parts[name] + done
+            if step is None:
                 break
-            self.updates = before + run.updates
-            for name, done in run.work_parts.items():
-                self.work_parts[name] = parts[name] + done
             yield Step.WORKING
 
     def _look(self) -> Iterator[Step]:
@@ -246,10 +251,11 @@ class CompactRun:
         else:
             self._outlooks, outside, marginals = read_outlooks(self.tables, self._outlooks)
         self.consistent = run.ending is StopReason.CONVERGED
-        error = min(LARGEST, UNSEEN * float(outside.mean())) if np.isfinite(outside).all() else float("inf")
+        error = min(LARGEST, UNSEEN * float(outside.sum()) / max(1, len(outside)))
+        error = error if np.isfinite(outside).all() else float("inf")
         self._known = Known(
             marginals=marginals,
-            domain_sizes=np.where(waiting, self.universe.n_allowed, self.tables.sizes),
+            domain_sizes=self.tables.sizes,
             outside=1.0 if waiting.any() else float(outside.max(initial=0.0)),
             error=float(end.estimated_error if self._is_complete else error),
             log_z=float("nan") if waiting.any() else end.log_z,

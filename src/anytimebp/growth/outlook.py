@@ -58,11 +58,13 @@ class _Heard(NamedTuple):
 
     Attributes:
         spoke: The states that it was summed over, and their shares of the weight, per variable.
-        message: Log message to each state, NaN where nobody asked.
+        message: Log message to each state, less the largest that was heard first; NaN where nobody asked.
+        largest: (1,) that one: in few digits, differences would be lost under it. NaN before anything was heard.
     """
 
     spoke: Spoken
     message: npt.NDArray[np.float32]
+    largest: FloatArray
 
 
 class _Look(NamedTuple):
@@ -220,7 +222,8 @@ class Lookout:
         if len(states) == universe.n_allowed[variable]:
             return -np.inf
         own = np.exp(universe.log_prior[universe.start[variable] : universe.start[variable + 1]])
-        gain = (total - universe.log_prior[universe.start[variable] + states])[total > -np.inf]
+        possible = total > -np.inf
+        gain = total[possible] - universe.log_prior[universe.start[variable] + states[possible]]
         unseen = float(own.sum() - own[states].sum())
         return math.log(unseen) + float(np.median(gain)) if unseen > 0.0 and len(gain) else -np.inf
 
@@ -253,13 +256,16 @@ class Lookout:
         spoken = self._spoken(edge, log_weights, ROUGH)
         before = self._heard.get(edge) if self._heard is not None else None
         if before is None or len(before.message) != len(states) or _have_moved(before.spoke, spoken, MOVED):
-            before = _Heard(spoken, np.full(len(states), np.nan, dtype=np.float32))
+            before = _Heard(spoken, np.full(len(states), np.nan, dtype=np.float32), np.full(1, np.nan))
             if self._heard is not None:
                 self._heard[edge] = before
         new = np.flatnonzero(near & np.isnan(before.message))
         if len(new):
-            before.message[new] = yield from self._say(edge, states[new], before.spoke)
-        return np.where(near, before.message, -np.inf).astype(np.float64)
+            found = yield from self._say(edge, states[new], before.spoke)
+            if np.isnan(before.largest[0]):
+                before.largest[0] = _finite(found.max())
+            before.message[new] = found - before.largest[0]
+        return np.where(near, before.message.astype(np.float64) + before.largest[0], -np.inf)
 
     def _say(self, edge: int, states: IndexArray, spoken: Spoken) -> Generator[None, None, FloatArray]:
         """Return the log of what a factor sends to some states, from some states of its other variables."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from anytimebp.errors import InconsistentModelError, ModelError
-from anytimebp.model.source import LOG_RULE, FloatArray, IndexArray, States, TableRange, out_of_range
+from anytimebp.model.source import LOG_RULE, NUMBERS, FloatArray, IndexArray, States, TableRange, out_of_range
 
 MATRIX_AXES = 2
 
@@ -107,7 +107,7 @@ def read_entries(
     try:
         given, scores = cast("tuple[Any, Any]", entries)
         indices = np.asarray(given)
-        log_scores = np.array(scores, dtype=np.float64).reshape(-1)
+        log_scores = read_numbers(scores).reshape(-1)
     except (TypeError, ValueError):
         msg = f"the entries of {what} must be a pair (indices, log_values), or a scipy.sparse matrix of two variables"
         raise ModelError(msg) from None
@@ -131,7 +131,7 @@ def read_entries(
         msg = f"{what} lists the states {tuple(indices[order[twice[0]]].tolist())} more than once"
         raise ModelError(msg)
     try:
-        default = float(default)
+        default = float(read_numbers(default))
     except (TypeError, ValueError):
         msg = f"the default of {what} must be a log score, got {default!r}"
         raise ModelError(msg) from None
@@ -146,6 +146,18 @@ def read_entries(
     return indices, log_scores, default
 
 
+def read_numbers(given: object) -> FloatArray:
+    """Return real numbers as a new array; raise ValueError or TypeError for anything else."""
+    if isinstance(given, np.ma.MaskedArray):
+        msg = "a masked array"
+        raise TypeError(msg)
+    values = np.asarray(given)
+    if values.size and values.dtype.kind not in NUMBERS:
+        msg = f"{values.dtype} is no real number"
+        raise TypeError(msg)
+    return np.array(values, dtype=np.float64)
+
+
 def _from_matrix(matrix: Any, shape: tuple[int, ...], what: str) -> tuple[IndexArray, FloatArray]:
     """Return what a scipy.sparse matrix stores as indices and log scores."""
     if len(shape) != MATRIX_AXES:
@@ -156,7 +168,7 @@ def _from_matrix(matrix: Any, shape: tuple[int, ...], what: str) -> tuple[IndexA
         raise ModelError(msg)
     stored = matrix.tocoo(copy=True)
     stored.sum_duplicates()
-    if stored.dtype.kind not in "fiub":
+    if stored.dtype.kind not in NUMBERS:
         msg = f"the sparse matrix of {what} must hold real numbers, got dtype {stored.dtype}"
         raise ModelError(msg)
     return np.column_stack([stored.row, stored.col]).astype(np.int64), stored.data.astype(np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
-from anytimebp.model.listed import ListedSource, listed_range, read_entries
+from anytimebp.model.listed import ListedSource, listed_range, read_entries, read_numbers
 from anytimebp.model.source import LOG_RULE, FloatArray, IndexArray, States, TableRange, TableSource, out_of_range
 
 MOST_ENTRIES = 100_000_000  # joint states of a function's arguments, each an entry of some dozens of bytes
@@ -305,7 +305,7 @@ def _one_number(given: object, what: str) -> float:
 def _numbers(given: object, what: str) -> FloatArray:
     """Return log scores as an array; raise what names the culprit."""
     try:
-        values = np.array(given, dtype=np.float64)
+        values = read_numbers(given)
     except (TypeError, ValueError):
         msg = f"{what} must be log scores, got {given!r:.80}"
         raise ModelError(msg) from None

@@ -13,6 +13,9 @@ class StopReason(Enum):
     OUT_OF_UPDATES = "the updates were used up; allow more `max_updates`, or go on with `Inference.run()`"
     OUT_OF_WORK = "the work was used up; allow more `max_work`, or go on with `Inference.run()`"
     OUT_OF_MEMORY = "larger domains need more memory than `max_memory` allows, or than there is"
+    OUT_OF_CANDIDATES = (
+        "messages have settled on all states that rules propose; `unexplored_mass` says what others may weigh"
+    )
     TARGET_REACHED = "the estimated error is under `target_error`"
     NOT_CONVERGED = (
         "belief propagation does not settle on this model, damped or not; "

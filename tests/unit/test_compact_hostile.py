@@ -1,0 +1,133 @@
+"""Rounds on compact tables where something is against them: wide ranges, hard zeros, structures, poor proposals."""
+
+import math
+
+import numpy as np
+import pytest
+
+import anytimebp as abp
+from anytimebp.engine import adaptive_run
+from anytimebp.engine.choice import Choice, Way
+
+
+@pytest.fixture(autouse=True)
+def always_compact(monkeypatch):
+    """Make every run of adaptive one of compact tables."""
+    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_decide", lambda _: Choice(Way.COMPACT, "for the test"))
+
+
+def test_a_range_that_needs_logs_starts_over_on_the_domains():
+    rng = np.random.default_rng(0)
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 10)
+    graph.add_factors([[0], [1], [2]], log_table=rng.normal(0.0, 8.0, (3, 10)))
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=lambda a, b: -100.0 * np.abs(a - b))
+    result = abp.infer(graph)
+    assert result.arithmetic == "log"
+    assert result.distance(abp.infer(graph, "bp")) < 1e-9
+
+
+@pytest.mark.parametrize("as_rule", [False, True])
+def test_scores_that_turn_out_far_above_the_first_ones_do_not_wipe_them_out(as_rule):
+    own = np.where(np.arange(6) < 3, 0.0, -1000.0)
+    table = np.zeros((6, 6))
+    table[3:, 3:] = 2000.0
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 6)
+    graph.add_factors([[0], [1]], log_table=own)
+    graph.add_factor([0, 1], **({"rule": lambda a, b: table[a, b]} if as_rule else {"log_table": table}))
+    result = abp.infer(graph)
+    np.testing.assert_allclose(result.marginals["x0"], np.full(6, 1.0 / 6.0), atol=1e-9)
+
+
+@pytest.mark.parametrize("arity", [3, 27])
+def test_a_structure_with_a_waiting_variable_needs_no_table(arity):
+    rng = np.random.default_rng(0)
+    graph = abp.FactorGraph()
+    graph.add_variables(arity, 3)
+    graph.add_variable("large", 200)
+    graph.add_factors([[i] for i in range(arity)], log_table=rng.normal(0.0, 1.0, (arity, 3)))
+    graph.add_factor(list(range(arity + 1)), structure=abp.AtMostOne(1))
+    first = next(abp.Inference(graph))
+    assert first.unexplored_mass == 1.0
+    assert abp.infer(graph).distance(abp.infer(graph, "bp")) < 1e-9
+
+
+@pytest.mark.parametrize("proposed", [[], [3]])
+def test_a_run_ends_when_nothing_else_is_proposed(proposed):
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 100)
+    graph.add_factor([0], log_table=np.random.default_rng(0).normal(0.0, 3.0, 100))
+    distance = lambda a, b: -0.5 * np.abs(a - b)  # noqa: E731
+    propose = lambda _, k: np.array(proposed, dtype=np.int64)[:k]  # noqa: E731
+    graph.add_factors([[0, 1], [1, 2]], rule=distance, propose=propose)
+    result = abp.infer(graph, seconds=60.0)
+    assert result.stop_reason is abp.StopReason.OUT_OF_CANDIDATES
+    assert result.consistent
+    assert (result.unexplored_mass > 0.9) == (proposed == [3])
+
+
+def equal_but_for_most():
+    """Return a graph whose first domains have little in common: most belief is where both exclude everything."""
+    own = np.full((2, 500), -6.0)
+    own[:, [0, 3]] = -30.0
+    own[:, 1] = -4.5
+    own[0, 0] = own[1, 3] = 0.0
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 500)
+    graph.add_factors([[0], [1]], log_table=own)
+    graph.add_factor([0, 1], structure=abp.Equality())
+    return graph
+
+
+def test_what_hard_zeros_shut_out_is_not_called_explored():
+    graph = equal_but_for_most()
+    first = next(abp.Inference(graph))
+    assert math.isnan(first.unexplored_mass)
+    assert first.estimated_error == np.inf
+    assert abp.infer(graph, target_error=1e-3).distance(abp.infer(graph, "bp")) < 1e-3
+
+
+def test_growth_state_by_state_answers_with_what_had_settled_before():
+    """The domains of x1 and x2, which x0 tells, exclude each other."""
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 300)
+    graph.add_factor([0], log_table=np.r_[0.0, -1.0, -2.0, np.full(297, -30.0)])
+    near = lambda a, b: np.where(np.abs(a - b) <= 2, 0.0, -9.0)  # noqa: E731
+    graph.add_factors([[0, 1], [0, 2]], rule=near)
+    graph.add_factor([1, 2], rule=lambda a, b: np.where(np.abs(a - b) >= 100, 0.0, -np.inf))
+    inference = abp.Inference(graph)
+    assert next(inference).consistent
+    result = inference.run(max_updates=1)
+    assert "one state at a time" in inference._run.choice
+    assert result.consistent
+    assert inference._run.settled_rounds == 1
+
+
+def test_a_constant_added_to_a_rule_changes_nothing():
+    """What is heard roughly, of many states, is kept in few digits."""
+    rng = np.random.default_rng(0)
+    n, own = 30_000, np.full(30_000, -40.0)
+    own[rng.choice(n, 60, replace=False)] = rng.normal(0.0, 1.0, 60)
+    places = rng.normal(0.0, 1.2, (n, 6))
+    found = []
+    for constant in (0.0, -1e9):
+        graph = abp.FactorGraph()
+        graph.add_variables(2, n)
+        graph.add_factor([0], log_table=own)
+        graph.add_factor([0, 1], rule=lambda a, b, c=constant: c + places[a[:, 0]] @ places[b[0]].T)
+        inference = abp.Inference(graph, max_memory=700_000_000)
+        found.append([next(inference).domain_sizes.tolist() for _ in range(3)])
+    assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("error")
+def test_impossible_states_and_proposals_go_together():
+    own = np.random.default_rng(0).normal(0.0, 3.0, 100)
+    own[:50] = -np.inf
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 100)
+    graph.add_factor([0], log_table=own)
+    graph.add_factor([0, 1], rule=lambda a, b: -0.1 * np.abs(a - b), propose=lambda *_: np.arange(10))
+    assert abp.infer(graph, seconds=60.0).marginals["x0"][:50].max() == 0.0
+    assert abp.infer(abp.FactorGraph()).stop_reason is abp.StopReason.CONVERGED
