@@ -18,7 +18,7 @@ from anytimebp.engine.choice import Choice, Counts, Way, first_choice
 from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.options import RunOptions
-from anytimebp.engine.reach import strip_bytes
+from anytimebp.engine.reach import MOST_NEW, first_strips
 from anytimebp.engine.run import Limits, Run, Step
 from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.strip_readout import read_stage
@@ -103,9 +103,9 @@ class AdaptiveRun:
         if first_arithmetic(compiled, domains.log_prior_min) != LINEAR:
             return self._instead("the range of the scores needs log arithmetic")
         if compiled.extent.has_zero.any():
-            return self._instead("there are tables with hard zeros")
+            return self._instead("there are factors with hard zeros")
         if has_structures(compiled, domains.sizes):
-            return self._instead("there are factors whose structure closes their sums")
+            return self._instead("there are lists or structures, which need no tables")
         if self._options.damping > 0.0:
             return self._instead("damping was asked for")
         if not self._full_fits and any(_proposes(block.source) for _, block in compiled.message_blocks):
@@ -116,9 +116,9 @@ class AdaptiveRun:
         choice = first_choice(Counts(entries, strips, len(compiled.arrays.edge_variable), float(likely.mean())))
         if self._full_fits:
             return choice
-        needed = int(strip_bytes(compiled, domains, self._message_spread()))
-        if exceeds_memory(0, needed, self._options.max_memory):
-            return Choice(Way.COMPACT, "neither whole tables nor strips of the first domains fit into memory")
+        entries, needed = first_strips(compiled, domains, self._message_spread())
+        if entries > MOST_NEW or exceeds_memory(0, int(needed), self._options.max_memory):
+            return Choice(Way.COMPACT, "whole tables do not fit into memory, and strips of tables would be too large")
         return Choice(Way.DOMAINS, "whole tables do not fit into memory")
 
     def _instead(self, reason: str) -> Choice:
@@ -170,7 +170,7 @@ class AdaptiveRun:
             self._ending = StopReason.CONVERGED
             return None
         stage.release()
-        useful = outcome in {Outcome.DEAR, Outcome.CLOSE, Outcome.MEMORY}
+        useful = outcome in {Outcome.DEAR, Outcome.WIDE, Outcome.CLOSE, Outcome.MEMORY}
         if self._full_fits:
             self.choice = str(Choice(Way.TAILS if useful else Way.FULL, outcome.value))
             before = stage.workspace if useful else None

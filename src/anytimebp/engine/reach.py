@@ -18,6 +18,7 @@ FAR = 3.0  # standard deviations of messages that a state's prior may have again
 MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
 MANY = 7.0  # nats that states may be short of it and still count together
 MESSAGE_BYTES = 56  # of an edge and state within reach: messages, tails and copies of them
+MOST_NEW = 2e7  # entries of strips that a round may ask for where whole tables do not fit
 
 
 def guessed_gain(spread: FloatArray) -> FloatArray:
@@ -34,8 +35,8 @@ def least_prior(belief: float, spread: FloatArray) -> FloatArray:
     return math.log(belief) - np.maximum(FAR * spread, spread + MANY)
 
 
-def strip_bytes(compiled: CompiledGraph, domains: Domains, spread: FloatArray) -> float:
-    """Return about how many bytes the first round needs: strips, tables and messages over the states within reach."""
+def first_strips(compiled: CompiledGraph, domains: Domains, spread: FloatArray) -> tuple[float, float]:
+    """Return the entries of the first strips, over the states within reach, and about how many bytes a round needs."""
     start = domains.slot_start[:-1]
     near = domains.log_prior > np.repeat(least_prior(REACHES[0], spread), domains.sizes)
     reach = np.add.reduceat(near, start, dtype=np.int64)
@@ -43,4 +44,5 @@ def strip_bytes(compiled: CompiledGraph, domains: Domains, spread: FloatArray) -
         reach = domains.sizes
     first = np.add.reduceat(domains.log_prior > -FIRST_DOMAIN, start, dtype=np.int64)
     messages = MESSAGE_BYTES * float(reach[compiled.arrays.edge_variable].sum())
-    return messages + 16.0 * float(strip_entries(compiled.arrays, first, reach).sum())
+    entries = float(strip_entries(compiled.arrays, first, reach).sum())
+    return entries, messages + 16.0 * entries

@@ -16,7 +16,7 @@ import numpy as np
 
 from anytimebp.engine.choice import Counts, round_cost, sweep_cost
 from anytimebp.engine.estimated_error import domains_error
-from anytimebp.engine.reach import FIRST_DOMAIN, REACHES, WORTH_CUTTING, guessed_gain, least_prior
+from anytimebp.engine.reach import FIRST_DOMAIN, MOST_NEW, REACHES, WORTH_CUTTING, guessed_gain, least_prior
 from anytimebp.engine.round_end import RoundEnd
 from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.kernels.codes import CONVERGED, FACTOR_VANISHED, LINEAR, NEEDS_ENTRIES, OK, UNSETTLED
@@ -60,6 +60,7 @@ class Outcome(Enum):
     """Why the rounds have ended; the texts complete "left the domains because"."""
 
     DEAR = "a round would now cost more than a sweep over whole tables"
+    WIDE = "strips would ask for more scores than looking at states in passing does"
     CLOSE = "what is left out no longer counts"
     UNSETTLED = "messages on the domains do not settle"
     NOT_POSITIVE = "scores have hard zeros or a range beyond linear arithmetic"
@@ -106,6 +107,7 @@ class StripStage:
         """
         self.compiled, self._domains, self._sources, self._spread = compiled, domains, sources, spread
         self._tolerance, self._max_memory, self._full_fits = tolerance, max_memory, full_fits and not at_any_cost
+        self._at_any_cost = at_any_cost
         self._entries = table_entries(compiled.arrays, domains.sizes)
         self._served = ServedStrips(compiled, sources.kind)
         self.limits = Limits()
@@ -207,7 +209,7 @@ class StripStage:
     def _extend_reach(self, belief: FloatArray) -> FloatArray:
         """Go over to a workspace with more states, if the threshold asks for it; return beliefs over its states."""
         level = self._reach_level
-        while REACHES[level] > REACHES_FOR * self.threshold:
+        while level < len(REACHES) - 1 and REACHES[level] > REACHES_FOR * self.threshold:
             level += 1
         if level == self._reach_level:
             return belief
@@ -376,6 +378,8 @@ class StripStage:
             self.outcome = Outcome.MEMORY
             return False
         if not self._full_fits:
-            return True
+            if strips - nested.pool.size > MOST_NEW and not self._at_any_cost:
+                self.outcome = Outcome.WIDE
+            return self.outcome is None
         cost = round_cost(strips, strips - nested.pool.size, len(strip))
         return cost <= sweep_cost(Counts(self._entries, strips, len(strip), 0.0))

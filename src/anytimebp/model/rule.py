@@ -139,7 +139,8 @@ def _call(function: Callable[..., object], *arguments: object, hint: str = "") -
         return function(*arguments)
     except Exception as error:
         problem = f"raised {type(error).__name__}: {str(error)[:LONG]}"
-        raise _FaultError(problem, hint) from error
+        is_about_arrays = isinstance(error, TypeError | ValueError | IndexError)
+        raise _FaultError(problem, hint if is_about_arrays else "") from error
 
 
 def _as_block(scores: object, wanted: tuple[int, ...]) -> FloatArray:
@@ -149,12 +150,13 @@ def _as_block(scores: object, wanted: tuple[int, ...]) -> FloatArray:
         raise _FaultError(msg)
     try:
         given = np.asarray(scores)
-        block = np.array(np.broadcast_to(given, wanted), dtype=np.float64) if given.dtype.kind in NUMBERS else None
+        fits = given.dtype.kind in NUMBERS and given.ndim in {0, len(wanted)}  # of fewer axes, which would be meant?
+        block = np.array(np.broadcast_to(given, wanted), dtype=np.float64) if fits else None
     except (TypeError, ValueError):
         block = None
     if block is None:
         shape = getattr(scores, "shape", type(scores).__name__)
-        msg = f"must return real numbers that broadcast to {wanted}, it returned {shape}"
+        msg = f"must return real numbers that broadcast to {wanted}, with an axis per variable; it returned {shape}"
         raise _FaultError(msg)
     return block
 

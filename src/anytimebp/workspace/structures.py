@@ -9,7 +9,7 @@ import numpy as np
 
 from anytimebp.kernels.codes import AT_MOST_ONE, DIFFERENCE, LISTED, TABLE
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.listed import ListedSource, listed_range
+from anytimebp.model.listed import ListedSource, joint_order, listed_range
 from anytimebp.model.source import FloatArray, IndexArray, States, TableRange, TableSource
 from anytimebp.model.structures import AtMostOneSource, DifferenceSource, has_structure, is_structured
 
@@ -88,11 +88,13 @@ def _list(log_scores: FloatArray, places: list[IndexArray], default: float, stat
     if default == -np.inf:  # what is impossible anyway need not be listed
         possible = np.flatnonzero(log_scores > -np.inf)
         log_scores, places = log_scores[possible], [place[possible] for place in places]
-    order = np.lexsort(places[::-1])
+    order = joint_order(places, tuple(len(axis) for axis in states))
     log_scores, places = log_scores[order], [place[order] for place in places]
     total = math.prod(len(axis) for axis in states)
     extent = listed_range(log_scores, default, is_complete=len(log_scores) >= total)
-    by_axis = [np.argsort(place, kind="stable") for place in places] if default > -np.inf else []
+    by_axis = [np.argsort(place, kind="stable") for place in places[1:]] if default > -np.inf else []
+    if default > -np.inf:
+        by_axis.insert(0, np.arange(len(log_scores)))  # they are in the order of their first axis
     return Scores(
         LISTED,
         extent,
