@@ -33,7 +33,8 @@ def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: 
     source = "this machine has available" if max_memory is None else "`max_memory` allows"
     msg = (
         f"a run over all states needs {format_bytes(needed)} ({needed:,} bytes), more than the "
-        f'{format_bytes(limit)} that {source}{_largest(compiled, domain_sizes)}; `method="adaptive"` needs no such tables'
+        f"{format_bytes(limit)} that {source}{_largest(compiled, domain_sizes)}; "
+        '`method="adaptive"` needs no such tables'
     )
     raise MemoryLimitError(msg)
 
