@@ -132,7 +132,7 @@ def report(network: Network, result: abp.Result) -> str:
             f"{result.domain_sizes.sum():,} of {result.n_states:,} states; {result.unexplored_mass:.1e} unexplored",
             f"located: {belief.located.sum()} of {len(belief.miss) - known}, {_mean(belief.miss[belief.located])} off",
             f"all unknown sensors: {_mean(belief.miss[known:])} off",
-            f"cannot be located: {', '.join(lost) or 'none'}",
+            f"not located (± spread, in cells): {', '.join(lost) or 'none'}",
         ]
     )
 
@@ -163,11 +163,21 @@ def draw(network: Network, result: abp.Result, path: str) -> None:
     found, guess = belief.best[belief.located][:, ::-1].T, belief.best[lost][:, ::-1].T
     axes.scatter(*found, 30, "#2f6db5", label="located", zorder=3)
     axes.scatter(
-        *guess, 90, facecolors="none", edgecolors="#c0392b", linewidths=1.6, label="cannot be located", zorder=3
+        *guess,
+        90,
+        facecolors="none",
+        edgecolors="#c0392b",
+        linewidths=1.6,
+        label="not located (± spread, in cells)",
+        zorder=3,
     )
     for i in np.flatnonzero(lost):
-        axes.annotate(f"s{i} ± {belief.spread[i]:.0f}", belief.best[i][::-1], (8, 8), textcoords="offset points")
-    axes.set(title=f"{len(lost)} sensors, {len(network.pairs)} measured distances, {side} x {side} cells")
+        text = f"s{i} ± {belief.spread[i]:.0f}"
+        axes.annotate(text, belief.best[i][::-1], (8, -14), textcoords="offset points", fontsize=8)
+    axes.set_title(
+        f"{len(lost)} sensors, {len(network.pairs)} measured distances, {side} x {side} cells\n"
+        "shade: where each sensor may be, relative to its best cell"
+    )
     axes.set(xlim=(0, side), ylim=(side, 0), xlabel="column", ylabel="row")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path)
