@@ -162,15 +162,8 @@ def draw(network: Network, result: abp.Result, path: str) -> None:
     axes.scatter(*(c[known:] for c in column), 45, "#22303c", marker="+", label="truth", zorder=4)
     found, guess = belief.best[belief.located][:, ::-1].T, belief.best[lost][:, ::-1].T
     axes.scatter(*found, 30, "#2f6db5", label="located", zorder=3)
-    axes.scatter(
-        *guess,
-        90,
-        facecolors="none",
-        edgecolors="#c0392b",
-        linewidths=1.6,
-        label="not located (± spread, in cells)",
-        zorder=3,
-    )
+    hollow = {"facecolors": "none", "edgecolors": "#c0392b", "linewidths": 1.6}
+    axes.scatter(*guess, 90, **hollow, label="not located (± spread, in cells)", zorder=3)
     for i in np.flatnonzero(lost):
         text = f"s{i} ± {belief.spread[i]:.0f}"
         axes.annotate(text, belief.best[i][::-1], (8, -14), textcoords="offset points", fontsize=8)
