@@ -42,7 +42,7 @@ def test_what_rules_rounds_on_domains_out_is_named():
     wide.add_factor([0, 5], log_table=table)
     zeros.add_factor([0, 5], log_table=np.where(np.eye(200) > 0, -np.inf, 0.0))
     assert first_words(wide) == "full BP: the range of the scores needs log arithmetic"
-    assert first_words(zeros) == "full BP: there are tables with hard zeros"
+    assert first_words(zeros) == "full BP: there are factors with hard zeros"
     assert first_words(large(), damping=0.5) == "full BP: damping was asked for"
     assert first_words(large(), max_memory=10**6) == "sparse domains: whole tables do not fit into memory"
     assert first_words(zeros, max_memory=10**6).startswith("domains that grow in batches: ")

@@ -154,7 +154,7 @@ class AtMostOne:
         except ValueError:  # rows of different lengths
             states = np.empty(0)
         if len(shape) < PAIR or states.dtype.kind not in "iu" or states.shape not in {(), (len(shape),)}:
-            msg = f"{what}: AtMostOne takes two variables or more and a state's index (not its label), or one for each"
+            msg = f"{what}: AtMostOne takes two variables or more and a state index, or one for each variable"
             raise ModelError(msg)
         each = np.array(np.broadcast_to(states, (len(shape),)), dtype=np.int64)
         if ((each < 0) | (each >= shape)).any():
