@@ -159,7 +159,7 @@ def measure_adaptive(*, quick):
 def measure_universes(*, quick):
     """Yield the sections on the examples at full size, which takes many minutes and 7 GB: only if asked for."""
     yield "Universes: entity linking", universes.linking(1 if quick else 3)
-    yield "Universes: localisation", universes.localising(1 if quick else 3, seconds=60 if quick else 600)
+    yield "Universes: localisation", universes.localising(1 if quick else 3, seconds=60 if quick else 120)
 
 
 def measure_files(*, quick):

@@ -11,7 +11,7 @@ LINKING_MEMORY, LOCALISING_MEMORY = 10**9, 2 * 10**9  # bytes that a run may all
 MOST_UNEXPLORED, MOST_ENTRIES = 1e-3, 0.01  # of belief; of all pairwise entries
 
 
-def linking(seeds, seconds=20):
+def linking(seeds, seconds=30):
     """Return the table of entity linking at full size."""
     base = _base()
     header = [
@@ -49,7 +49,7 @@ def linking(seeds, seconds=20):
     return table([*header, "ended", "bar"], rows)
 
 
-def localising(seeds, seconds=240):
+def localising(seeds, seconds=120):
     """Return the table of localisation at full size, beside dense BP on 60 x 60 cells."""
     base = _base()
     header = ["seed", "cells", "method", "seconds", "entries", "of all", "peak over import", "unexplored", "ended"]

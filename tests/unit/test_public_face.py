@@ -92,7 +92,7 @@ import anytimebp as abp
 graph = abp.FactorGraph()
 graph.add_variables(3, 2)
 graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.0, 0.3], [0.1, 0.0]])
-print(abp.infer(graph).stop_reason.name)
+print(abp.infer(graph, "bp").stop_reason.name)
 """
 
 
@@ -101,5 +101,5 @@ def test_compiling_is_said_once(tmp_path):
     first = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
     second = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
     assert first[0] == second[0] == "CONVERGED\n"
-    assert first[1].count("compiling kernels for method 'adaptive'") == 1
+    assert first[1].count("compiling kernels for method 'bp'") == 1
     assert second[1] == ""
