@@ -19,17 +19,16 @@ it needs lies in a row of whole numbers, `space.post`: the function, the factor,
 a `Post` are and how long.
 """
 
-import math
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import AT_MOST_ONE, DIFFERENCE, LOG
 from anytimebp.kernels.either_arithmetic import add, sum_of, times
 from anytimebp.kernels.jit import FAST_WITHOUT_NAN, Callback, call, callback, kernel, table_view
 from anytimebp.kernels.lists import HEAD, through_list
+from anytimebp.kernels.through_table import log_sum
 
 FUNCTION, FACTOR, ARITHMETIC, ARRAYS = 0, 1, 2, 3  # places in a post; then addresses and lengths of arrays
 
@@ -59,15 +58,7 @@ def send(post, factor, arithmetic):
 def _dot(arithmetic, scores, weight):
     """Return the sum of scores times weights, or its log."""
     if arithmetic == LOG:
-        peak = -np.inf
-        for v in range(weight.size):
-            peak = max(peak, scores[v] + weight[v])
-        if peak == -np.inf:
-            return -np.inf
-        total = 0.0
-        for v in range(weight.size):
-            total += exp(scores[v] + weight[v] - peak)
-        return peak + math.log(total)
+        return log_sum(scores, weight)
     total = 0.0
     for v in range(weight.size):
         total += scores[v] * weight[v]
