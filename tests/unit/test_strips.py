@@ -180,3 +180,12 @@ def test_growing_keeps_the_strips_that_were_there(seed):
     workspace.nested.old_size[:] = 0  # nothing is there already
     sweep_once(stage)
     assert workspace.nested.pool.tobytes() == grown.tobytes()
+
+
+def test_when_all_that_is_left_is_to_join_the_reach_is_everything():
+    """The last threshold is below every belief; a run of peaked rules used to crash there."""
+    graph = random_loopy(0, max_arity=2)
+    stage, _ = stage_on(graph, np.random.default_rng(0))
+    stage.threshold = -1.0
+    belief = stage._extend_reach(np.empty(sum(graph.variables.sizes())))
+    assert len(belief) == sum(graph.variables.sizes())
