@@ -106,7 +106,7 @@ SECTIONS = {
         "1e-3, a process that peaks less than 1 GB over one that only imports, and at most 1 % of all entries."
     ),
     "Universes: localisation": (
-        "examples/localisation.py: 30 sensors on 300 x 300 cells, 90,000 states each, in 4 GB, and dense BP on the "
+        "examples/localisation.py: 30 sensors on 300 x 300 cells, 90,000 states each, in 2 GB, and dense BP on the "
         "same networks on 60 x 60. `off` is the mean distance of the most probable cell to the truth in cells of the "
         "large map, over all unknown sensors and over those that are located (how many)."
     ),

@@ -121,7 +121,7 @@ def report(document: Document, result: abp.Result) -> str:
         [
             f"linked right: {alone} of {mentions} by names alone, {together} jointly",
             f"{result.seconds:.1f} seconds; ended as {result.stop_reason.name}",
-            f"{result.work:,} entries read or scored, {result.work / pairwise:.4%} of {pairwise:,} pairwise ones",
+            f"{result.work:,} entries read or scored, {result.work / pairwise:.2%} of all {pairwise:,} pairwise ones",
             f"{result.domain_sizes.sum():,} of {result.n_states:,} states took part",
             f"unexplored mass {result.unexplored_mass:.1e}, estimated error {result.estimated_error:.1e}",
         ]
