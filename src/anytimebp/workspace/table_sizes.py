@@ -7,7 +7,7 @@ import numpy as np
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import FloatArray, IndexArray, known_range
-from anytimebp.model.structures import is_structured, structure_entries
+from anytimebp.model.structures import has_structure, is_structured, structure_entries
 
 SAMPLE = 2048  # scores of a rule that are looked at
 
@@ -25,6 +25,8 @@ def table_entries(layout: GraphLayout, sizes: IndexArray) -> float:
 
 def update_entries(compiled: CompiledGraph, sizes: IndexArray) -> float:
     """Return the entries that an update of every factor reads over domains of these sizes: of tables or structures."""
+    if not any(has_structure(block.source) for _, block in compiled.message_blocks):
+        return table_entries(compiled.arrays, sizes)
     total = 0.0
     for _, block in compiled.message_blocks:
         each = sizes[block.scopes].astype(np.float64)
