@@ -256,7 +256,9 @@ def test_states_that_priors_exclude_need_no_memory():
 @pytest.mark.compiled
 def test_counts_go_on_where_domains_are_left_for_growth():
     graph = late_zeros(5)
-    for share in np.linspace(0.4, 0.95, 8):
+    with pytest.raises(abp.MemoryLimitError, match=r"the first domains need 5\.7 KB"):
+        abp.infer(graph, "adaptive", max_memory=int(0.3 * graph.summary().full_bp_bytes))
+    for share in np.linspace(0.35, 0.95, 8):
         result = abp.infer(graph, "adaptive", max_memory=int(share * graph.summary().full_bp_bytes))
         assert result.consistent
         assert (np.diff(result.trace.column("updates")) >= 0).all()

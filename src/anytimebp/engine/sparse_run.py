@@ -84,8 +84,7 @@ class SparseRun:
         self._view = GrowthView(self.universe, self._priorities, options.generator())
         self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
         self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
-        self._residual = np.full(1, np.inf)
-        self._starts_afresh = False
+        self._residual, self._starts_afresh = np.full(1, np.inf), False
 
     def count_on(self, updates: int, work_parts: dict[str, int]) -> None:
         """Start from the counts of a stage before this one."""
@@ -298,8 +297,7 @@ class SparseRun:
 
     def _score(self, variables: range | None = None) -> Iterator[Step]:
         """Let the policy score the variables that have moved, with a look at the clock after each."""
-        workspace = self._running
-        candidates = workspace.candidates
+        candidates = self._running.candidates
         if variables is not None:
             candidates.dirty[:] = variables
             candidates.n_dirty[0] = len(variables)
@@ -307,7 +305,7 @@ class SparseRun:
             start, end = self.universe.start[variable], self.universe.start[variable + 1]
             candidates.key[start:end] = scores_of(self._policy, self._view, variable)
             yield Step.WORKING
-        take_scores(workspace.domain, candidates)
+        take_scores(self._running.domain, candidates)
 
     # ------------------------------------------------------------ endings
     def _out_of_range(self) -> None:

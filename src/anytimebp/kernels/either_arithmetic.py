@@ -6,7 +6,8 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import LOG
-from anytimebp.kernels.jit import FAST_WITHOUT_NAN, kernel
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel
+from anytimebp.kernels.through_table import log_sum
 from anytimebp.kernels.to_factor import largest
 
 
@@ -24,6 +25,17 @@ def sum_of(arithmetic, weight):
     total = 0.0
     for v in range(weight.size):
         total += weight[v]
+    return total
+
+
+@kernel(FAST)
+def dot(arithmetic, scores, weight):
+    """Return the sum of scores times weights, or its log."""
+    if arithmetic == LOG:
+        return log_sum(scores, weight)
+    total = 0.0
+    for v in range(weight.size):
+        total += scores[v] * weight[v]
     return total
 
 

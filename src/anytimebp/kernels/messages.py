@@ -39,25 +39,15 @@ from anytimebp.kernels.codes import (
     VANISHED,
     VARIABLE_VANISHED,
 )
-from anytimebp.kernels.jit import FAST, borrow, kernel
+from anytimebp.kernels.either_arithmetic import dot
+from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.structures import send
-from anytimebp.kernels.through_table import contract, edge_size, log_sum
+from anytimebp.kernels.through_table import contract, edge_size
 from anytimebp.kernels.to_factor import gather
 from anytimebp.kernels.to_variable import store
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
 LOG_COST = 8  # entries that one costs whose table is in logs
-
-
-@kernel(FAST, merge=True)
-def _factor_total(arithmetic, weight, outgoing):
-    """Return Z_f, from one variable's incoming and unscaled outgoing message."""
-    if arithmetic == LOG:
-        return log_sum(outgoing, weight)
-    total = 0.0
-    for v in range(weight.size):
-        total += weight[v] * outgoing[v]
-    return total
 
 
 @kernel()
@@ -106,7 +96,7 @@ def _sum_out(layout, space, factor):
     if space.tail.size:
         _add_tails(layout, space, factor)
     n = edge_size(layout.edge_variable, space.domain_size, layout.factor_edge_start[factor])
-    total = _factor_total(arithmetic, space.incoming[:n], space.outgoing[:n])
+    total = dot(arithmetic, space.outgoing[:n], space.incoming[:n])
     if detour:
         total = math.log(total)
         for v in range(n_slots):

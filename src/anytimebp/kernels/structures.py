@@ -25,10 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.kernels.codes import AT_MOST_ONE, DIFFERENCE, LOG
-from anytimebp.kernels.either_arithmetic import add, sum_of, times
-from anytimebp.kernels.jit import FAST_WITHOUT_NAN, Callback, call, callback, kernel, table_view
+from anytimebp.kernels.either_arithmetic import add, dot, sum_of, times
+from anytimebp.kernels.jit import Callback, call, callback, kernel, table_view
 from anytimebp.kernels.lists import HEAD, through_list
-from anytimebp.kernels.through_table import log_sum
 
 FUNCTION, FACTOR, ARITHMETIC, ARRAYS = 0, 1, 2, 3  # places in a post; then addresses and lengths of arrays
 
@@ -54,17 +53,6 @@ def send(post, factor, arithmetic):
 
 
 # -------------------------------------------------------------------- differences
-@kernel(FAST_WITHOUT_NAN)
-def _dot(arithmetic, scores, weight):
-    """Return the sum of scores times weights, or its log."""
-    if arithmetic == LOG:
-        return log_sum(scores, weight)
-    total = 0.0
-    for v in range(weight.size):
-        total += scores[v] * weight[v]
-    return total
-
-
 @kernel()
 def _add_up(arithmetic, weight, below, above):
     """Fill the sums of the weights before each place, and from each place on."""
@@ -86,7 +74,7 @@ def _slide(arithmetic, scores, shift, default, weight, below, above, sums):
         begin = min(max(0, v + shift), m)
         end = max(begin, min(m, v + shift + scores.size))
         place = begin - v - shift
-        total = _dot(arithmetic, scores[place : place + end - begin], weight[begin:end])
+        total = dot(arithmetic, scores[place : place + end - begin], weight[begin:end])
         if not none:
             rest = add(arithmetic, below[begin], above[end])
             total = add(arithmetic, total, times(arithmetic, default, rest))

@@ -14,6 +14,7 @@ from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, cut
 from anytimebp.model.structures import is_structured, structure_words
+from anytimebp.workspace.boxes import new_boxes
 from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.space import Workspace
 from anytimebp.workspace.structures import flat, scores_on
@@ -214,14 +215,3 @@ class CompactTables:
         tables.kind[factor], tables.address[factor] = TABLE, self._ones.ctypes.data
         tables.log_scale[factor] = tables.log_min[factor] = 0.0
         tables.has_zero[factor] = tables.in_logs[factor] = False
-
-
-def new_boxes(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Give disjoint boxes that together hold what a larger table has beyond a smaller one."""
-    for axis in range(len(new)):
-        if old[axis] < new[axis]:
-            box = [slice(0, n) for n in new[:axis]]
-            box.append(slice(old[axis], new[axis]))
-            box.extend(slice(0, n) for n in old[axis + 1 :])
-            if all(place.stop > place.start for place in box):
-                yield tuple(box)

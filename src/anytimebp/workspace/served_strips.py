@@ -8,7 +8,6 @@ stays: as domains S only grow, it is every joint state with at most one variable
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from math import prod
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 from anytimebp.kernels.codes import MAX_LINEAR_RANGE, SERVED
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import Box, FloatArray, IndexArray
+from anytimebp.workspace.boxes import new_boxes
 from anytimebp.workspace.nested import NestedWorkspace
 
 ALL = slice(None)
@@ -130,11 +130,11 @@ class ServedStrips:
                 states = _states(domains, box, axis, own.states[own.fresh])
                 yield from self._ask(shift, factor, own.strip, _at(box, axis, own.fresh), states)
             table[_at(box, axis, ALL)] = own.strip[_at(box, axis, own.member)]
-        for box in _new_boxes(old, size, 2):
+        for box in new_boxes(old, size, 2):
             yield from self._ask(shift, factor, table, tuple(box), _states(domains, box))
         for axis, own in enumerate(axes):
             own.strip[_at([ALL] * len(axes), axis, own.member)] = table
-            for box in _new_boxes(old, size, 1, skipped=axis):
+            for box in new_boxes(old, size, 1, skipped=axis):
                 states = _states(domains, box, axis, own.states[own.outside])
                 yield from self._ask(shift, factor, own.strip, _at(box, axis, own.outside), states)
 
@@ -174,19 +174,6 @@ def _shaped(pool: FloatArray, start: int, size: list[int], axis: int, n: int) ->
     shape = [*size[:axis], *size[axis + 1 :], n]
     order = [*range(axis), len(size) - 1, *range(axis, len(size) - 1)]
     return pool[start : start + prod(shape)].reshape(shape).transpose(order)
-
-
-def _new_boxes(old: list[int], size: list[int], least: int, skipped: int = -1) -> Iterator[list[slice]]:
-    """Cut the joint states with at least so many axes (one of them left out) beyond their old sizes into boxes.
-
-    The first such axes decide the box: those between are within their old sizes, those behind may be anywhere.
-    """
-    axes = [k for k in range(len(size)) if k != skipped]
-    for new in combinations(axes, least):
-        box = [slice(0, n if k > new[-1] else o) for k, (o, n) in enumerate(zip(old, size, strict=True))]
-        for k in new:
-            box[k] = slice(old[k], size[k])
-        yield box
 
 
 def _at(box: Sequence[slice], axis: int, own: slice | IndexArray) -> tuple[slice | IndexArray, ...]:
