@@ -130,13 +130,13 @@ class ServedStrips:
                 states = _states(domains, box, axis, own.states[own.fresh])
                 yield from self._ask(shift, factor, own.strip, _at(box, axis, own.fresh), states)
             table[_at(box, axis, ALL)] = own.strip[_at(box, axis, own.member)]
-        for box in new_boxes(old, size, 2):
-            yield from self._ask(shift, factor, table, tuple(box), _states(domains, box))
+        for new in new_boxes(old, size, 2):
+            yield from self._ask(shift, factor, table, new, _states(domains, new))
         for axis, own in enumerate(axes):
             own.strip[_at([ALL] * len(axes), axis, own.member)] = table
-            for box in new_boxes(old, size, 1, skipped=axis):
-                states = _states(domains, box, axis, own.states[own.outside])
-                yield from self._ask(shift, factor, own.strip, _at(box, axis, own.outside), states)
+            for new in new_boxes(old, size, 1, skipped=axis):
+                states = _states(domains, new, axis, own.states[own.outside])
+                yield from self._ask(shift, factor, own.strip, _at(new, axis, own.outside), states)
 
     def _ask(
         self,
@@ -190,7 +190,7 @@ def _within(place: tuple[slice | IndexArray, ...], box: Box) -> tuple[slice | In
 
 
 def _states(
-    domains: list[IndexArray], box: list[slice], axis: int = -1, own: IndexArray | None = None
+    domains: list[IndexArray], box: Sequence[slice], axis: int = -1, own: IndexArray | None = None
 ) -> list[IndexArray]:
     """Return the states in a box of the domains, other ones along one axis."""
     return [d[part] if own is None or k != axis else own for k, (d, part) in enumerate(zip(domains, box, strict=True))]
