@@ -20,7 +20,9 @@ import processes
 import speed
 import structures
 import universes
-from timing import keep_freed_memory, machine
+from timing import keep_freed_memory
+
+from anytimebp.experiments.machine import machine
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 ADAPTIVE_PAGE = PAGE.with_name("adaptive.md")

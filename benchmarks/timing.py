@@ -1,13 +1,8 @@
 """Fair clocks and plain tables: contenders take turns, so that a busy machine hurts all of them alike."""
 
 import ctypes
-import os
-import platform
 import random
 import statistics
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 from time import perf_counter
 
 
@@ -61,21 +56,3 @@ def table(header, rows):
     """Return a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-
-
-def machine(*packages):
-    """Return one line: date, processor, versions."""
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    return (
-        f"{datetime.now(UTC):%Y-%m-%d}, {_processor()}, {os.cpu_count()} cores, {platform.system()}; "
-        f"Python {platform.python_version()}, {versions}."
-    )
-
-
-def _processor():
-    """Return the name of the processor, as far as the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

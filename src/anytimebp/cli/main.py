@@ -19,6 +19,7 @@ from anytimebp.cli.convert import convert
 from anytimebp.cli.demo import demo
 from anytimebp.cli.infer import infer
 from anytimebp.cli.info import info
+from anytimebp.cli.reproduce import reproduce
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 
 ANSWERED, INTERNAL, BAD_INPUT, INCONSISTENT, ABORTED = 0, 1, 2, 3, 130
@@ -38,7 +39,7 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (infer, info, convert, demo, completion):
+for command in (infer, info, convert, demo, reproduce, completion):
     app.add_command(command)
 
 

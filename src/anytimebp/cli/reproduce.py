@@ -1,0 +1,71 @@
+"""`anytimebp reproduce`: the paper's evaluation, measured, drawn and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from anytimebp.cli.live import wants_bar
+from anytimebp.errors import OptionError
+from anytimebp.experiments.plans import PLANS, QUICK, Tell
+from anytimebp.optional import load_optional
+
+DEFAULT_OUT = {False: Path("anytimebp-results"), True: Path("anytimebp-results-quick")}
+
+
+@click.command()
+@click.argument("experiment", type=click.Choice([*PLANS, "all"]))
+@click.option("--runs", type=click.IntRange(1), help="Random models of each kind; by default 10, for joint-ie 5.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write to, or to go on with.")
+@click.option("--quick", is_flag=True, help="Small models: the whole thing in under a minute.")
+def reproduce(experiment: str, runs: int | None, out: Path | None, *, quick: bool) -> None:
+    """Repeat the evaluation of Singh, Riedel and McCallum (2013), with our method beside theirs.
+
+    grids: errors and residuals against time and work. domains: the number of states. joint-ie: types of entities and
+    relations between them. Raw results go to CSV files, as every run is finished; figures (PNG and SVG) and a page,
+    RESULTS.md, are made from those. Whatever is there already is kept, so an interrupted evaluation goes on where it
+    was, and one that is complete is just drawn again.
+    """
+    try:
+        load_optional("matplotlib.figure", "plot")
+    except ModuleNotFoundError as error:
+        raise OptionError(str(error)) from None
+    from anytimebp.experiments import evaluation  # noqa: PLC0415  (loads Numba, which --help can do without)
+    from anytimebp.experiments.folder import ResultsFolder  # noqa: PLC0415
+
+    chosen = dict(QUICK if quick else PLANS)
+    if runs is not None:
+        chosen = {name: replace(plan, runs=runs) for name, plan in chosen.items()}
+    folder = ResultsFolder(out or DEFAULT_OUT[quick])
+    with _showing() as tell:
+        for name in PLANS if experiment == "all" else (experiment,):
+            evaluation.measure_missing(folder, chosen[name], tell)
+        tell("drawing", 0, 0)
+        written = evaluation.write_pages(folder, chosen)
+    click.echo(f"{written[0]} and {len(written) - 1} figures; raw results in {folder.data}")
+
+
+@contextmanager
+def _showing() -> Iterator[Tell]:
+    """Give what shows how far things are: a bar on a terminal, a line per model elsewhere."""
+    if not wants_bar():
+        said: set[tuple[str, int]] = set()
+
+        def say(what: str, done: int, total: int) -> None:
+            where = what.split(",", maxsplit=1)[0]
+            if total and (where, done * 10 // total) not in said:  # every tenth of an experiment, and every family
+                said.add((where, done * 10 // total))
+                click.echo(f"{done} of {total}: {what}", err=True)
+
+        yield say
+        return
+    columns = (BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total or None)

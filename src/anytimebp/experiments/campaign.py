@@ -1,0 +1,78 @@
+"""Runs an experiment: every contender on every model, skipping what has been measured before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anytimebp.experiments.contenders import BASELINE, CONTENDERS
+from anytimebp.experiments.curves import crossing
+from anytimebp.experiments.plans import Plan, Tell
+from anytimebp.experiments.raw import Key, RawFile
+from anytimebp.experiments.sampling import Curve, Setting, converged_bp, measure, unsettled_point
+from anytimebp.results.stop import StopReason
+
+REFERENCE = "reference"  # stands for all contenders on a model on which BP does not settle
+SEEDS_PER_RUN = 10  # that are tried at the most, where BP does not settle on all models
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """An experiment in progress.
+
+    Attributes:
+        plan: What it consists of.
+        raw: What is finished.
+        tell: See `Tell`.
+    """
+
+    plan: Plan
+    raw: RawFile
+    tell: Tell
+
+    def run(self) -> None:
+        """Measure what is missing."""
+        groups = list(self.plan.groups())
+        total = len(groups) * self.plan.runs
+        for place, (family, size) in enumerate(groups):
+            settled = seed = 0
+            while settled < self.plan.runs and seed < SEEDS_PER_RUN * self.plan.runs:
+                settled += self._measure(family, size, seed, (place * self.plan.runs + settled, total))
+                seed += 1
+        self.tell("", total, total)
+
+    def _measure(self, family: str, size: int, seed: int, done: tuple[int, int]) -> bool:
+        """Run the contenders that are missing on one model; return whether BP settles on it."""
+        if Key(family, size, seed, REFERENCE) in self.raw.curves:
+            return False
+        keys = [Key(family, size, seed, contender) for contender in self.plan.contenders]
+        missing = [key for key in keys if key not in self.raw.curves]
+        if not missing:
+            return True
+        where = f"{self.plan.name}: {family}, {size}, seed {seed}"
+        self.tell(f"{where}, converged BP", *done)
+        graph = self.plan.graph(family, size, seed)
+        reference = converged_bp(graph)
+        if reference.stop_reason is not StopReason.CONVERGED:
+            curve = Curve([unsettled_point(reference)], reference.stop_reason.name)
+            self.raw.add(Key(family, size, seed, REFERENCE), curve)
+            return False
+        for key in missing:
+            self.tell(f"{where}, {CONTENDERS[key.contender].label}", *done)
+            setting = Setting(
+                graph=graph,
+                reference=reference,
+                seed=seed,
+                tolerance=self.plan.tolerance,
+                error=None if self.plan.to_the_end else self.plan.error,
+                max_work=self._patience(key),
+            )
+            self.raw.add(key, measure(CONTENDERS[key.contender], setting))
+        return True
+
+    def _patience(self, key: Key) -> int | None:
+        """Return how many table entries a method that grows may read."""
+        if self.plan.patience is None or key.contender == BASELINE:
+            return None
+        curve = self.raw.curves[key._replace(contender=BASELINE)]
+        reached = crossing(curve, self.plan.error)
+        return int(self.plan.patience * min(reached.work, curve.points[-1].work))

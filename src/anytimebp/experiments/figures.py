@@ -1,0 +1,136 @@
+"""Figures of the experiments: mean curves with their spread, on log axes, one colour per contender throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anytimebp.experiments.contenders import CONTENDERS
+from anytimebp.experiments.curves import mean_curve
+from anytimebp.experiments.published import DOMAINS_AT, DOMAINS_GAIN, JOINT_SECONDS
+from anytimebp.experiments.runs import Cost, Runs
+from anytimebp.optional import load_optional
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK, FAINT = "#22303c", "#d5dbe0"
+ERRORS = {"tv": "total variation", "l2": "L2 error", "mean_residual": "mean residual (nats)"}
+AXES = {"seconds": "seconds", "work": "table entries read"}
+GROWN = ("fixed", "dynamic", "adaptive")
+
+
+def draw_grids(runs: Runs, family: str) -> Figure:
+    """Draw errors and residuals of all contenders against time and against work."""
+    size = runs.plan.sizes[0]
+    figure, panels = _panels(len(AXES), len(ERRORS), (13.2, 7.4))
+    drawn = [name for name in runs.plan.contenders if CONTENDERS[name].drawn]
+    for row, (axis, axis_name) in zip(panels, AXES.items(), strict=True):
+        for panel, (figure_name, shown) in zip(row, ERRORS.items(), strict=True):
+            for name in drawn:
+                mean = mean_curve(runs.curves(family, size, name), axis, figure_name)
+                width = 2.4 if name == "adaptive" else 1.6
+                panel.plot(mean.at, mean.mean, color=CONTENDERS[name].colour, linewidth=width)
+                panel.fill_between(mean.at, mean.low, mean.high, color=CONTENDERS[name].colour, alpha=0.13, linewidth=0)
+                panel.plot(mean.at[-1], mean.mean[-1], "o", color=CONTENDERS[name].colour, markersize=3.5)
+                if name == "truncbp" and figure_name != "mean_residual":  # it is through, and stays where it is
+                    panel.axhline(mean.mean[-1], color=CONTENDERS[name].colour, linewidth=1.0, linestyle="--")
+            if figure_name == "l2":
+                panel.axhline(runs.plan.error, color=INK, linewidth=0.8, linestyle=":")
+            panel.set_ylim(bottom=1e-10)
+            _label(panel, axis_name, shown)
+    _legend(figure, drawn)
+    side, count = runs.plan.side, len(runs.seeds(family, size))
+    _title(figure, f"{side} x {side} grid, {size} states, {family}: {runs.plan.scores(family)}", count)
+    return figure
+
+
+def draw_domains(runs: Runs) -> Figure:
+    """Draw the time to the error, and the work saved, against the number of states."""
+    families = runs.families()
+    figure, panels = _panels(2, len(families), (4.4 * len(families), 7.4))
+    for column, family in enumerate(families):
+        top, bottom = panels[:, column]
+        _draw_seconds(top, runs, family, runs.plan.contenders)
+        _draw_gain(bottom, runs, family, GROWN, lambda cost: cost.times_less_work)
+        if DOMAINS_AT in runs.plan.sizes:
+            bottom.plot([DOMAINS_AT] * 2, DOMAINS_GAIN, color=INK, linewidth=5, alpha=0.35, solid_capstyle="butt")
+            style = {"fontsize": 8, "color": INK, "textcoords": "offset points", "va": "center"}
+            bottom.annotate("paper, in time", (DOMAINS_AT, np.sqrt(np.prod(DOMAINS_GAIN))), (6, 0), **style)
+        _label(top, "states", f"seconds to L2 < {runs.plan.error:g}", runs.plan.sizes)
+        _label(bottom, "states", "times less work than BP", runs.plan.sizes)
+        top.set_title(f"{family}\n{runs.plan.scores(family)}", fontsize=9, color=INK)
+    _legend(figure, runs.plan.contenders)
+    _title(
+        figure, f"{runs.plan.side} x {runs.plan.side} grids: the more states, the more there is to save", runs.plan.runs
+    )
+    return figure
+
+
+def draw_joint(runs: Runs) -> Figure:
+    """Draw the time to the error, and how many times faster than BP that is, against the number of entities."""
+    families = runs.families()
+    figure, panels = _panels(2, len(families), (5.6 * len(families), 7.4))
+    for column, family in enumerate(families):
+        top, bottom = panels[:, column]
+        _draw_seconds(top, runs, family, runs.plan.contenders)
+        _draw_gain(bottom, runs, family, GROWN, lambda cost: cost.times_faster)
+        for name in ("fixed", "dynamic"):
+            paper = {n: JOINT_SECONDS["bp-random"][n] / seconds for n, seconds in JOINT_SECONDS[name].items()}
+            bottom.plot(list(paper), list(paper.values()), "--", color=CONTENDERS[name].colour, linewidth=1.2)
+        bottom.set_title("dashed: the paper, on models of its own", fontsize=8, color=INK, loc="left")
+        _label(top, "entities", f"seconds to L2 < {runs.plan.error:g}", runs.plan.sizes)
+        _label(bottom, "entities", "times faster than BP", runs.plan.sizes)
+        top.set_title(f"{family}\n{runs.plan.scores(family)}", fontsize=9, color=INK)
+    _legend(figure, runs.plan.contenders)
+    _title(figure, "Joint extraction: types of entities, relations of all pairs", runs.plan.runs)
+    return figure
+
+
+def _draw_seconds(panel: Any, runs: Runs, family: str, contenders: Sequence[str]) -> None:
+    for name in contenders:
+        costs = [runs.cost(family, size, name, runs.plan.error) for size in runs.plan.sizes]
+        colour = CONTENDERS[name].colour
+        panel.plot(runs.plan.sizes, [cost.seconds for cost in costs], "o-", color=colour, markersize=3.5)
+        low, high = [cost.fastest for cost in costs], [cost.slowest for cost in costs]
+        panel.fill_between(runs.plan.sizes, low, high, color=colour, alpha=0.13, linewidth=0)
+
+
+def _draw_gain(panel: Any, runs: Runs, family: str, contenders: Sequence[str], gain: Callable[[Cost], float]) -> None:
+    for name in contenders:
+        gains = [gain(runs.cost(family, size, name, runs.plan.error)) for size in runs.plan.sizes]
+        panel.plot(runs.plan.sizes, gains, "o-", color=CONTENDERS[name].colour, markersize=3.5)
+    panel.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
+
+
+def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:
+    """Return a figure and its panels, without pyplot: nothing global, no window."""
+    figure = load_optional("matplotlib.figure", "plot").Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _label(panel: Any, below: str, beside: str, ticks: Sequence[int] = ()) -> None:
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    if ticks:
+        panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        panel.set_xticks([], minor=True)
+    panel.set_xlabel(below, fontsize=9, color=INK)
+    panel.set_ylabel(beside, fontsize=9, color=INK)
+    panel.grid(color=FAINT, linewidth=0.5)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.tick_params(colors=INK, labelsize=8)
+
+
+def _legend(figure: Figure, contenders: Sequence[str]) -> None:
+    line = load_optional("matplotlib.lines", "plot").Line2D
+    handles = [line([], [], color=CONTENDERS[name].colour, linewidth=2.4) for name in contenders]
+    labels = [CONTENDERS[name].label for name in contenders]
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+
+
+def _title(figure: Figure, text: str, runs: int) -> None:
+    shown = f"{text}\ngeometric mean of {runs} runs, shaded from the lowest to the highest"
+    figure.suptitle(shown, fontsize=11, color=INK)
