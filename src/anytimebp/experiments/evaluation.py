@@ -55,7 +55,7 @@ def write_pages(folder: ResultsFolder, plans: Mapping[str, Plan] = PLANS) -> lis
 
 
 def _save(folder: ResultsFolder, stem: str, figure: Figure) -> list[Path]:
-    """Write a figure as PNG and SVG, the same bytes for the same results."""
+    """Write a figure as PNG and SVG."""
     paths = [folder.data / f"{stem}{ending}" for ending in (".png", ".svg")]
     for path in paths:
         with whole_file(path) as file:

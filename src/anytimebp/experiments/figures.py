@@ -114,9 +114,9 @@ def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure,
 def _label(panel: Any, below: str, beside: str, ticks: Sequence[int] = ()) -> None:
     panel.set_xscale("log")
     panel.set_yscale("log")
+    panel.minorticks_off()
     if ticks:
         panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        panel.set_xticks([], minor=True)
     panel.set_xlabel(below, fontsize=9, color=INK)
     panel.set_ylabel(beside, fontsize=9, color=INK)
     panel.grid(color=FAINT, linewidth=0.5)

@@ -28,7 +28,7 @@ class ResultsFolder:
         self.data = path / "results"
         try:
             self.data.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
+        except (FileExistsError, NotADirectoryError):
             raise FormatError(path, "this is a file; --out takes a folder") from None
 
     @property
