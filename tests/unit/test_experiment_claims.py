@@ -177,8 +177,8 @@ def test_figures_show_every_panel():
     }
     assert {name: len(figure.axes) for name, figure in figures.items()} == {
         "grids-peaked": 6,
-        "domains": 2,
-        "joint-ie": 4,
+        "domains": 3,
+        "joint-ie": 6,
     }
     for figure in figures.values():
         assert all(axes.lines for axes in figure.axes)

@@ -145,10 +145,7 @@ def test_models_on_which_bp_does_not_settle_are_replaced(tmp_path, monkeypatch):
     from anytimebp.experiments.raw import RawFile  # noqa: PLC0415
     from anytimebp.experiments.runs import Runs  # noqa: PLC0415
 
-    plan = QUICK["domains"]
-    small = type(plan)(
-        **{**vars(plan), "families": ("flat",), "sizes": (3,), "contenders": ("bp", "bp-random"), "side": 2}
-    )
+    small = replace(QUICK["domains"], families=("flat",), sizes=(3,), contenders=("bp", "bp-random"), side=2)
     seeds = []
     real = campaign.converged_bp
 

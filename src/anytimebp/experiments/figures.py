@@ -48,45 +48,44 @@ def draw_grids(runs: Runs, family: str) -> Figure:
 
 
 def draw_domains(runs: Runs) -> Figure:
-    """Draw the time to the error, and the work saved, against the number of states."""
-    families = runs.families()
-    figure, panels = _panels(2, len(families), (4.4 * len(families), 7.4))
-    for column, family in enumerate(families):
-        top, bottom = panels[:, column]
-        _draw_seconds(top, runs, family, runs.plan.contenders)
-        _draw_gain(bottom, runs, family, GROWN, lambda cost: cost.times_less_work)
-        if DOMAINS_AT in runs.plan.sizes:
-            bottom.plot([DOMAINS_AT] * 2, DOMAINS_GAIN, color=INK, linewidth=5, alpha=0.35, solid_capstyle="butt")
+    """Draw what the error costs against the number of states."""
+    figure, panels = _sizes(runs, "states")
+    if DOMAINS_AT in runs.plan.sizes:
+        for panel in panels[1]:
+            panel.plot([DOMAINS_AT] * 2, DOMAINS_GAIN, color=INK, linewidth=5, alpha=0.35, solid_capstyle="butt")
             style = {"fontsize": 8, "color": INK, "textcoords": "offset points", "va": "center"}
-            bottom.annotate("paper, in time", (DOMAINS_AT, np.sqrt(np.prod(DOMAINS_GAIN))), (6, 0), **style)
-        _label(top, "states", f"seconds to L2 < {runs.plan.error:g}", runs.plan.sizes)
-        _label(bottom, "states", "times less work than BP", runs.plan.sizes)
-        top.set_title(f"{family}\n{runs.plan.scores(family)}", fontsize=9, color=INK)
-    _legend(figure, runs.plan.contenders)
-    _title(
-        figure, f"{runs.plan.side} x {runs.plan.side} grids: the more states, the more there is to save", runs.plan.runs
-    )
+            panel.annotate("paper", (DOMAINS_AT, np.sqrt(np.prod(DOMAINS_GAIN))), (6, 0), **style)
+    side = runs.plan.side
+    _title(figure, f"{side} x {side} grids: the more states, the more there is to save", runs.plan.runs)
     return figure
 
 
 def draw_joint(runs: Runs) -> Figure:
-    """Draw the time to the error, and how many times faster than BP that is, against the number of entities."""
-    families = runs.families()
-    figure, panels = _panels(2, len(families), (5.6 * len(families), 7.4))
-    for column, family in enumerate(families):
-        top, bottom = panels[:, column]
-        _draw_seconds(top, runs, family, runs.plan.contenders)
-        _draw_gain(bottom, runs, family, GROWN, lambda cost: cost.times_faster)
+    """Draw what the error costs against the number of entities."""
+    figure, panels = _sizes(runs, "entities")
+    for panel in panels[1]:
         for name in ("fixed", "dynamic"):
             paper = {n: JOINT_SECONDS["bp-random"][n] / seconds for n, seconds in JOINT_SECONDS[name].items()}
-            bottom.plot(list(paper), list(paper.values()), "--", color=CONTENDERS[name].colour, linewidth=1.2)
-        bottom.set_title("dashed: the paper, on models of its own", fontsize=8, color=INK, loc="left")
-        _label(top, "entities", f"seconds to L2 < {runs.plan.error:g}", runs.plan.sizes)
-        _label(bottom, "entities", "times faster than BP", runs.plan.sizes)
-        top.set_title(f"{family}\n{runs.plan.scores(family)}", fontsize=9, color=INK)
-    _legend(figure, runs.plan.contenders)
+            panel.plot(list(paper), list(paper.values()), "--", color=CONTENDERS[name].colour, linewidth=1.2)
+        panel.set_title("dashed: the paper, on models of its own", fontsize=8, color=INK, loc="left")
     _title(figure, "Joint extraction: types of entities, relations of all pairs", runs.plan.runs)
     return figure
+
+
+def _sizes(runs: Runs, what: str) -> tuple[Figure, Any]:
+    """Draw, family by family, the time to the error and the gains over BP in time and in work against size."""
+    families, sizes = runs.families(), runs.plan.sizes
+    figure, panels = _panels(3, len(families), (4.4 * max(2, len(families)), 10.0))
+    for (top, middle, bottom), family in zip(panels.T, families, strict=True):
+        _draw_seconds(top, runs, family, runs.plan.contenders)
+        _draw_gain(middle, runs, family, GROWN, lambda cost: cost.times_faster)
+        _draw_gain(bottom, runs, family, GROWN, lambda cost: cost.times_less_work)
+        _label(top, what, f"seconds to L2 < {runs.plan.error:g}", sizes)
+        _label(middle, what, "times faster than BP", sizes)
+        _label(bottom, what, "times less work than BP", sizes)
+        top.set_title(f"{family}\n{runs.plan.scores(family)}", fontsize=8, color=INK)
+    _legend(figure, runs.plan.contenders)
+    return figure, panels
 
 
 def _draw_seconds(panel: Any, runs: Runs, family: str, contenders: Sequence[str]) -> None:
