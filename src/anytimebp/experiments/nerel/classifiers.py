@@ -1,7 +1,7 @@
 """The local classifiers: what an entity's own words say of its type, and a pair's of its relation.
 
-One-versus-rest logistic regression by stochastic gradient descent, on hashed features. Trained on the training documents;
-an exponent calibrates the probabilities on others.
+One-versus-rest logistic regression by stochastic gradient descent, on hashed features. Trained on some documents; an
+exponent calibrates the probabilities on others.
 """
 
 from __future__ import annotations
@@ -126,4 +126,4 @@ def _fit(rows: Any, states: NDArray[np.int64], n_states: int, passes: int, seed:
 
 
 def _normalised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)  # type: ignore[no-any-return]
+    return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)

@@ -1,7 +1,6 @@
 """Documents of NEREL: how they are read, and which ordered pairs of entities may be related.
 
-Spans of entities are given. Types and relations are what the task is about, so nothing here looks at them but the reading
-and `gold_states`.
+Spans of entities are given. Types and relations are what the task is about, so candidates go by places only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the local classifiers see of entities and of ordered pairs: strings, hashed to sparse rows.
 
-Types are never among the features, since they are what is asked for. Words are cut to stems of their first letters, which
-does for Russian endings.
+Types are never among the features, since they are what is asked for. Words are cut to stems of their first letters,
+which does for Russian endings.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ GRAMS = (2, 5)  # shortest and longest stretch of letters of an entity
 DISTANCES = (0, 2, 6, 15, 30, 60, 100)  # characters, limits of the steps in which distance is told
 
 _WORD = re.compile(r"\w+|[^\w\s]")
-_SENTENCE_END = re.compile(r"[.!?]\s+[A-ZА-ЯЁ\"«]|\n")
+_SENTENCE_END = re.compile(r"[.!?]\s+[^\W\d_a-z\u0430-\u044f]|\n")  # \u0430 to \u044f: small letters
 
 
 class Tokens:
@@ -153,7 +153,7 @@ def _place_features(entities: Sequence[Entity], first: int, second: int, tokens:
     features = [f"{order} apart", f"apart {apart}", f"{order} between {' '.join(words)}"]
     features += [f"{order} entities between {abs(first - second)}", f"{order} sentences {min(crossed, 2)}"]
     features += [f"{order} word {word}" for word in words]
-    features += [f"{order} two words {one} {two}" for one, two in zip(words, words[1:], strict=False)]
+    features += [f"{order} two words {one} {two}" for one, two in pairwise(words)]
     return features
 
 

@@ -4,9 +4,9 @@ With x for what the classifiers see, t for types and r for relations, the model 
 
     p(t, r | x)  ~  prod_i p(t_i | x_i)^a  *  prod_ij p(r_ij | x_ij)^b  *  prod_ij (p(r_ij | t_i, t_j) / p(r_ij))^w
 
-which is Bayes' rule for a = b = w = 1 and evidence that is independent given the types and relations. It is not: a
-word may tell both classifiers the same, and an entity stands in many pairs. So a and b, which calibrate the classifiers,
-and w are tuned. The fraction is counted on the training documents, and one table for all pairs.
+which is Bayes' rule for a = b = w = 1 and evidence that is independent given types and relations. It is not: a
+word may tell both classifiers the same, and an entity stands in many pairs. So a and b, which calibrate the
+classifiers, and w are tuned. The fraction is counted on the training documents, and one table for all pairs.
 """
 
 from __future__ import annotations

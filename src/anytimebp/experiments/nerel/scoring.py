@@ -1,7 +1,7 @@
 """How right an answer is: counts per document, F1 over documents, and whether two answers really differ.
 
-With given spans every entity gets one type, so that micro F1 of types is the share of right ones. "none" is no relation:
-relations are counted as in retrieval, and true ones outside the candidate pairs are missed.
+With given spans every entity gets one type, so that micro F1 of types is the share of right ones. "none" is no
+relation: relations are counted as in retrieval, and true ones outside the candidate pairs are missed.
 """
 
 from __future__ import annotations
