@@ -1,4 +1,4 @@
-"""The text on the experiment, in Markdown: data, table, and answers to its two questions, all computed from the rows."""
+"""The text on the experiment, in Markdown: data, table, and answers to its two questions, all computed from rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from anytimebp.experiments.nerel.scoring import Difference
 from anytimebp.experiments.nerel.summary import RELATION_COUNTS, SAME, Rows, Summary, soonest_same
 from anytimebp.experiments.nerel.task import FRACTIONS, Row
 
+ALIKE = 1.1  # times whose ratio is smaller count as about the same
+
 
 def nerel_section(rows: Iterable[Row]) -> str:
-    """Return the section on the experiment, from its raw rows; of an interrupted run, on the documents that are done."""
+    """Return the section on the experiment, from raw rows; of an interrupted run, on the documents that are done."""
     sorted_rows = Rows(rows)
     if not sorted_rows.documents:
         return "No document of NEREL has been finished yet.\n"
@@ -26,13 +28,13 @@ def _data(rows: Rows) -> str:
     some = rows.of["bp"][0]
     found, _, missed = (sum(rows.column("bp", name)) for name in RELATION_COUNTS)
     gold, reachable = found + missed, sum(rows.column("bp", "relations_reachable"))
+    entities, pairs = sum(rows.column("bp", "n_entities")), sum(rows.column("bp", "n_pairs"))
     return (
         f"Trained on {int(some['train_documents'])} documents of NEREL, tested on {len(rows.documents)} with "
-        f"{sum(rows.column('bp', 'n_entities')):,.0f} entities, whose spans are given, and "
-        f"{sum(rows.column('bp', 'n_pairs')):,.0f} candidate pairs. These hold {reachable:,.0f} of the {gold:,.0f} true "
-        f"relations, so recall is at most {reachable / max(gold, 1.0):.3f}. Chosen on dev documents: weight "
-        f"{float(some['table_weight']):g} of the counted table, and {float(some['joint_none']):+g} on the log score of "
-        f'"none" in the joint model, {float(some["local_none"]):+g} alone.'
+        f"{entities:,.0f} entities, whose spans are given, and {pairs:,.0f} candidate pairs. Of the {gold:,.0f} true "
+        f"relations {reachable:,.0f} can be found among these, so recall is at most {reachable / max(gold, 1.0):.3f}. "
+        f"Chosen on dev documents: weight {float(some['table_weight']):g} of the counted table, and for the log score "
+        f'of "none" {float(some["joint_none"]):+g} in the joint model and {float(some["local_none"]):+g} in the local one.'
     )
 
 
@@ -61,41 +63,55 @@ def _name(summary: Summary) -> str:
 
 def _joint(rows: Rows) -> str:
     relations, types = rows.relation_difference("local", "bp"), rows.type_difference("local", "bp")
-    reasons = Counter(str(row["stop_reason"]) for row in rows.of["bp"])
+    converged = Counter(str(row["stop_reason"]) for row in rows.of["bp"])["CONVERGED"]
     return (
-        f"**Does joint inference help?** From local scores to full BP, F1 of relations changes by {_points(relations)}, "
-        f"and F1 of types by {_points(types)} (in brackets: 95 % intervals of a paired bootstrap over documents). "
-        f"BP converged on {reasons['CONVERGED']} of {len(rows.documents)} documents."
+        f"**Does joint inference help?** From local scores to full BP, F1 of relations changes by {_points(relations)}"
+        f", and F1 of types by {_points(types)} (in brackets: 95 % intervals of a paired bootstrap over documents). "
+        f"BP converged on {converged} of {len(rows.documents)} documents."
     )
 
 
 def _points(difference: Difference) -> str:
-    verdict = "a significant " + ("gain" if difference.value > 0 else "loss")
-    verdict = verdict if difference.is_significant else "not significant"
     interval = f"{100 * difference.low:+.2f} to {100 * difference.high:+.2f}"
-    return f"{100 * difference.value:+.2f} points [{interval}], {verdict}"
+    return f"{100 * difference.value:+.2f} points [{interval}], {_verdict(difference)}"
+
+
+def _verdict(difference: Difference) -> str:
+    if not difference.is_significant:
+        return "not significant"
+    return "a significant gain" if difference.value > 0.0 else "a significant loss"
 
 
 def _sooner(rows: Rows, summaries: list[Summary]) -> str:
     bp, adaptive = soonest_same(summaries, "bp"), soonest_same(summaries, "adaptive")
-    ratio = bp.mean_seconds / max(adaptive.mean_seconds, 1e-9)
-    verdict = f"{ratio:.1f} times as fast" if ratio >= 1.0 else f"{1.0 / ratio:.1f} times as slow"
-    full = {one.contender: one for one in summaries}
+    to_end = {one.contender: 1e3 * one.mean_seconds for one in summaries}
     return (
-        f"**Does the anytime method give the same F1 sooner?** `adaptive` is within {100 * SAME:g} points of full BP, in "
-        f"both F1, from {_name(adaptive)} on, at {1e3 * adaptive.mean_seconds:.1f} ms per document; `bp` itself from "
-        f"{_name(bp)} on, at {1e3 * bp.mean_seconds:.1f} ms: `adaptive` is {verdict} to the same F1. Run to the end, it "
-        f"takes {1e3 * full['adaptive'].mean_seconds:.1f} ms, and full BP {1e3 * full['bp'].mean_seconds:.1f} ms. "
-        + _at_budgets(rows)
+        f"**Does the anytime method give the same F1 sooner?** {_yes_or_no(bp, adaptive)} Both F1 are within "
+        f"{100 * SAME:g} points of full BP's from {_name(adaptive)} on, at {1e3 * adaptive.mean_seconds:.1f} ms per "
+        f"document, and from {_name(bp)} on, at {1e3 * bp.mean_seconds:.1f} ms. To the end, `adaptive` takes "
+        f"{to_end['adaptive']:.1f} ms and `bp` {to_end['bp']:.1f} ms. {_at_budgets(rows)}"
     )
+
+
+def _yes_or_no(bp: Summary, adaptive: Summary) -> str:
+    ratio = bp.mean_seconds / max(adaptive.mean_seconds, 1e-9)
+    if ratio > ALIKE:
+        return f"Yes, in 1/{ratio:.1f} of the time that `bp` itself needs."
+    if ratio < 1.0 / ALIKE:
+        return f"No: it needs {1.0 / ratio:.1f} times as long as `bp`."
+    return "No: it needs about as long as `bp`, stopped early, does."
 
 
 def _at_budgets(rows: Rows) -> str:
     """Return who is better within the same budgets."""
-    sentences = []
+    significant = []
     for fraction in FRACTIONS:
         difference = rows.relation_difference(f"bp {fraction:g}", f"adaptive {fraction:g}")
-        sentences.append(f"{_points(difference)} at {Fraction(fraction)}")
-    return "Within the same part of BP's time, F1 of relations by `adaptive` less that by `bp` is " + (
-        "; ".join(sentences) + "."
+        if difference.is_significant:
+            significant.append(f"{_points(difference)}, at {Fraction(fraction)}")
+    if not significant:
+        return "Within the same budget, F1 of relations by `adaptive` never differs significantly from that by `bp`."
+    return (
+        f"Within the same budget, F1 of relations by `adaptive` less that by `bp` is {'; '.join(significant)} of BP's "
+        "time; at the other budgets, the difference is not significant."
     )

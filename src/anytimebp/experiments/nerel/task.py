@@ -36,7 +36,14 @@ from anytimebp.results.snapshot import Result
 Row = dict[str, str | float | int]
 
 QUICK = {"train": 30, "dev": 3, "test": 3}
-FRACTIONS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # budgets, as parts of the time that full BP takes on the same document
+FRACTIONS = (
+    1 / 32,
+    1 / 16,
+    1 / 8,
+    1 / 4,
+    1 / 2,
+    1,
+)  # budgets, as parts of the time that full BP takes on the same document
 METHODS = ("bp", "adaptive")
 
 

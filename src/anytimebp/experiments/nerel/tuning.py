@@ -1,7 +1,7 @@
 """What is chosen on the dev documents: how much the counted table weighs, and how much "none" gives way.
 
-Where "none" is the likeliest state of nearly all pairs, the choice of the likeliest misses too many relations for a good
-F1. So the local scores and the joint model each have a constant of their own added to the log score of "none".
+Where "none" is the likeliest state of nearly all pairs, the choice of the likeliest misses too many relations for a
+good F1. So the local scores and the joint model each have a constant of their own added to the log score of "none".
 """
 
 from __future__ import annotations
