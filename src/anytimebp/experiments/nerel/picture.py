@@ -38,6 +38,7 @@ def draw_nerel(rows: Iterable[Row]) -> Figure:
 
 
 def _draw(panel: Any, summaries: list[Summary], score: Callable[[Summary], float], title: str) -> None:
+    ticker = load_optional("matplotlib.ticker", "plot")
     for method, style in STYLES.items():
         order = by_time(summaries, method)
         milliseconds = [1e3 * one.mean_seconds for one in order]
@@ -49,6 +50,9 @@ def _draw(panel: Any, summaries: list[Summary], score: Callable[[Summary], float
     where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     panel.annotate("local scores only", (1.0, local), (-4, 4), **where, color=GREY, ha="right")
     panel.set_xscale("log")
+    panel.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    panel.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    panel.xaxis.set_minor_formatter(ticker.NullFormatter())
     panel.set_xlabel("ms per document (mean)")
     panel.set_title(f"F1 of {title}", loc="left", fontsize=11)
     panel.spines[["top", "right"]].set_visible(False)

@@ -33,8 +33,8 @@ def _data(rows: Rows) -> str:
         f"Trained on {int(some['train_documents'])} documents of NEREL, tested on {len(rows.documents)} with "
         f"{entities:,.0f} entities, whose spans are given, and {pairs:,.0f} candidate pairs. Of the {gold:,.0f} true "
         f"relations {reachable:,.0f} can be found among these, so recall is at most {reachable / max(gold, 1.0):.3f}. "
-        f"Chosen on dev documents: weight {float(some['table_weight']):g} of the counted table, and for the log score "
-        f'of "none" {float(some["joint_none"]):+g} in the joint model and {float(some["local_none"]):+g} in the local one.'
+        f"Chosen on dev documents: weight {float(some['table_weight']):g} of the counted table, and a constant "
+        f'for "none" of {float(some["joint_none"]):+g} in the joint model, {float(some["local_none"]):+g} in the local one.'
     )
 
 
