@@ -12,6 +12,7 @@ from anytimebp.experiments.nerel.features import Tokens, entity_rows, pair_rows
 from anytimebp.experiments.nerel.joint import JointModel, Scores, compatibility, count_triples
 from anytimebp.experiments.nerel.section import nerel_section
 from anytimebp.experiments.nerel.task import contenders, run_nerel
+from anytimebp.experiments.nerel.tuning import pipeline_relations
 from conftest import DATA
 from oracle.enumeration import exact
 from oracle.invented_documents import invented, write_folder
@@ -89,6 +90,17 @@ def test_the_joint_graph_is_the_stated_model(documents, labels):
 def test_a_document_without_pairs_has_a_graph(documents, labels):
     scores = Scores(np.zeros((6, 3)), np.zeros((0, 2), dtype=np.int64), np.zeros((0, 3)))
     assert JointModel(labels, np.zeros((3, 3, 3)), 0.0).graph(documents[0], scores).n_factors == 6
+
+
+def test_a_pipeline_gives_relations_what_the_table_says_of_chosen_types(documents, labels):
+    rng = np.random.default_rng(3)
+    scores = Scores(rng.normal(size=(6, 3)), np.array([[0, 1], [4, 2]]), rng.normal(size=(2, 3)))
+    model = JointModel(labels, rng.normal(size=(3, 3, 3)), 0.4)
+    known = {i: labels.types[int(scores.types[i].argmax())] for i in range(6)}
+    result = abp.infer(model.graph(documents[0], scores), "bp", evidence=known)
+    given = np.exp(pipeline_relations(scores, model))
+    for pair in range(2):
+        assert result.marginals[6 + pair] == pytest.approx(given[pair] / given[pair].sum())
 
 
 def test_tokens_are_found_around_and_between():

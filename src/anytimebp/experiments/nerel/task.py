@@ -1,4 +1,4 @@
-"""The experiment: every test document by local scores, by full BP, by `adaptive`, and by both within budgets of time.
+"""The experiment: every test document by local scores, by a pipeline, by BP, by `adaptive`, and within budgets.
 
 Yields a raw row per document and contender; whatever is told about the experiment is computed from those.
 """
@@ -29,7 +29,14 @@ from anytimebp.experiments.nerel.documents import (
 )
 from anytimebp.experiments.nerel.joint import JointModel, Scores, biased, compatibility, count_triples
 from anytimebp.experiments.nerel.scoring import count_right
-from anytimebp.experiments.nerel.tuning import Progress, joint_choice, local_choice, tune_joint, tune_local
+from anytimebp.experiments.nerel.tuning import (
+    Progress,
+    joint_choice,
+    pipeline_relations,
+    tune_joint,
+    tune_local,
+    tune_pipeline,
+)
 from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Result
 
@@ -44,6 +51,7 @@ FRACTIONS = (
     1 / 2,
     1,
 )  # budgets, as parts of the time that full BP takes on the same document
+LOCAL = ("local", "pipeline")  # contenders without inference
 METHODS = ("bp", "adaptive")
 
 
@@ -54,14 +62,22 @@ class Trained:
     Attributes:
         model: The joint model.
         table_weight: The weight of its table, for the record.
+        pipeline: The same for types that are chosen first, with weights of its own.
         local_none: What is added to the local log score of "none".
         train_documents: How many documents were trained on.
     """
 
     model: JointModel
     table_weight: float
+    pipeline: JointModel
     local_none: float
     train_documents: int
+
+    def relations(self, scores: Scores, contender: str) -> NDArray[np.float64]:
+        """Return the log scores of relations by which a contender without inference chooses."""
+        if contender == "pipeline":
+            return pipeline_relations(scores, self.pipeline)
+        return biased(scores.relations, self.local_none)
 
 
 def run_nerel(
@@ -102,9 +118,9 @@ def run_nerel(
 
 
 def contenders() -> list[str]:
-    """Return the names of all contenders: local scores, methods to the end, and within parts of BP's time."""
+    """Return the names of all contenders: local ones, methods to the end, and within parts of BP's time."""
     budgets = [_contender(method, fraction) for fraction in FRACTIONS for method in METHODS]
-    return ["local", *METHODS, *budgets]
+    return [*LOCAL, *METHODS, *budgets]
 
 
 def _contender(method: str, fraction: float) -> str:
@@ -124,7 +140,8 @@ def _tuned(splits: dict[str, list[Document]], scores: Sequence[Scores], labels: 
     pairs = [candidate_pairs(document) for document in splits["train"]]
     table = compatibility(count_triples(splits["train"], pairs, labels))
     model, weight = tune_joint(splits["dev"], scores, labels, table, progress)
-    return Trained(model, weight, tune_local(splits["dev"], scores, labels), len(splits["train"]))
+    pipeline = tune_pipeline(splits["dev"], scores, labels, table)
+    return Trained(model, weight, pipeline, tune_local(splits["dev"], scores, labels), len(splits["train"]))
 
 
 def _document_rows(
@@ -137,8 +154,9 @@ def _document_rows(
         if (document.name, name) in done:
             continue
         method, _, fraction = name.partition(" ")
-        if method == "local":
-            budget, row = None, _local_row(document, scores, reference, trained)
+        if method in LOCAL:
+            relations = trained.relations(scores, method)
+            budget, row = None, _local_row(document, scores, relations, reference, trained.model.labels)
         else:
             budget = float(fraction) * bp_seconds if fraction else None
             result, seconds = (reference, bp_seconds) if name == "bp" else _timed(graph, method, budget)
@@ -157,12 +175,21 @@ def _timed(graph: FactorGraph, method: str, budget: float | None) -> tuple[Resul
         return result, time.perf_counter() - start
 
 
-def _local_row(document: Document, scores: Scores, reference: Result, trained: Trained) -> Row:
-    """Return the row of the local scores, which take no inference: what classifiers take is not counted for anyone."""
-    counts = count_right(document, scores.pairs, *local_choice(scores, trained.local_none), trained.model.labels)
-    relations = biased(scores.relations, trained.local_none)
-    relations -= np.logaddexp.reduce(relations, axis=1, keepdims=True)
-    marginals = [*np.exp(scores.types), *np.exp(relations)]
+def _local_row(
+    document: Document, scores: Scores, relations: NDArray[np.float64], reference: Result, labels: Labels
+) -> Row:
+    """Return the row of a contender without inference; what classifiers take is not counted for anyone.
+
+    Args:
+        document: The truth.
+        scores: Of the local classifiers; they give the types.
+        relations: Log scores of relations, of shape (pairs, relations).
+        reference: The answer of BP.
+        labels: What the states are.
+    """
+    counts = count_right(document, scores.pairs, scores.types.argmax(axis=1), relations.argmax(axis=1), labels)
+    sums = np.logaddexp.reduce(relations, axis=1, keepdims=True)
+    marginals = [*np.exp(scores.types), *np.exp(relations - sums)]
     gaps = [float(np.linalg.norm(own - reference.marginals[index])) for index, own in enumerate(marginals)]
     return {
         "seconds": 0.0,

@@ -24,12 +24,19 @@ Progress = Callable[[str, int, int], None]
 LOCAL_NONE = tuple(np.arange(-4.0, 1.25, 0.25).tolist())
 TABLE_WEIGHTS = (0.2, 0.3, 0.4, 0.5)
 JOINT_NONE = (-1.5, -1.0, -0.5, 0.0)
+PIPELINE_WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
+PIPELINE_NONE = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5)
 LOOSE = 1e-2  # residual at which a run counts as settled while tuning: choices do not hang on more digits
 
 
-def local_choice(scores: Scores, none: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the likeliest type of every entity and relation of every pair by the local scores alone."""
-    return scores.types.argmax(axis=1), biased(scores.relations, none).argmax(axis=1)
+def pipeline_relations(scores: Scores, model: JointModel) -> NDArray[np.float64]:
+    """Return log scores of relations once every entity has got its likeliest local type, of shape (pairs, relations).
+
+    The table counts, but only from types to relations: what a pipeline does instead of joint inference.
+    """
+    types = scores.types.argmax(axis=1)
+    first, second = scores.pairs.T
+    return biased(scores.relations, model.none) + model.table[types[first], types[second]]  # type: ignore[no-any-return]
 
 
 def joint_choice(result: Result, n_entities: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -43,13 +50,23 @@ def tune_local(documents: Sequence[Document], scores: Sequence[Scores], labels: 
     """Return the constant for "none" with the best F1 of relations by local scores."""
 
     def goodness(none: float) -> float:
-        counts = [
-            count_right(document, one.pairs, *local_choice(one, none), labels)
-            for document, one in zip(documents, scores, strict=True)
-        ]
-        return _both_f1(counts)
+        relations = (biased(one.relations, none) for one in scores)
+        return _both_f1(_local_counts(documents, scores, relations, labels))
 
     return float(max(LOCAL_NONE, key=goodness))
+
+
+def tune_pipeline(
+    documents: Sequence[Document], scores: Sequence[Scores], labels: Labels, table: NDArray[np.float64]
+) -> JointModel:
+    """Return the model with the best F1 of relations after types have been chosen by local scores."""
+
+    def goodness(model: JointModel) -> float:
+        relations = (pipeline_relations(one, model) for one in scores)
+        return _both_f1(_local_counts(documents, scores, relations, labels))
+
+    settings = [(weight, none) for weight in PIPELINE_WEIGHTS for none in PIPELINE_NONE]
+    return max((JointModel(labels, weight * table, none) for weight, none in settings), key=goodness)
 
 
 def tune_joint(
@@ -71,6 +88,16 @@ def tune_joint(
     progress("tuning", len(settings), len(settings))
     assert best is not None  # noqa: S101  # the grid is not empty, and F1 is at least 0
     return best, best_weight
+
+
+def _local_counts(
+    documents: Sequence[Document],
+    scores: Sequence[Scores],
+    relations: Iterable[NDArray[np.float64]],
+    labels: Labels,
+) -> Iterable[Counts]:
+    for document, one, log_scores in zip(documents, scores, relations, strict=True):
+        yield count_right(document, one.pairs, one.types.argmax(axis=1), log_scores.argmax(axis=1), labels)
 
 
 def _joint_counts(model: JointModel, documents: Sequence[Document], scores: Sequence[Scores]) -> Iterable[Counts]:
