@@ -32,7 +32,7 @@ def draw_nerel(rows: Iterable[Row]) -> Figure:
         _draw(left, summaries, lambda one: one.relation_f1, "relations")
         _draw(right, summaries, lambda one: one.type_f1, "types of entities")
         left.legend(frameon=False, loc="center right")
-    title = f"Joint extraction on NEREL: {len(sorted_rows.documents)} test documents, 29 types, 49 relations"
+    title = f"Joint extraction on NEREL: {len(sorted_rows.documents)} test documents"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
     return figure  # type: ignore[no-any-return]
 

@@ -31,6 +31,7 @@ class Summary:
         budget: The mean budget in seconds; NaN without one.
         precision: Of relations, as are recall and relation_f1.
         mean_seconds: Per document.
+        work: Mean of table entries read.
         l2: Mean distance of marginals to those of full BP.
     """
 
@@ -43,6 +44,7 @@ class Summary:
     relation_f1: float
     mean_seconds: float
     median_seconds: float
+    work: float
     l2: float
 
     @property
@@ -97,6 +99,7 @@ class Rows:
             relation_f1=f1,
             mean_seconds=float(np.mean(seconds)),
             median_seconds=float(np.median(seconds)),
+            work=float(np.mean(self.column(name, "work"))),
             l2=float(np.mean(self.column(name, "l2"))),
         )
 

@@ -216,7 +216,10 @@ def _run_row(
 
 def _about(document: Document, pairs: NDArray[np.int64], trained: Trained) -> Row:
     """Return what the rows of a document have in common."""
+    labels = trained.model.labels
     return {
+        "n_types": len(labels.types),
+        "n_relations": len(labels.relations) - 1,
         "n_entities": len(document.entities),
         "n_pairs": len(pairs),
         "relations_reachable": count_reachable(document, pairs),
