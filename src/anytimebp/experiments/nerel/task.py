@@ -42,7 +42,7 @@ from anytimebp.results.snapshot import Result
 
 Row = dict[str, str | float | int]
 
-QUICK = {"train": 30, "dev": 3, "test": 3}
+QUICK = {"train": 24, "dev": 2, "test": 3}
 FRACTIONS = (
     1 / 32,
     1 / 16,
