@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from anytimebp.experiments.nerel.summary import Rows, Summary, by_time
-from anytimebp.experiments.nerel.task import Row
+from anytimebp.experiments.nerel.task import LOCAL, Row
 from anytimebp.optional import load_optional
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def draw_nerel(rows: Iterable[Row]) -> Figure:
         summaries = sorted_rows.summaries()
         _draw(left, summaries, lambda one: one.relation_f1, "relations")
         _draw(right, summaries, lambda one: one.type_f1, "types of entities")
-        left.legend(frameon=False, loc="center right")
+        right.legend(frameon=False, loc="center right")
     title = f"Joint extraction on NEREL: {len(sorted_rows.documents)} test documents"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
     return figure  # type: ignore[no-any-return]
@@ -45,10 +45,10 @@ def _draw(panel: Any, summaries: list[Summary], score: Callable[[Summary], float
         panel.plot(milliseconds, [score(one) for one in order], linewidth=1.8, markersize=6, **style)
         end = {**style, "markerfacecolor": "white", "label": f"{style['label']}, to the end"}
         panel.plot(milliseconds[-1:], [score(order[-1])], linestyle="", markersize=9, zorder=3, **end)
-    local = next(score(one) for one in summaries if one.method == "local")
-    panel.axhline(local, color=GREY, linestyle="--", linewidth=1.2)
-    where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-    panel.annotate("local scores only", (1.0, local), (-4, 4), **where, color=GREY, ha="right")
+    levels = {one.method: score(one) for one in summaries if one.method in LOCAL}
+    _draw_level(panel, levels["local"], "local scores only", "--")
+    if levels["pipeline"] != levels["local"]:  # a pipeline has the local types
+        _draw_level(panel, levels["pipeline"], "local types first, then relations", ":")
     panel.set_xscale("log")
     panel.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
     panel.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
@@ -58,3 +58,10 @@ def _draw(panel: Any, summaries: list[Summary], score: Callable[[Summary], float
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(color="#e4e4e4", linewidth=0.6)
     panel.margins(y=0.15)
+
+
+def _draw_level(panel: Any, level: float, name: str, line: str) -> None:
+    """Draw what a contender without inference reaches, with its name under the line."""
+    panel.axhline(level, color=GREY, linestyle=line, linewidth=1.2)
+    where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    panel.annotate(name, (1.0, level), (-4, -4), **where, color=GREY, ha="right", va="top")

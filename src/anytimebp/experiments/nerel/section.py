@@ -70,7 +70,8 @@ def _joint(rows: Rows) -> str:
     converged = Counter(str(row["stop_reason"]) for row in rows.of["bp"])["CONVERGED"]
     return (
         f"**Does joint inference help?** From local scores to full BP, F1 of relations changes by {_points(relations)}"
-        f", and F1 of types by {_points(types)} (in brackets: 95 % intervals of a paired bootstrap over documents). "
+        f", and F1 of types by {_points(types)} (in brackets: 95 % intervals of a paired bootstrap over documents, "
+        "not corrected for their number). "
         f"From a pipeline that chooses types first, and relations by the same table, to full BP, F1 of relations "
         f"changes by {_points(beyond)}. BP converged on {converged} of {len(rows.documents)} documents."
     )
