@@ -1,0 +1,67 @@
+"""The picture of the experiment: F1 against seconds per document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from anytimebp.experiments.nerel.summary import Rows, Summary, by_time
+from anytimebp.experiments.nerel.task import LOCAL, Row
+from anytimebp.optional import load_optional
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLES: dict[str, dict[str, Any]] = {
+    "bp": {"color": "#d1661f", "marker": "s", "label": "bp"},
+    "adaptive": {"color": "#1f5fa8", "marker": "o", "label": "adaptive"},
+}
+GREY = "#6a6a6a"
+
+
+def draw_nerel(rows: Iterable[Row]) -> Figure:
+    """Draw F1 of relations and of types against the mean seconds per document. Needs matplotlib.
+
+    A filled mark is a budget, the last and hollow one the run to the end.
+    """
+    figure = load_optional("matplotlib.figure", "plot").Figure(figsize=(10.0, 4.4), layout="constrained")
+    sorted_rows = Rows(rows)
+    left, right = figure.subplots(1, 2)
+    if sorted_rows.documents:
+        summaries = sorted_rows.summaries()
+        _draw(left, summaries, lambda one: one.relation_f1, "relations")
+        _draw(right, summaries, lambda one: one.type_f1, "types of entities")
+        right.legend(frameon=False, loc="center right")
+    title = f"Joint extraction on NEREL: {len(sorted_rows.documents)} test documents"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13)
+    return figure  # type: ignore[no-any-return]
+
+
+def _draw(panel: Any, summaries: list[Summary], score: Callable[[Summary], float], title: str) -> None:
+    ticker = load_optional("matplotlib.ticker", "plot")
+    for method, style in STYLES.items():
+        order = by_time(summaries, method)
+        milliseconds = [1e3 * one.mean_seconds for one in order]
+        panel.plot(milliseconds, [score(one) for one in order], linewidth=1.8, markersize=6, **style)
+        end = {**style, "markerfacecolor": "white", "label": f"{style['label']}, to the end"}
+        panel.plot(milliseconds[-1:], [score(order[-1])], linestyle="", markersize=9, zorder=3, **end)
+    levels = {one.method: score(one) for one in summaries if one.method in LOCAL}
+    _draw_level(panel, levels["local"], "local scores only", "--")
+    if levels["pipeline"] != levels["local"]:  # a pipeline has the local types
+        _draw_level(panel, levels["pipeline"], "local types first, then relations", ":")
+    panel.set_xscale("log")
+    panel.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    panel.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    panel.xaxis.set_minor_formatter(ticker.NullFormatter())
+    panel.set_xlabel("ms per document (mean)")
+    panel.set_title(f"F1 of {title}", loc="left", fontsize=11)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(color="#e4e4e4", linewidth=0.6)
+    panel.margins(y=0.15)
+
+
+def _draw_level(panel: Any, level: float, name: str, line: str) -> None:
+    """Draw what a contender without inference reaches, with its name under the line."""
+    panel.axhline(level, color=GREY, linestyle=line, linewidth=1.2)
+    where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    panel.annotate(name, (1.0, level), (-4, -4), **where, color=GREY, ha="right", va="top")
