@@ -74,6 +74,7 @@ def made_up_rows(found_by_fraction, seconds_by_method):
             found = 4 if method in {"local", "pipeline"} else found_by_fraction[method](fraction)
             rows.append(
                 {
+                    "seed": 0,
                     "document": f"d{document}",
                     "contender": name,
                     "budget_fraction": float(part or "nan"),
@@ -135,7 +136,7 @@ def test_rows_may_be_texts_and_unfinished_documents_are_left_out():
     texts = [{key: str(value) for key, value in row.items()} for row in rows]
     assert nerel_section(texts) == nerel_section(rows)
     assert "tested on 3 with" in nerel_section(rows[:-1])
-    assert nerel_section([]) == "No document of NEREL has been finished yet.\n"
+    assert nerel_section([]) == "No document of NEREL has been finished yet."
 
 
 def test_the_picture_has_a_point_per_budget_and_the_local_scores():
@@ -147,3 +148,14 @@ def test_the_picture_has_a_point_per_budget_and_the_local_scores():
         assert len(panel.lines[0].get_xdata()) == len(FRACTIONS) + 1
     assert "4 test documents" in figure.get_suptitle()
     assert len(draw_nerel([]).axes) == 2
+
+
+def test_seeds_are_averaged_before_documents_are_drawn():
+    one = made_up_rows({"bp": lambda _: 8, "adaptive": lambda _: 8}, {"bp": 1.0})
+    other = [{**row, "seed": 1, "true_positives": row["true_positives"] - 2} for row in one]
+    rows = Rows([*one, *other])
+    assert rows.seeds == [0, 1]
+    assert len(rows.documents) == 4
+    assert rows.column("bp", "true_positives") == [7.0] * 4
+    assert "2 seeds" in nerel_section([*one, *other])
+    assert Rows([*one, *other[:-1]]).documents == ["d0", "d1", "d2"]

@@ -16,26 +16,37 @@ from anytimebp.errors import OptionError
 from anytimebp.experiments.plans import PLANS, QUICK, Tell
 from anytimebp.optional import load_optional
 
+NEREL_SEEDS = 3
 DEFAULT_OUT = {False: Path("anytimebp-results"), True: Path("anytimebp-results-quick")}
 
 
 @click.command()
-@click.argument("experiment", type=click.Choice([*PLANS, "all"]))
-@click.option("--runs", type=click.IntRange(1), help="Random models of each kind; by default 10, for joint-ie 5.")
+@click.argument("experiment", type=click.Choice([*PLANS, "nerel", "all"]))
+@click.option(
+    "--runs", type=click.IntRange(1), help="Random models of each kind; by default 10, joint-ie 5, nerel 3 (seeds)."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write to, or to go on with.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Of nerel: the folder with nerel_compact.jsonl.gz and annotation.conf.",
+)
 @click.option("--quick", is_flag=True, help="Small models: the whole thing in under a minute.")
-def reproduce(experiment: str, runs: int | None, out: Path | None, *, quick: bool) -> None:
+def reproduce(experiment: str, runs: int | None, out: Path | None, data: Path | None, *, quick: bool) -> None:
     """Repeat the evaluation of Singh, Riedel and McCallum (2013), with our method beside theirs.
 
     grids: errors and residuals against time and work. domains: the number of states. joint-ie: types of entities and
-    relations between them. Raw results go to CSV files, as every run is finished; figures (PNG and SVG) and a page,
-    RESULTS.md, are made from those. Whatever is there already is kept, so an interrupted evaluation goes on where it
-    was, and one that is complete is just drawn again.
+    relations between them, on random models. nerel: the same on real text, which --data leads to (needs scikit-learn);
+    part of all if --data is given.
+
+    Raw results go to CSV files as runs are finished; figures (PNG and SVG) and a page, RESULTS.md, are made from those.
+    What is there already is kept, so an interrupted evaluation goes on where it was, and one that is complete is just
+    drawn again.
     """
-    try:
-        load_optional("matplotlib.figure", "plot")
-    except ModuleNotFoundError as error:
-        raise OptionError(str(error)) from None
+    if experiment == "nerel" and data is None:
+        msg = "nerel needs --data, the folder with the documents"
+        raise click.UsageError(msg)
+    _check_extras(nerel=data is not None)
     from anytimebp.experiments import evaluation  # noqa: PLC0415  (loads Numba, which --help can do without)
     from anytimebp.experiments.folder import ResultsFolder  # noqa: PLC0415
 
@@ -44,11 +55,25 @@ def reproduce(experiment: str, runs: int | None, out: Path | None, *, quick: boo
         chosen = {name: replace(plan, runs=runs) for name, plan in chosen.items()}
     folder = ResultsFolder(out or DEFAULT_OUT[quick])
     with _showing() as tell:
-        for name in PLANS if experiment == "all" else (experiment,):
-            evaluation.measure_missing(folder, chosen[name], tell)
+        for name, plan in chosen.items():
+            if experiment in {name, "all"}:
+                evaluation.measure_missing(folder, plan, tell)
+        if data is not None and experiment in {"nerel", "all"}:
+            seeds = runs or (1 if quick else NEREL_SEEDS)
+            evaluation.measure_nerel(folder, data, seeds, tell, quick=quick)
         tell("drawing", 0, 0)
         written = evaluation.write_pages(folder, chosen)
     click.echo(f"{written[0]} and {len(written) - 1} figures; raw results in {folder.data}")
+
+
+def _check_extras(*, nerel: bool) -> None:
+    """Raise OptionError unless the packages are there that results are drawn and classifiers are trained with."""
+    try:
+        load_optional("matplotlib.figure", "plot")
+        if nerel:
+            load_optional("sklearn", "extraction")
+    except ModuleNotFoundError as error:
+        raise OptionError(str(error)) from None
 
 
 @contextmanager

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from anytimebp.experiments.campaign import Campaign
 from anytimebp.experiments.figures import draw_domains, draw_grids, draw_joint
 from anytimebp.experiments.folder import ResultsFolder
+from anytimebp.experiments.nerel.picture import draw_nerel
+from anytimebp.experiments.nerel.raw import append_rows, read_rows
+from anytimebp.experiments.nerel.section import nerel_section
+from anytimebp.experiments.nerel.task import run_nerel
 from anytimebp.experiments.plans import PLANS, Plan, Tell
 from anytimebp.experiments.runs import Runs
 from anytimebp.experiments.summary import HEAD, domains_section, grids_section, joint_section
@@ -18,6 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 150
+NEREL = (
+    "Joint typing of entities and extraction of relations from Russian news (NEREL): a type variable per entity, a "
+    "relation variable per ordered pair of entities near each other, unary scores from local classifiers (logistic "
+    "regression on hashed n-grams of characters, and words around and in between), and one ternary table, counted on the "
+    "training documents, shared by all pairs."
+)
 
 
 class Chapter(NamedTuple):
@@ -41,6 +52,23 @@ def measure_missing(folder: ResultsFolder, plan: Plan, tell: Tell) -> None:
     Campaign(plan, raw, tell).run()
 
 
+def measure_nerel(folder: ResultsFolder, data: Path, seeds: int, tell: Tell, *, quick: bool) -> None:
+    """Run the real task on documents that have not been run yet."""
+    path = folder.data / "nerel.csv"
+    settings = "a few documents" if quick else "all documents"
+    folder.check_settings("nerel", path, settings)
+    folder.note_machine("nerel", settings)
+    for seed in range(seeds):
+        done = {row["document"] for row in read_rows(path) if int(row["seed"]) == seed}
+        say = partial(_say_seed, tell, seed)
+        for rows in run_nerel(data, quick=quick, seed=seed, progress=say, done=done):
+            append_rows(path, rows)
+
+
+def _say_seed(tell: Tell, seed: int, what: str, done: int, total: int) -> None:
+    tell(f"nerel: seed {seed}, {what}", done, total)
+
+
 def write_pages(folder: ResultsFolder, plans: Mapping[str, Plan] = PLANS) -> list[Path]:
     """Draw and write all there is, and return the files."""
     sections, written = [HEAD.rstrip()], []
@@ -49,6 +77,11 @@ def write_pages(folder: ResultsFolder, plans: Mapping[str, Plan] = PLANS) -> lis
         if runs.families():
             sections.append(chapter.section(runs, folder.about(name)["measured"]))
             written += [path for stem, figure in chapter.figures(runs).items() for path in _save(folder, stem, figure)]
+    if rows := read_rows(folder.data / "nerel.csv"):
+        about = " ".join(folder.about("nerel")["measured"])
+        picture = "![F1 of relations and types against time per document.](results/nerel.png)"
+        sections.append(f"## A real task\n\n{NEREL}\n\n{picture}\n\n{nerel_section(rows)}\n\nMeasured: {about}")
+        written += _save(folder, "nerel", draw_nerel(rows))
     with whole_file(folder.page) as file:
         file.write(("\n\n".join(sections) + "\n").encode())
     return [folder.page, *written]

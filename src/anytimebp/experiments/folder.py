@@ -43,14 +43,18 @@ class ResultsFolder:
             OptionError: If those that are there were measured with other settings.
         """
         path = self.data / f"{plan.name}.csv"
-        about = self.about(plan.name)
-        if path.exists() and about["settings"] != plan.settings():
+        self.check_settings(plan.name, path, plan.settings())
+        return RawFile(path)
+
+    def check_settings(self, name: str, path: Path, settings: str) -> None:
+        """Raise OptionError if there are raw results of other settings."""
+        there = self.about(name)["settings"]
+        if path.exists() and there != settings:
             msg = (
-                f"{self.path} holds results of {plan.name} with other settings ({about['settings']}, "
-                f"not {plan.settings()}); give another folder with --out"
+                f"{self.path} holds results of {name} with other settings ({there}, not {settings}); "
+                "give another folder with --out"
             )
             raise OptionError(msg)
-        return RawFile(path)
 
     def about(self, name: str) -> dict[str, Any]:
         """Return with what settings, when and on what machines an experiment was measured."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -18,10 +17,10 @@ def nerel_section(rows: Iterable[Row]) -> str:
     """Return the section on the experiment, from raw rows; of an interrupted run, on the documents that are done."""
     sorted_rows = Rows(rows)
     if not sorted_rows.documents:
-        return "No document of NEREL has been finished yet.\n"
+        return "No document of NEREL has been finished yet."
     summaries = sorted_rows.summaries()
     parts = [_data(sorted_rows), _table(summaries), _joint(sorted_rows), _sooner(sorted_rows, summaries)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
 def _data(rows: Rows) -> str:
@@ -35,9 +34,14 @@ def _data(rows: Rows) -> str:
         f"{entities:,.0f} entities, whose spans are given, and {pairs:,.0f} candidate pairs; {int(some['n_types'])} "
         f"types and {int(some['n_relations'])} relations or none. Of the {gold:,.0f} true "
         f"relations {reachable:,.0f} can be found among these, so recall is at most {reachable / max(gold, 1.0):.3f}. "
-        f"Chosen on dev documents: weight {weight:g} of the counted table, and a constant for "
-        f'"none" of {in_joint:+g} in the joint model, {alone:+g} in the local one.'
+        f"Means over {_seeds(rows)} of the training. "
+        f"Chosen on dev documents: weight {weight:.2g} of the counted table, and a constant for "
+        f'"none" of {in_joint:+.2g} in the joint model, {alone:+.2g} in the local one.'
     )
+
+
+def _seeds(rows: Rows) -> str:
+    return "1 seed" if len(rows.seeds) == 1 else f"{len(rows.seeds)} seeds"
 
 
 def _table(summaries: list[Summary]) -> str:
@@ -67,7 +71,7 @@ def _name(summary: Summary) -> str:
 def _joint(rows: Rows) -> str:
     relations, types = rows.relation_difference("local", "bp"), rows.type_difference("local", "bp")
     beyond = rows.relation_difference("pipeline", "bp")
-    converged = Counter(str(row["stop_reason"]) for row in rows.of["bp"])["CONVERGED"]
+    converged = sum(row["stop_reason"] == "CONVERGED" for row in rows.of["bp"])
     return (
         f"**Does joint inference help?** From local scores to full BP, F1 of relations changes by {_points(relations)}"
         f", and F1 of types by {_points(types)} (in brackets: 95 % intervals of a paired bootstrap over documents, "

@@ -19,6 +19,7 @@ from anytimebp.experiments.nerel.task import METHODS, Row, contenders
 
 RELATION_COUNTS = ("true_positives", "false_positives", "false_negatives")
 TYPE_COUNTS = ("types_right", "types_total")
+WORDS = ("document", "split", "contender", "stop_reason")
 SAME = 0.001  # F1 that differs by no more counts as the same
 
 
@@ -54,15 +55,26 @@ class Summary:
 
 
 class Rows:
-    """The rows of those documents that all contenders have answered, by contender, in the same order of documents."""
+    """The rows of those documents that all contenders have answered, by contender, in the same order of documents.
+
+    Where classifiers were trained with several seeds, a document counts once, with the means of its numbers: what is
+    right by chance of a seed is not right on another document.
+    """
 
     def __init__(self, rows: Iterable[Row]) -> None:
         """Sort rows, which may come from a file and then be texts throughout."""
         names = contenders()
-        by_key = {(str(row["document"]), str(row["contender"])): row for row in rows}
+        by_key: dict[tuple[str, str], list[Row]] = {}
+        for row in rows:
+            by_key.setdefault((str(row["document"]), str(row["contender"])), []).append(row)
         known = dict.fromkeys(document for document, _ in by_key)
-        self.documents = [document for document in known if all((document, name) in by_key for name in names)]
-        self.of = {name: [by_key[document, name] for document in self.documents] for name in names}
+        self.seeds = sorted({int(row["seed"]) for same in by_key.values() for row in same})
+        self.documents = [
+            document
+            for document in known
+            if all(len(by_key.get((document, name), ())) == len(self.seeds) for name in names)
+        ]
+        self.of = {name: [_mean(by_key[document, name]) for document in self.documents] for name in names}
 
     def column(self, contender: str, name: str) -> list[float]:
         """Return a number of every document."""
@@ -102,6 +114,18 @@ class Rows:
             work=float(np.mean(self.column(name, "work"))),
             l2=float(np.mean(self.column(name, "l2"))),
         )
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    """Return rows of one document and contender as one: numbers as means, words as those that occur."""
+    merged: Row = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if name in WORDS:
+            merged[name] = " ".join(sorted({str(value) for value in values}))
+        else:
+            merged[name] = float(np.mean([float(value) for value in values]))
+    return merged
 
 
 def by_time(summaries: Sequence[Summary], method: str) -> list[Summary]:

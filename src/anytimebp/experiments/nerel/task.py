@@ -37,20 +37,15 @@ from anytimebp.experiments.nerel.tuning import (
     tune_local,
     tune_pipeline,
 )
+from anytimebp.experiments.sampling import converged_bp
 from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Result
+from anytimebp.results.stop import StopReason
 
 Row = dict[str, str | float | int]
 
 QUICK = {"train": 24, "dev": 2, "test": 3}
-FRACTIONS = (
-    1 / 32,
-    1 / 16,
-    1 / 8,
-    1 / 4,
-    1 / 2,
-    1,
-)  # budgets, as parts of the time that full BP takes on the same document
+FRACTIONS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # budgets, as parts of the time of full BP on the same document
 LOCAL = ("local", "pipeline")  # contenders without inference
 METHODS = ("bp", "adaptive")
 
@@ -81,16 +76,16 @@ class Trained:
 
 
 def run_nerel(
-    data: Path, *, quick: bool, seed: int, progress: Progress, done: AbstractSet[tuple[str, str]] = frozenset()
-) -> Iterator[Row]:
-    """Train, tune, and yield a row per test document and contender, document by document. Needs scikit-learn.
+    data: Path, *, quick: bool, seed: int, progress: Progress, done: AbstractSet[str] = frozenset()
+) -> Iterator[list[Row]]:
+    """Train, tune, and yield the rows of one test document after the other, a row per contender. Needs scikit-learn.
 
     Args:
         data: The folder with the documents.
         quick: A few documents only: seconds instead of minutes.
         seed: Of the training.
         progress: Called with what is under way, how much of it is done, and how much there is.
-        done: Pairs of document and contender to leave out.
+        done: Names of documents to leave out.
 
     Raises:
         OptionError: The folder lacks a file, or a split of the documents is empty.
@@ -98,9 +93,7 @@ def run_nerel(
     """
     labels = read_labels(data)
     splits = _splits(read_documents(data, labels), quick=quick)
-    wanted = [
-        document for document in splits["test"] if any((document.name, name) not in done for name in contenders())
-    ]
+    wanted = [document for document in splits["test"] if document.name not in done]
     if not wanted:
         return
     progress("training", 0, 1)
@@ -112,19 +105,15 @@ def run_nerel(
         _timed(trained.model.graph(wanted[0], scores[0]), method, None)
     for index, (document, one) in enumerate(zip(wanted, scores, strict=True)):
         progress("documents", index, len(wanted))
-        for row in _document_rows(document, one, trained, done):
-            yield {"document": document.name, "split": document.split, **row}
+        about: Row = {"seed": seed, "document": document.name, "split": document.split}
+        yield [{**about, **row} for row in _document_rows(document, one, trained)]
     progress("documents", len(wanted), len(wanted))
 
 
 def contenders() -> list[str]:
     """Return the names of all contenders: local ones, methods to the end, and within parts of BP's time."""
-    budgets = [_contender(method, fraction) for fraction in FRACTIONS for method in METHODS]
+    budgets = [f"{method} {fraction:g}" for fraction in FRACTIONS for method in METHODS]
     return [*LOCAL, *METHODS, *budgets]
-
-
-def _contender(method: str, fraction: float) -> str:
-    return method if fraction == 0.0 else f"{method} {fraction:g}"
 
 
 def _splits(documents: Sequence[Document], *, quick: bool) -> dict[str, list[Document]]:
@@ -144,22 +133,19 @@ def _tuned(splits: dict[str, list[Document]], scores: Sequence[Scores], labels: 
     return Trained(model, weight, pipeline, tune_local(splits["dev"], scores, labels), len(splits["train"]))
 
 
-def _document_rows(
-    document: Document, scores: Scores, trained: Trained, done: AbstractSet[tuple[str, str]]
-) -> Iterator[Row]:
-    """Yield the rows of a document; BP is run first whatever is done, since the others are measured by it."""
+def _document_rows(document: Document, scores: Scores, trained: Trained) -> Iterator[Row]:
+    """Yield the rows of a document; BP comes first, since budgets are parts of its time."""
     graph = trained.model.graph(document, scores)
-    reference, bp_seconds = _timed(graph, "bp", None)
+    reference = converged_bp(graph)
+    bp_seconds = 0.0
     for name in contenders():
-        if (document.name, name) in done:
-            continue
         method, _, fraction = name.partition(" ")
+        budget = float(fraction) * bp_seconds if fraction else None
         if method in LOCAL:
-            relations = trained.relations(scores, method)
-            budget, row = None, _local_row(document, scores, relations, reference, trained.model.labels)
+            row = _local_row(document, scores, trained.relations(scores, method), reference, trained.model.labels)
         else:
-            budget = float(fraction) * bp_seconds if fraction else None
-            result, seconds = (reference, bp_seconds) if name == "bp" else _timed(graph, method, budget)
+            result, seconds = _timed(graph, method, budget)
+            bp_seconds = seconds if name == "bp" else bp_seconds
             row = _run_row(document, scores, (result, reference), trained, seconds)
         limits: Row = {"budget_fraction": float(fraction or "nan"), "budget_seconds": budget or float("nan")}
         yield {"contender": name, **limits, **row, **_about(document, scores.pairs, trained)}
@@ -172,7 +158,10 @@ def _timed(graph: FactorGraph, method: str, budget: float | None) -> tuple[Resul
         warnings.simplefilter("ignore", NotConvergedWarning)  # the stop reason is in the row
         start = time.perf_counter()
         result = infer(graph, method, seconds=budget, record="end")
-        return result, time.perf_counter() - start
+        seconds = time.perf_counter() - start
+    if result.stop_reason is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result, seconds
 
 
 def _local_row(
@@ -184,7 +173,7 @@ def _local_row(
         document: The truth.
         scores: Of the local classifiers; they give the types.
         relations: Log scores of relations, of shape (pairs, relations).
-        reference: The answer of BP.
+        reference: The answer of converged BP.
         labels: What the states are.
     """
     counts = count_right(document, scores.pairs, scores.types.argmax(axis=1), relations.argmax(axis=1), labels)
