@@ -26,8 +26,8 @@ DPI = 150
 NEREL = (
     "Joint typing of entities and extraction of relations from Russian news (NEREL): a type variable per entity, a "
     "relation variable per ordered pair of entities near each other, unary scores from local classifiers (logistic "
-    "regression on hashed n-grams of characters, and words around and in between), and one ternary table, counted on the "
-    "training documents, shared by all pairs."
+    "regression on hashed n-grams of characters, and words around and in between), and one ternary table, counted on "
+    "the training documents, shared by all pairs."
 )
 
 
@@ -59,7 +59,7 @@ def measure_nerel(folder: ResultsFolder, data: Path, seeds: int, tell: Tell, *, 
     folder.check_settings("nerel", path, settings)
     folder.note_machine("nerel", settings)
     for seed in range(seeds):
-        done = {row["document"] for row in read_rows(path) if int(row["seed"]) == seed}
+        done = {str(row["document"]) for row in read_rows(path) if int(row["seed"]) == seed}
         say = partial(_say_seed, tell, seed)
         for rows in run_nerel(data, quick=quick, seed=seed, progress=say, done=done):
             append_rows(path, rows)
