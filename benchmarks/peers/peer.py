@@ -1,30 +1,69 @@
 """What the scripts of all peers share; runs in the peers' own environments, so NumPy and the standard library only."""
 
 import json
+import resource
 import sys
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
-ROUNDS = 3
+ROUNDS, LONG = 3, 5.0
+MEMORY_LIMIT = 12 * 2**30  # of address space: what asks for more fails at once, before the machine swaps
 
 
-def main(build):
-    """Time a peer on a model and keep its marginals: `SCRIPT model.npz marginals.npy`, figures as JSON.
+def main(builders):
+    """Time a peer on a model and keep its marginals: `SCRIPT model.npz marginals.npy BUILDER`, figures as JSON.
 
     Args:
-        build: From unary (variables, states), scopes (factors, 2), tables (factors, states, states) and the sweeps that
-            flooding needs to a function that runs BP and returns marginals (variables, states). What it does before it
-            returns that function is not timed, nor is the first call, which may compile.
+        builders: By name, from unary (a vector of log scores per variable), scopes (factors, arity), tables (factors,
+            states, states, ...) and the sweeps that flooding needs to a function that runs inference and returns a
+            vector of marginals per variable. What a builder does before it returns that function is not timed, nor is
+            the first call, which may compile, unless it takes so long that it is the only one.
     """
-    source, target = sys.argv[1:]
+    source, target, builder = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    try:
+        figures, marginals = _measure(builders[builder], _arguments(source))
+    except Exception as error:  # noqa: BLE001  (whatever it is, it is shown)
+        print(json.dumps({"failed": _described(error)}))
+        return
+    np.save(target, np.concatenate(marginals))
+    print(json.dumps(figures))
+
+
+def _arguments(source):
+    """Return what a builder takes, read from a file."""
     with np.load(source) as model:
-        run = build(model["unary"], model["scopes"], model["tables"], int(model["sweeps"]))
-    marginals = run()
-    seconds = []
-    for _ in range(ROUNDS):
-        started = perf_counter()
-        run()
-        seconds.append(perf_counter() - started)
-    np.save(target, marginals)
-    print(json.dumps({"seconds": seconds}))
+        unary = np.split(model["unary"], np.cumsum(model["sizes"])[:-1])
+        return unary, model["scopes"], model["tables"], int(model["sweeps"])
+
+
+def _measure(build, arguments):
+    """Return figures and marginals of a peer; its memory is what comes on top of its imports and of our arrays."""
+    before = _memory("VmRSS")
+    run = build(*arguments)
+    first, marginals = _timed(run)
+    seconds = [first] if first > LONG else [_timed(run)[0] for _ in range(ROUNDS)]
+    return {"seconds": seconds, "memory": _memory("VmHWM") - before}, marginals
+
+
+def _timed(run):
+    started = perf_counter()
+    result = run()
+    return perf_counter() - started, result
+
+
+def _described(error):
+    """Return the kind of an error, by the name that users know, and its text."""
+    kind = MemoryError if isinstance(error, MemoryError) else type(error)
+    return f"{kind.__name__}: {error}"
+
+
+def _memory(field):
+    """Return a figure of this process in bytes. Not `getrusage`: its peak includes that of the parent process."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    msg = f"/proc/self/status has no {field}"
+    raise RuntimeError(msg)
