@@ -55,6 +55,7 @@ class Outcome(NamedTuple):
     """What came of a call: figures and marginals (of all variables in a row), or what went wrong."""
 
     seconds: float = float("nan")
+    cores: float = float("nan")
     memory: int = 0
     marginals: np.ndarray | None = None
     failed: str = ""
@@ -102,4 +103,4 @@ def _outcome(done, target):
     figures = json.loads(done.stdout.splitlines()[-1])
     if "failed" in figures:
         return Outcome(failed=figures["failed"])
-    return Outcome(min(figures["seconds"]), figures["memory"], np.load(target))
+    return Outcome(**figures, marginals=np.load(target))

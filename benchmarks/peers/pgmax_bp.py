@@ -20,7 +20,7 @@ def build(unary, scopes, tables, sweeps):
         group: np.array([row for row in unary if len(row) == states]) for states, group in groups.items()
     }  # a group has its variables in their order in the model
     start = bp.init(evidence_updates=scores)
-    iterations = _iterations(bp, start, 3 * sweeps)
+    iterations = _iterations(bp, start, 2 * sweeps)
     compiled = jax.jit(lambda arrays: bp.run(arrays, num_iters=iterations, damping=0.0, temperature=1.0))
 
     def run():

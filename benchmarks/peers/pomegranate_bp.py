@@ -1,7 +1,10 @@
 """Pomegranate's FactorGraph, in double precision, for as many iterations as flooding needs.
 
-Its own rule stops it early (the quantity it looks at turns negative), so the rule is switched off.
+Its own rule stops it early (the quantity it looks at turns negative), so the rule is switched off. PyTorch runs on all
+cores and on one by turns, as threads that wait for each other lose more than they gain where a core is busy.
 """
+
+from itertools import cycle
 
 import peer
 import torch
@@ -19,7 +22,10 @@ def build(unary, scopes, tables, sweeps):
     size = (1, len(unary))
     nothing_seen = torch.masked.MaskedTensor(torch.zeros(size, dtype=torch.int64), torch.zeros(size, dtype=torch.bool))
 
+    threads = cycle([torch.get_num_threads(), 1])
+
     def run():
+        torch.set_num_threads(next(threads))
         return [row[0].numpy() for row in graph.predict_proba(nothing_seen)]
 
     return run

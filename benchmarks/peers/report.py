@@ -15,6 +15,7 @@ A peer is timed from a stated model to marginals, what it compiles not counted, 
 and `adaptive` run before and after it, on one thread, from a built graph, the layout included, to residual 1e-10. Best
 of the rounds on all sides. Memory is the peak of the peer's process on top of its imports and the model's arrays. A
 peer may take a minute in all and 12 GiB; the bytes that one asks for are those of the first array that is refused.
+Cores are processor time by time: far below 1, the machine was busy, and the row is too long.
 
 PGMax (JAX) and pomegranate (PyTorch), both in double precision, run as many iterations as they need; PGMax gets factors
 of three variables as lists of all their joint states. pyAgrum, whose loopy BP takes no Markov network, gets a Bayesian
@@ -51,7 +52,7 @@ class Row(NamedTuple):
 
 def section(rows):
     """Return the section of the page of benchmarks."""
-    header = ["peer", "model", "unary sd", "peer, ms", "bp, ms", "adaptive, ms", "peer / bp", f">= {BAR:g}"]
+    header = ["peer", "model", "unary sd", "peer, ms", "cores", "bp, ms", "adaptive, ms", "peer / bp", f">= {BAR:g}"]
     header += ["marginals differ by", "memory, MB"]
     versions = "; ".join(" ".join(package for call in calls for package in call) for calls in PACKAGES.values())
     where = f"Written by `benchmarks/peers/run.py`. {machine('numpy', 'numba', 'anytimebp')}"
@@ -64,15 +65,12 @@ def _cells(row):
     name = [row.peer.name, row.graph.name, f"{row.graph.unary_sd:g}"]
     own = [f"{1e3 * row.bp:.1f}", f"{1e3 * row.adaptive:.1f}"]
     if row.outcome.failed:
-        return [*name, _shortened(row.outcome.failed), *own, "-", "-", "-", "-"]
+        return [*name, _shortened(row.outcome.failed), "-", *own, "-", "-", "-", "-"]
     met = verdict(met=row.ratio >= BAR and row.gap < AGREEMENT) if row.comparable else "exact"
     if row.peer in OURS:
         met = "-"
-    return [*name, _milliseconds(row.outcome.seconds), *own, f"{row.ratio:.1f}", met, f"{row.gap:.0e}", _megabytes(row)]
-
-
-def _megabytes(row):
-    return f"{row.outcome.memory / 1e6:.0f}"
+    took = [_milliseconds(row.outcome.seconds), f"{row.outcome.cores:.1f}"]
+    return [*name, *took, *own, f"{row.ratio:.1f}", met, f"{row.gap:.0e}", f"{row.outcome.memory / 1e6:,.0f}"]
 
 
 def _milliseconds(seconds):

@@ -59,7 +59,7 @@ def main():
         chosen = [peer for peer in PEERS if peer.library in options.peers]
         for row in compare(chosen, options.environments or Path(temporary), Path(temporary)):
             rows.append(row)
-            took = row.outcome.failed or f"{row.outcome.seconds:.3f} s"
+            took = row.outcome.failed or f"{row.outcome.seconds:.3f} s on {row.outcome.cores:.1f} cores"
             print(f"{row.graph.name}, {row.graph.unary_sd:g}: {row.peer.name}: {took}", file=sys.stderr)
     rows.sort(key=lambda row: [*OURS, *chosen].index(row.peer))
     full, short = section(rows), short_section(rows)
