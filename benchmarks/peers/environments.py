@@ -13,6 +13,11 @@ import numpy as np
 HERE = Path(__file__).parent
 OWN = "anytimebp"
 SECONDS_LIMIT = 60  # for stating the model, compiling and all rounds
+SETTINGS = {
+    "PYTHONHASHSEED": "0",  # pgmpy's cliques come in the order of hashes
+    "MALLOC_TRIM_THRESHOLD_": str(2**30),  # as `timing.keep_freed_memory`, without which pyAgrum takes up to 3 times
+    "MALLOC_MMAP_THRESHOLD_": str(2**25),  # as long on tables of 250 x 250: page faults
+}
 PACKAGES = {  # calls of pip, in order
     "pgmax": [
         # JAX 0.4.30 is among the last that PGMax runs on; its own requirements bring in TensorFlow and Jupyter
@@ -85,8 +90,9 @@ def call(peer, model, sweeps, environments, folder):
         python = environment(peer.library, environments)
         script = HERE / f"{peer.library}_bp.py"
         command = [str(python), "-W", "ignore", str(script), str(source), str(target), peer.builder]
-        hashes = os.environ | {"PYTHONHASHSEED": "0"}  # pgmpy's cliques come in the order of hashes
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS_LIMIT, env=hashes)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=SECONDS_LIMIT, env=os.environ | SETTINGS
+        )
     except subprocess.TimeoutExpired as error:
         return Outcome(failed=f"no answer after {error.timeout:g} s")
     except (subprocess.CalledProcessError, OSError) as error:

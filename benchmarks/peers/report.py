@@ -15,7 +15,7 @@ A peer is timed from a stated model to marginals, what it compiles not counted, 
 and `adaptive` run before and after it, on one thread, from a built graph, the layout included, to residual 1e-10. Best
 of the rounds on all sides. Memory is the peak of the peer's process on top of its imports and the model's arrays. A
 peer may take a minute in all and 12 GiB; the bytes that one asks for are those of the first array that is refused.
-Cores are processor time by time: far below 1, the machine was busy, and the row is too long.
+Cores are processor time by time: far below 1, the machine was busy, and the row is too long. All keep freed memory.
 
 PGMax (JAX) and pomegranate (PyTorch), both in double precision, run as many iterations as they need; PGMax gets factors
 of three variables as lists of all their joint states. pyAgrum, whose loopy BP takes no Markov network, gets a Bayesian

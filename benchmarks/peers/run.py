@@ -20,6 +20,7 @@ from flooding import sweeps_to_settle  # noqa: E402
 from graphs import graphs  # noqa: E402
 from report import TITLE, Row, between_markers, section, short_section  # noqa: E402
 from speed import TOLERANCE  # noqa: E402
+from timing import keep_freed_memory  # noqa: E402
 
 import anytimebp as abp  # noqa: E402
 
@@ -54,6 +55,7 @@ def compare(peers, environments, folder):
 def main():
     """Measure, print and, if asked, write the sections."""
     options = _options()
+    keep_freed_memory()
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         chosen = [peer for peer in PEERS if peer.library in options.peers]
