@@ -31,5 +31,15 @@ def _build(method, unary, scopes, tables):
     return run
 
 
+def _load_kernels():
+    """Run a small graph, as our import leaves Numba for the first run, and peers have imported all they need."""
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 2)
+    graph.add_factors([[0, 1]], log_table=[[1.0, 0.0], [0.0, 1.0]])
+    for method in ("bp", "adaptive"):
+        abp.infer(graph, method)
+
+
 if __name__ == "__main__":
+    _load_kernels()
     peer.main({"bp": bp, "adaptive": adaptive})

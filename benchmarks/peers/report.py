@@ -90,7 +90,7 @@ def short_section(rows):
         lines.append([name, *(_short_cell(of_peer[graph]) for graph in graphs)])
     gap = max(row.gap for row in rows if row.comparable and not row.outcome.failed)
     where = machine("anytimebp")
-    return f"{where} {SHORT_NOTES.format(gap=gap)}\n\n{table(['', *graphs], lines)}"
+    return f"{where}\n{SHORT_NOTES.format(gap=gap)}\n\n{table(['', *graphs], lines)}"
 
 
 def _own(rows, graph, method):
