@@ -1,7 +1,7 @@
 """PyAgrum's loopy BP, which takes Bayesian networks only.
 
 The model is stated as one that has the same posterior and the same messages: a root per variable, and per factor a
-binary child of its two variables that is seen to be 1 and whose probability of that is the potential, scaled.
+binary child of its variables that is seen to be 1 and whose probability of that is the potential, scaled.
 """
 
 import numpy as np
@@ -17,13 +17,13 @@ def build(unary, scopes, tables, _sweeps):
     for k, scores in enumerate(unary):
         network.add(gum.RangeVariable(f"x{k}", "", 0, len(scores) - 1))
         network.cpt(f"x{k}")[:] = _softmax(scores)
-    for k, ((a, b), scores) in enumerate(zip(scopes.tolist(), tables, strict=True)):
+    for k, (scope, scores) in enumerate(zip(scopes.tolist(), tables, strict=True)):
         child = network.add(gum.RangeVariable(f"f{k}", "", 0, 1))
-        network.addArc(f"x{a}", f"f{k}")
-        network.addArc(f"x{b}", f"f{k}")
-        seen = np.exp(scores - scores.max())
-        cpt = network.cpt(child)  # axes: second parent, first parent, child
-        cpt[:] = np.ascontiguousarray(np.stack([1.0 - seen.T, seen.T], axis=-1))
+        for v in scope:
+            network.addArc(f"x{v}", f"f{k}")
+        seen = np.exp(scores - scores.max()).T
+        cpt = network.cpt(child)  # axes: parents from the last to the first, then the child
+        cpt[:] = np.ascontiguousarray(np.stack([1.0 - seen, seen], axis=-1))
     evidence = {f"f{k}": 1 for k in range(len(scopes))}
 
     def run():
@@ -31,7 +31,7 @@ def build(unary, scopes, tables, _sweeps):
         engine.setEpsilon(TOLERANCE)
         engine.setEvidence(evidence)
         engine.makeInference()
-        return np.array([engine.posterior(f"x{k}").toarray() for k in range(len(unary))])
+        return [engine.posterior(f"x{k}").toarray() for k in range(len(unary))]
 
     return run
 
@@ -42,4 +42,4 @@ def _softmax(scores):
 
 
 if __name__ == "__main__":
-    peer.main(build)
+    peer.main({"bp": build})
