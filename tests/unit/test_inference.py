@@ -1,5 +1,7 @@
 """Running: budgets, snapshots, resuming, interrupts, damping, threads, repeatability."""
 
+import contextlib
+import gc
 import pickle
 import signal
 import threading
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.experiments import families
 from anytimebp.kernels import growth, messages, residual
 from oracle.models import grid, random_loopy
 from oracle.slow_bp import SlowBP, load_messages
@@ -323,3 +326,26 @@ def test_a_memory_error_leaves_the_inference_usable():
         inference.run()
     with pytest.raises(abp.MemoryLimitError):
         next(inference)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("scores", [(1.0, 1.0), (10.0, 1.0)], ids=["full tables", "strips, then frozen tails"])
+@pytest.mark.parametrize("limits", [{}, {"max_updates": 150}, {"max_memory": 2_000_000}], ids=str)
+@pytest.mark.parametrize("method", abp.METHODS)
+def test_a_run_leaves_nothing_to_the_garbage_collector(method, limits, scores):
+    """Tables of tens of megabytes would stay until it comes, and fresh memory costs more than the run."""
+    graph = families.graph_of(families.grid(4, 4, 150, *scores, seed=1))
+    limits = {**limits, "max_updates": 1000} if method in {"random", "fixed", "dynamic"} else limits
+
+    def run():
+        with contextlib.suppress(abp.MemoryLimitError):
+            abp.infer(graph, method, rng=0, **limits)
+
+    run()  # loads kernels, which may leave something behind
+    gc.collect()
+    gc.disable()
+    try:
+        run()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

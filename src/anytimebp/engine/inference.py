@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import Self
 
@@ -124,7 +125,7 @@ class Inference:
 
     def __next__(self) -> Snapshot:
         """Run until the next moment that is to be recorded, and return what is known then."""
-        self._load(self._options)
+        self._load()
         with self._exclusively() as interrupt:
             while True:
                 run, step = self._step(Budget())
@@ -163,7 +164,7 @@ class Inference:
             watch: Called with the figures as they stand, some ten times a second and at the end.
         """
         check_budget(seconds, max_updates, max_work, target_error, callback, watch)
-        self._load(self._options)
+        self._load()
         done = self._run.updates if self._run else 0
         work = sum(self._run.work_parts.values()) if self._run else 0
         budget = Budget(
@@ -231,26 +232,20 @@ class Inference:
         finally:
             self._busy.release()
 
-    def _load(self, options: RunOptions) -> None:
-        """Load the kernels of a run and the loops of compiled rules, or compile them."""
+    def _load(self) -> None:
+        """Load the kernels of the run and the loops of compiled rules, or compile them."""
         if self._run is None:
             for block in self._graph.blocks:
                 if isinstance(block.source, RuleSource):
                     block.source.prepare()
                 elif has_structure(block.source):
                     structures()
-        method = options.method if options.policy is None else "dynamic"
-        warm_up(method, options, lambda: run_small_models(method, options))
-
-    def _load_meanwhile(self, options: RunOptions) -> None:
-        """Load the kernels of another method, while the clock stands still."""
-        with self._watch.paused():
-            self._load(options)
+        load_kernels(self._options)
 
     def _step(self, budget: Budget) -> tuple[Run, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
         if self._run is None:
-            self._run = make_run(self._graph, self._options, self._load_meanwhile)
+            self._run = make_run(self._graph, self._options, partial(load_meanwhile, self._watch))
             self._steps = self._run.steps()
             return self._run, Step.WORKING
         if self._failure:
@@ -320,6 +315,22 @@ class Inference:
 def _total(done: int, more: float | None) -> int:
     """Return where a budget ends that starts after what is done."""
     return UNLIMITED if more is None or more >= UNLIMITED else min(UNLIMITED, done + int(more))
+
+
+def load_kernels(options: RunOptions) -> None:
+    """Load the kernels of a run, or compile them."""
+    method = options.method if options.policy is None else "dynamic"
+    warm_up(method, options, lambda: run_small_models(method, options))
+
+
+def load_meanwhile(watch: Stopwatch, options: RunOptions) -> None:
+    """Load the kernels of another method, while the clock stands still.
+
+    Knows the clock, not the inference: a run that led back to what owns it would keep its tables until the garbage
+    collector comes.
+    """
+    with watch.paused():
+        load_kernels(options)
 
 
 def make_run(graph: FactorGraph, options: RunOptions, load: Callable[[RunOptions], None]) -> Run:

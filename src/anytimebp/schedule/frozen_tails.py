@@ -40,11 +40,7 @@ STALL = 8  # full sweeps in which the residual has to halve, or inner rounds are
 
 
 class FrozenTailSchedule:
-    """Sweeps over whole tables, with inner rounds in between where that pays.
-
-    Attributes:
-        choice: What is done at present, and why, in words.
-    """
+    """Sweeps over whole tables, with inner rounds in between where that pays."""
 
     def __init__(
         self,
@@ -63,6 +59,35 @@ class FrozenTailSchedule:
             before: Domains and messages to start from.
             likely: When to make inner rounds; see LIKELY.
         """
+        self._tails = _Tails(workspace, orders, tolerance, before, likely)
+        self._slices = self._tails.run()
+
+    @property
+    def choice(self) -> str:
+        """What is done at present, and why, in words."""
+        return self._tails.choice
+
+    def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
+        """Go on with a sweep, or with the inner rounds after it."""
+        self._tails.limit(update_limit, cost_limit, damping)
+        return next(self._slices) if self._tails.has_inner else self._tails.sweep_plainly(damping)
+
+
+class _Tails:
+    """The sweeps and inner rounds themselves.
+
+    Apart from the schedule, which holds them as a generator: one object that did both would lead back to itself, and
+    keep its tables until the garbage collector comes.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        orders: Iterator[IndexArray],
+        tolerance: float,
+        before: NestedWorkspace | None,
+        likely: tuple[tuple[float, float], ...],
+    ) -> None:
         self._workspace = workspace
         self._orders = orders
         self._tolerance = tolerance
@@ -80,16 +105,21 @@ class FrozenTailSchedule:
         orders_of_inner = sequential_orders(workspace.layout)
         self._both_orders = next(orders_of_inner), next(orders_of_inner)
         self._progress = np.zeros(4, dtype=np.int64)
-        self._slices = self._run()
 
-    def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
-        """Go on with a sweep, or with the inner rounds after it."""
+    @property
+    def has_inner(self) -> bool:
+        """Whether there are inner rounds."""
+        return self._inner is not None
+
+    def limit(self, update_limit: int, cost_limit: int, damping: float) -> None:
+        """Set how far the next slice may go; inner rounds know no damping."""
+        self._update_limit, self._cost_limit = update_limit, cost_limit
         if self._inner is not None and damping > 0.0:
             self._give_up("messages have to be damped")
-        if self._inner is not None:
-            self._update_limit, self._cost_limit = update_limit, cost_limit
-            return next(self._slices)
-        progress = self._lazy.advance(update_limit, cost_limit, damping)
+
+    def sweep_plainly(self, damping: float) -> Progress:
+        """Go on with a sweep without inner rounds."""
+        progress = self._lazy.advance(self._update_limit, self._cost_limit, damping)
         if progress.end_of_sweep:
             self._sweeps += 1
             if self._sweeps == FIRST_LOOK and damping == 0.0:
@@ -97,7 +127,8 @@ class FrozenTailSchedule:
         return progress
 
     # ------------------------------------------------------------ sweeps
-    def _run(self) -> Iterator[Progress]:
+    def run(self) -> Iterator[Progress]:
+        """Give slices while there are inner rounds."""
         for order in self._orders:
             largest, mean, moved, updates, work = yield from self._sweep(order)
             settled = self._inner is not None and largest <= self._tolerance
