@@ -33,7 +33,13 @@ More states make every full sweep count for more; the first line that is not too
 
 AT_ANY_COST = ((1e-3, np.inf),)
 
-FIRST_LOOK = 2  # full sweeps after which beliefs tell which states are likely
+LOOKS = (2, 3, 4)  # full sweeps after which it is asked whether inner rounds would pay
+SLOW = 0.45
+"""What a sweep leaves of the mean residual, from which on inner rounds pay.
+
+A sweep with its inner rounds costs as much as two or three plain ones, and ten of them or so are needed. Where plain
+sweeps settle quickly, they are through before that, however few states are likely."""
+
 LOOSE = 0.001  # inner rounds settle to this part of what the full sweep has moved
 MAX_SWEEPS = 100  # inner sweeps between two full ones
 STALL = 8  # full sweeps in which the residual has to halve, or inner rounds are given up
@@ -96,7 +102,8 @@ class _Tails:
         self._lazy = LazySchedule(workspace, orders, tolerance)
         self._inner: NestedWorkspace | None = None
         self._update_limit = self._cost_limit = 0
-        self._sweeps = 0
+        self._slow = 0.0 if likely is AT_ANY_COST else SLOW
+        self._sweeps, self._mean = 0, np.inf
         self._best, self._since = np.inf, 0
         self._belief: FloatArray | None = None
         self.choice = ""
@@ -122,9 +129,17 @@ class _Tails:
         progress = self._lazy.advance(self._update_limit, self._cost_limit, damping)
         if progress.end_of_sweep:
             self._sweeps += 1
-            if self._sweeps == FIRST_LOOK and damping == 0.0:
-                self._look(None)
+            if self._sweeps in LOOKS and damping == 0.0:
+                self._look_if_slow(progress.mean_residual / self._mean if self._mean else 0.0)
+            self._mean = progress.mean_residual
         return progress
+
+    def _look_if_slow(self, left: float) -> None:
+        """See whether inner rounds pay, unless a sweep leaves little enough of the residual for plain ones."""
+        if left >= self._slow:
+            self._look(None)
+        else:
+            self.choice = f"full BP: a sweep leaves {100 * left:.0f} % of the residual"
 
     # ------------------------------------------------------------ sweeps
     def run(self) -> Iterator[Progress]:
