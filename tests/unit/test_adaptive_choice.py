@@ -7,6 +7,7 @@ import anytimebp as abp
 from anytimebp.engine import choice
 from anytimebp.engine.adaptive_run import AdaptiveRun
 from anytimebp.engine.choice import Counts, Way, first_choice
+from anytimebp.experiments import families
 from oracle.models import grid
 
 
@@ -27,7 +28,8 @@ def first_words(graph, **options):
 @pytest.mark.compiled
 def test_flat_models_begin_with_full_bp_and_large_peaked_ones_on_domains():
     assert first_words(grid(6, 60, 0.5, 0.5, seed=0)).startswith("full BP: domains of")
-    assert first_words(grid(4, 200, 10.0, 1.0, seed=0)).startswith("sparse domains: domains of")
+    assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("sparse domains: domains of")
+    assert first_words(grid(4, 100, 10.0, 1.0, seed=0)).startswith("full BP: domains of")
     assert first_words(grid(4, 8, 10.0, 1.0, seed=0)).startswith("full BP: tables of")
 
 
@@ -50,12 +52,37 @@ def test_what_rules_rounds_on_domains_out_is_named():
 
 
 def test_domains_are_begun_with_where_they_cost_a_small_part_of_full_bp():
-    peaked_counts = Counts(entries=1e7, strips=1e5, edges=100, share=0.01)
+    peaked_counts = Counts(entries=1e7, strips=1e5, edges=100, share=0.01, has_rules=False)
     assert first_choice(peaked_counts).way is Way.DOMAINS
     assert first_choice(peaked_counts._replace(strips=1e7)).way is Way.FULL
     assert first_choice(peaked_counts._replace(edges=10**6)).way is Way.FULL
+    small = peaked_counts._replace(entries=5e5, strips=5e3, edges=10)
+    assert first_choice(small).way is Way.FULL
+    assert first_choice(small._replace(has_rules=True)).way is Way.DOMAINS
     costs = [choice.round_cost(strips, strips, 10) for strips in (1e3, 1e4, 1e5)]
     assert costs == sorted(costs)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("scores", "way"), [((3.0, 1.0), "full BP"), ((4.0, 2.0), "frozen tails")])
+def test_inner_rounds_are_for_models_on_which_plain_sweeps_settle_slowly(scores, way):
+    graph = families.graph_of(families.grid(10, 10, 100, *scores, seed=0))
+    result = abp.infer(graph)
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert result.trace[-1].choice.startswith(way)
+    assert ("of the residual" in result.trace[-1].choice) == (way == "full BP")
+    assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
+
+
+@pytest.mark.compiled
+def test_inner_rounds_that_do_not_settle_are_given_up_soon_and_for_good():
+    graph = families.graph_of(families.joint_extraction(12, 0, families.READINGS["flat"]))
+    result = abp.infer(graph, tolerance=1e-4)
+    ways = [moment.choice.partition(":")[0] for moment in result.trace]
+    began, ended = ways.index("frozen tails"), len(ways) - ways[::-1].index("frozen tails")
+    assert set(ways[began:ended]) == {"frozen tails"}
+    assert result.trace[-1].choice == "full BP: inner rounds have come to make no progress"
+    assert result.trace[ended].work < 25 * result.trace[0].work  # sweeps, of the 150 that BP takes
 
 
 @pytest.mark.compiled

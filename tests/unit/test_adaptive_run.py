@@ -8,7 +8,6 @@ import pytest
 import anytimebp as abp
 from anytimebp.engine.adaptive_run import AdaptiveRun
 from anytimebp.engine.full_run import FullRun
-from anytimebp.experiments import families
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid, hub, peaked, random_loopy, random_tree
 
@@ -47,17 +46,6 @@ def test_inner_rounds_alone_end_where_bp_ends():
         assert result.stop_reason is abp.StopReason.CONVERGED
         assert result.trace[-1].choice.startswith("frozen tails")
         assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize(("scores", "way"), [((3.0, 1.0), "full BP"), ((4.0, 2.0), "frozen tails")])
-def test_inner_rounds_are_for_models_on_which_plain_sweeps_settle_slowly(scores, way):
-    graph = families.graph_of(families.grid(10, 10, 60, *scores, seed=0))
-    result = abp.infer(graph)
-    assert result.stop_reason is abp.StopReason.CONVERGED
-    assert result.trace[-1].choice.startswith(way)
-    assert ("of the residual" in result.trace[-1].choice) == (way == "full BP")
-    assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
 
 
 @pytest.mark.parametrize("factor_marginals", [False, True])

@@ -113,7 +113,9 @@ class AdaptiveRun:
         likely = domains.log_prior > -EXPECTED_DOMAIN
         sizes = np.add.reduceat(likely, domains.slot_start[:-1], dtype=np.int64)
         strips = float(strip_entries(compiled.arrays, sizes, domains.sizes).sum())
-        choice = first_choice(Counts(entries, strips, len(compiled.arrays.edge_variable), float(likely.mean())))
+        has_rules = any(isinstance(block.source, RuleSource) for _, block in compiled.message_blocks)
+        n_edges = len(compiled.arrays.edge_variable)
+        choice = first_choice(Counts(entries, strips, n_edges, float(likely.mean()), has_rules))
         if self._full_fits:
             return choice
         entries, needed = first_strips(compiled, domains, self._message_spread())

@@ -14,7 +14,7 @@ from enum import Enum
 
 import numpy as np
 
-from anytimebp.engine.choice import Counts, round_cost, sweep_cost
+from anytimebp.engine.choice import round_cost, sweep_cost
 from anytimebp.engine.estimated_error import domains_error
 from anytimebp.engine.reach import FIRST_DOMAIN, MOST_NEW, REACHES, WORTH_CUTTING, guessed_gain, least_prior
 from anytimebp.engine.round_end import RoundEnd
@@ -382,4 +382,4 @@ class StripStage:
                 self.outcome = Outcome.WIDE
             return self.outcome is None
         cost = round_cost(strips, strips - nested.pool.size, len(strip))
-        return cost <= sweep_cost(Counts(self._entries, strips, len(strip), 0.0))
+        return cost <= sweep_cost(self._entries, len(strip))

@@ -40,9 +40,15 @@ SLOW = 0.45
 A sweep with its inner rounds costs as much as two or three plain ones, and ten of them or so are needed. Where plain
 sweeps settle quickly, they are through before that, however few states are likely."""
 
+QUICK = 1_000_000
+"""Entries of all tables, under which a sweep is so quick that the bookkeeping of inner rounds costs several of them."""
+
 LOOSE = 0.001  # inner rounds settle to this part of what the full sweep has moved
 MAX_SWEEPS = 100  # inner sweeps between two full ones
+MAX_COST = 5.0  # of the inner sweeps between two full ones, in full ones, once they are more than a few
+FEW_SWEEPS = 20
 STALL = 8  # full sweeps in which the residual has to halve, or inner rounds are given up
+UNSETTLED_COUNTS = 4  # a full sweep whose inner rounds have not settled counts as so many
 
 
 class FrozenTailSchedule:
@@ -102,6 +108,7 @@ class _Tails:
         self._lazy = LazySchedule(workspace, orders, tolerance)
         self._inner: NestedWorkspace | None = None
         self._update_limit = self._cost_limit = 0
+        self._max_sweeps = MAX_SWEEPS
         self._slow = 0.0 if likely is AT_ANY_COST else SLOW
         self._sweeps, self._mean = 0, np.inf
         self._best, self._since = np.inf, 0
@@ -157,7 +164,7 @@ class _Tails:
                 if self._inner is not None:
                     change, outside = self._note_change(self._inner)
                     domains = Settled(tolerance, self._inner.nested.size.copy(), outside) if is_over else None
-                    self._extend(self._inner, largest)
+                    self._extend(self._inner, largest, is_over=is_over)
             yield Progress(
                 OK,
                 -1,
@@ -221,7 +228,7 @@ class _Tails:
                 *self._both_orders,
                 progress,
                 tolerance,
-                MAX_SWEEPS,
+                self._max_sweeps,
                 self._update_limit,
                 self._cost_limit,
             )
@@ -238,13 +245,13 @@ class _Tails:
         outside = np.add.reduceat(np.where(nested.nested.is_member, 0.0, belief), start[:-1])
         return change, float(outside.max(initial=0.0))
 
-    def _extend(self, nested: NestedWorkspace, residual: float) -> None:
+    def _extend(self, nested: NestedWorkspace, residual: float, *, is_over: bool) -> None:
         """Let newly likely states join, unless sweeps have come to make no progress."""
-        self._since += 1
+        self._since += 1 if is_over else UNSETTLED_COUNTS
         if residual < 0.5 * self._best:
             self._best, self._since = residual, 0
         if self._since >= STALL:
-            self._give_up(f"residuals have not halved in {STALL} sweeps")
+            self._give_up("inner rounds have come to make no progress")
         elif join_above(nested.layout, nested.space, nested.nested, self._belief, self._threshold):
             self._enter(nested)
 
@@ -253,6 +260,9 @@ class _Tails:
         layout, domains = self._workspace.layout, self._workspace.domains
         entries, overhead = table_entries(layout, domains.sizes), EDGE_COST * len(layout.edge_variable)
         share = 1.0
+        if entries < QUICK and self._likely is not AT_ANY_COST:
+            self._give_up(f"sweeps over {entries:,.0f} entries are quick as they are")
+            return
         if overhead / (entries + overhead) < self._likely[-1][1]:
             nested = self._nested(before) if before is not None else None
             self._belief = belief = self._read()
@@ -263,6 +273,7 @@ class _Tails:
                 if share < part:
                     nested = self._nested(None) if nested is None else nested
                     self._threshold = threshold
+                    self._max_sweeps = int(np.clip(MAX_COST / share, FEW_SWEEPS, MAX_SWEEPS))
                     join_above(layout, nested.space, nested.nested, belief, threshold)
                     self._enter(nested)
                     self._inner = nested
@@ -287,9 +298,10 @@ class _Tails:
         enter_domains(nested.layout, nested.space, nested.inner, nested.nested)
 
     def _give_up(self, why: str) -> None:
-        """Go on without inner rounds."""
+        """Go on without inner rounds; for good, if there have been some."""
         if self._inner is not None:
             self._inner = None
+            self._sweeps = max(LOOKS)
             self._lazy = LazySchedule(self._workspace, self._orders, self._tolerance)
         self.choice = f"full BP: {why}"
 
