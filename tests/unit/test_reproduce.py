@@ -110,7 +110,7 @@ def test_more_runs_join_those_that_are_there(folder):
 def test_results_of_other_settings_are_not_mixed_in(folder, capsys):
     assert main(["reproduce", "grids", "--out", str(folder)]) == 2
     assert "holds results of grids with other settings" in capsys.readouterr().err
-    assert json.loads((folder / "results" / "grids.json").read_text())["settings"].startswith("5 x 5")
+    assert json.loads((folder / "results" / "grids.json").read_text())["settings"].startswith("4 x 4")
 
 
 def test_a_file_in_place_of_the_folder_is_named(tmp_path, capsys):

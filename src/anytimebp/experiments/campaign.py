@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from anytimebp.experiments.contenders import BASELINE, CONTENDERS
@@ -23,11 +24,13 @@ class Campaign:
         plan: What it consists of.
         raw: What is finished.
         tell: See `Tell`.
+        note: Takes down where and when; called before something is measured.
     """
 
     plan: Plan
     raw: RawFile
     tell: Tell
+    note: Callable[[], object] = lambda: None
 
     def run(self) -> None:
         """Measure what is missing."""
@@ -50,6 +53,7 @@ class Campaign:
             return True
         where = f"{self.plan.name}: {family}, {size}, seed {seed}"
         self.tell(f"{where}, converged BP", *done)
+        self.note()
         graph = self.plan.graph(family, size, seed)
         reference = converged_bp(graph)
         if reference.stop_reason is not StopReason.CONVERGED:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anytimebp.experiments.campaign import Campaign
 from anytimebp.experiments.figures import draw_domains, draw_grids, draw_joint
 from anytimebp.experiments.folder import ResultsFolder
+from anytimebp.experiments.nerel.documents import fingerprint
 from anytimebp.experiments.nerel.picture import draw_nerel
 from anytimebp.experiments.nerel.raw import append_rows, read_rows
 from anytimebp.experiments.nerel.section import nerel_section
@@ -47,21 +48,25 @@ CHAPTERS = {
 
 def measure_missing(folder: ResultsFolder, plan: Plan, tell: Tell) -> None:
     """Run what has not been run yet."""
-    raw = folder.raw(plan)
-    folder.note_machine(plan.name, plan.settings())
-    Campaign(plan, raw, tell).run()
+    note = partial(folder.note_machine, plan.name, plan.settings())
+    Campaign(plan, folder.raw(plan), tell, note).run()
+
+
+def nerel_settings(data: Path, *, quick: bool) -> str:
+    """Return what must be the same for results of the real task to be put together."""
+    return f"{'a few' if quick else 'all'} documents, fingerprint {fingerprint(data)}"
 
 
 def measure_nerel(folder: ResultsFolder, data: Path, seeds: int, tell: Tell, *, quick: bool) -> None:
     """Run the real task on documents that have not been run yet."""
     path = folder.data / "nerel.csv"
-    settings = "a few documents" if quick else "all documents"
+    settings = nerel_settings(data, quick=quick)
     folder.check_settings("nerel", path, settings)
-    folder.note_machine("nerel", settings)
     for seed in range(seeds):
         done = {str(row["document"]) for row in read_rows(path) if int(row["seed"]) == seed}
         say = partial(_say_seed, tell, seed)
         for rows in run_nerel(data, quick=quick, seed=seed, progress=say, done=done):
+            folder.note_machine("nerel", settings)
             append_rows(path, rows)
 
 
@@ -88,11 +93,12 @@ def write_pages(folder: ResultsFolder, plans: Mapping[str, Plan] = PLANS) -> lis
 
 
 def _save(folder: ResultsFolder, stem: str, figure: Figure) -> list[Path]:
-    """Write a figure as PNG and SVG."""
+    """Write a figure as PNG and SVG; it is arranged once, which takes as long as drawing it."""
     paths = [folder.data / f"{stem}{ending}" for ending in (".png", ".svg")]
     for path in paths:
         with whole_file(path) as file:
             figure.savefig(
                 file, format=path.suffix[1:], dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else {}
             )
+        figure.set_layout_engine("none")
     return paths

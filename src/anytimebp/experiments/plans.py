@@ -99,13 +99,13 @@ PLANS = {
         runs=5,
         error=1e-3,
         tolerance=1e-4,
-        patience=100,
+        patience=30,
     ),
 }
 
 QUICK = {
-    "grids": replace(PLANS["grids"], side=5, sizes=(20,), runs=2),
-    "domains": replace(PLANS["domains"], side=3, sizes=(10, 20), runs=2),
-    "joint-ie": replace(PLANS["joint-ie"], sizes=(3, 4), runs=2),
+    "grids": replace(PLANS["grids"], side=4, sizes=(16,), runs=2),
+    "domains": replace(PLANS["domains"], side=3, sizes=(6, 12), runs=2, patience=30),
+    "joint-ie": replace(PLANS["joint-ie"], sizes=(2, 3), runs=2, patience=10),
 }
 """The same on small models: to see everything work, in under a minute."""

@@ -1,8 +1,8 @@
 """One run, measured: how its error falls with time and with work.
 
-Errors are never measured on the run's time. `sweeps` and `rounds` are run twice or more: undisturbed for the times,
-then once again, through the very same steps, for the errors. Methods that grow take so long that stopping them now and
-then costs nothing; their clock stands still meanwhile.
+Errors are never measured on the run's time. Runs are made several times: undisturbed for the times, whose median
+counts, and once again, through the very same steps, for the errors. Only what takes longer than LONG and is stopped now
+and then, with its clock standing still, has its time taken there and then: stopping costs next to nothing.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ import numpy as np
 
 from anytimebp.api import infer
 from anytimebp.engine.inference import Inference
+from anytimebp.engine.recording import Every
 from anytimebp.errors import NotConvergedWarning
 from anytimebp.experiments.contenders import Contender
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.results.trace import Moment
 
 REFERENCE_TOLERANCE = 1e-12
 STOPS_PER_SWEEP = 5
 GROWTH_BETWEEN_STOPS = 1.05  # of the updates so far
-LONG_ENOUGH = 0.5  # seconds of timed runs, after which none is repeated
+LONG = 0.5  # seconds of a run that is timed as it is sampled
+LONG_ENOUGH = 0.5  # seconds of timed runs, after which none is repeated, once there are a few
+FEWEST_REPEATS = 3  # the first may be ten times as slow, where memory is new to the machine
 MOST_REPEATS = 9
 MARGIN = 10.0  # a run that is to come under an error is followed until it is under a tenth of that
 
@@ -84,7 +86,7 @@ class Setting:
     error: float | None = None
     max_work: int | None = None
 
-    def start(self, contender: Contender, record: str) -> Inference:
+    def start(self, contender: Contender, record: str | Every) -> Inference:
         """Return a run that is about to start, on a graph whose layout is still to be made."""
         self.graph.compiled = None
         return Inference(
@@ -104,7 +106,7 @@ class Setting:
 def converged_bp(graph: FactorGraph) -> Result:
     """Return the marginals that all errors are measured against; its stop reason tells whether BP has settled."""
     with _quietly():
-        return _whole(infer(graph, "bp", tolerance=REFERENCE_TOLERANCE, record="end"))
+        return whole(infer(graph, "bp", tolerance=REFERENCE_TOLERANCE, record="end"))
 
 
 def unsettled_point(result: Result) -> Point:
@@ -127,14 +129,13 @@ def measure(contender: Contender, setting: Setting) -> Curve:
 
 def _sample_sweeps(contender: Contender, setting: Setting) -> Curve:
     """Sample within sweeps, too; all updates of a sweep cost the same, so times in between are interpolated."""
-    moments, seconds = _timed(contender, setting)
+    clock = _timed(contender, setting, "round")
     inference = setting.start(contender, "end")
-    step = max(1, moments[0].updates // STOPS_PER_SWEEP)
+    step = max(1, setting.graph.n_factors // STOPS_PER_SWEEP)
     points: list[Point] = []
     while True:
-        result = _whole(inference.run(max_updates=step))
-        when = float(np.interp(result.updates, [0, *(moment.updates for moment in moments)], [0.0, *seconds]))
-        points.append(_point(result, result, when, setting.reference))
+        result = whole(inference.run(max_updates=step))
+        points.append(_point(result, result, clock.at(result.updates), setting.reference))
         if inference.stop_reason or setting.is_close(points[-1].l2):
             return Curve(points, _ending(inference))
         step = max(step, _stop_after(result.updates))
@@ -142,16 +143,16 @@ def _sample_sweeps(contender: Contender, setting: Setting) -> Curve:
 
 def _sample_rounds(contender: Contender, setting: Setting) -> Curve:
     """Sample the answer at the end of every round."""
-    moments, seconds = _timed(contender, setting)
+    clock = _timed(contender, setting, "round", first_stop=None)
     points: list[Point] = []
 
     def look(snapshot: Snapshot) -> bool:
-        points.append(_point(snapshot, snapshot, float(seconds[len(points)]), setting.reference))
+        points.append(_point(snapshot, snapshot, float(clock.seconds[len(points)]), setting.reference))
         return setting.is_close(points[-1].l2)
 
     inference = setting.start(contender, "round")
-    _whole(inference.run(callback=look))
-    if [point.work for point in points] != [moment.work for moment in moments[: len(points)]]:
+    whole(inference.run(callback=look))
+    if [point.work for point in points] != clock.work[: len(points)]:
         msg = f"{contender.label}: the run that was timed and the one that was measured took different steps"
         raise AssertionError(msg)
     return Curve(points, _ending(inference))
@@ -162,14 +163,20 @@ def _sample_stops(contender: Contender, setting: Setting) -> Curve:
     inference = setting.start(contender, "end")
     step = max(1, setting.graph.n_factors // 4)
     points: list[Point] = []
-    while True:
-        result = _whole(inference.run(max_updates=step))
+    ended = ""
+    while not ended:
+        result = whole(inference.run(max_updates=step))
         now = result.current
         points.append(_point(result, now, now.seconds, setting.reference))
-        over = setting.max_work is not None and now.work >= setting.max_work
-        if inference.stop_reason or over or setting.is_close(points[-1].l2):
-            return Curve(points, "GIVEN_UP" if over else _ending(inference))
+        if setting.max_work is not None and now.work >= setting.max_work:
+            ended = "GIVEN_UP"
+        elif inference.stop_reason or setting.is_close(points[-1].l2):
+            ended = _ending(inference)
         step = max(step, _stop_after(now.updates))
+    if points[-1].seconds < LONG:
+        clock = _timed(contender, setting, Every(growth=GROWTH_BETWEEN_STOPS), points[-1].updates)
+        points = [point._replace(seconds=clock.at(point.updates)) for point in points]
+    return Curve(points, ended)
 
 
 def _stop_after(updates: int) -> int:
@@ -177,14 +184,48 @@ def _stop_after(updates: int) -> int:
     return int((GROWTH_BETWEEN_STOPS - 1.0) * updates)
 
 
-def _timed(contender: Contender, setting: Setting) -> tuple[list[Moment], FloatArray]:
-    """Run undisturbed, several times if that is quick; return the moments and the median of their times."""
+class _Clock(NamedTuple):
+    """What undisturbed runs took: moments in order, with the median of their times."""
+
+    updates: list[int]
+    work: list[int]
+    seconds: FloatArray
+
+    def at(self, updates: int) -> float:
+        """Return when so many updates were done."""
+        return float(np.interp(updates, self.updates, self.seconds))
+
+
+def _timed(
+    contender: Contender,
+    setting: Setting,
+    record: str | Every,
+    max_updates: int | None = None,
+    *,
+    first_stop: int | None = 1,
+) -> _Clock:
+    """Run undisturbed, a few times, or several if that is quick.
+
+    Args:
+        contender: What to run.
+        setting: On what.
+        record: Which moments to take the time of.
+        max_updates: After which to stop; None to run to the end.
+        first_stop: Updates after which to stop for a moment: what comes before, layouts and tables, is not part of a
+            sweep. None for no such stop.
+    """
     all_seconds: list[FloatArray] = []
     while True:
-        moments = list(_whole(setting.start(contender, "round").run()).trace)
+        inference = setting.start(contender, record)
+        if first_stop is not None:
+            whole(inference.run(max_updates=first_stop))
+        further = None if max_updates is None else max(0, max_updates - (first_stop or 0))
+        moments = list(whole(inference.run(max_updates=further)).trace)
         all_seconds.append(np.array([moment.seconds for moment in moments]))
-        if len(all_seconds) == MOST_REPEATS or sum(seconds[-1] for seconds in all_seconds) > LONG_ENOUGH:
-            return moments, np.median(all_seconds, axis=0)
+        enough = max_updates is not None or sum(seconds[-1] for seconds in all_seconds) > LONG_ENOUGH
+        if len(all_seconds) >= (FEWEST_REPEATS if enough else MOST_REPEATS):
+            updates, work = [moment.updates for moment in moments], [moment.work for moment in moments]
+            return _Clock(updates, work, np.median(all_seconds, axis=0))
 
 
 def _point(answer: Snapshot, now: Snapshot, seconds: float, reference: Snapshot) -> Point:
@@ -204,7 +245,7 @@ def _ending(inference: Inference) -> str:
     return inference.stop_reason.name if inference.stop_reason else "CLOSE_ENOUGH"
 
 
-def _whole(result: Result) -> Result:
+def whole(result: Result) -> Result:
     """Return a result unless Ctrl-C has cut it short."""
     if result.stop_reason is StopReason.INTERRUPTED:
         raise KeyboardInterrupt

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,16 @@ def read_documents(folder: Path, labels: Labels) -> list[Document]:
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise FormatError(path, f"cannot be read as text packed with gzip: {error}") from error
     return documents
+
+
+def fingerprint(folder: Path) -> str:
+    """Return a few letters that tell the documents and labels of a folder from others.
+
+    Raises:
+        OptionError: A file is not there.
+    """
+    sums = [sha256(_existing(folder, name).read_bytes()).hexdigest() for name in (DOCUMENTS, LABELS)]
+    return sha256("".join(sums).encode()).hexdigest()[:12]
 
 
 def candidate_pairs(document: Document) -> NDArray[np.int64]:

@@ -37,10 +37,9 @@ from anytimebp.experiments.nerel.tuning import (
     tune_local,
     tune_pipeline,
 )
-from anytimebp.experiments.sampling import converged_bp
+from anytimebp.experiments.sampling import converged_bp, whole
 from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Result
-from anytimebp.results.stop import StopReason
 
 Row = dict[str, str | float | int]
 
@@ -159,9 +158,7 @@ def _timed(graph: FactorGraph, method: str, budget: float | None) -> tuple[Resul
         start = time.perf_counter()
         result = infer(graph, method, seconds=budget, record="end")
         seconds = time.perf_counter() - start
-    if result.stop_reason is StopReason.INTERRUPTED:
-        raise KeyboardInterrupt
-    return result, seconds
+    return whole(result), seconds
 
 
 def _local_row(

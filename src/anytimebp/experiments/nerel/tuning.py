@@ -17,6 +17,7 @@ from anytimebp.errors import NotConvergedWarning
 from anytimebp.experiments.nerel.documents import Document, Labels
 from anytimebp.experiments.nerel.joint import JointModel, Scores, biased
 from anytimebp.experiments.nerel.scoring import Counts, count_right, precision_recall_f1
+from anytimebp.experiments.sampling import whole
 from anytimebp.results.snapshot import Result
 
 Progress = Callable[[str, int, int], None]
@@ -104,7 +105,7 @@ def _joint_counts(model: JointModel, documents: Sequence[Document], scores: Sequ
     for document, one in zip(documents, scores, strict=True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConvergedWarning)
-            result = infer(model.graph(document, one), "bp", tolerance=LOOSE)
+            result = whole(infer(model.graph(document, one), "bp", tolerance=LOOSE))
         yield count_right(document, one.pairs, *joint_choice(result, len(document.entities)), model.labels)
 
 
