@@ -21,8 +21,8 @@ def curve(*pairs, ended="CONVERGED", residual=1.0):
 # ---------------------------------------------------------------- times to an error
 def test_an_error_is_reached_when_the_run_stays_under_it():
     run = curve((1.0, 0.5), (2.0, 0.01), (3.0, 0.2), (4.0, 0.02), (5.0, 0.01))
-    assert crossing(run, 0.1) == (4.0, 400, 200)
-    assert crossing(run, 0.6) == (1.0, 100, 50)
+    assert crossing(run, 0.1) == (4.0, 400, 200, 7)
+    assert crossing(run, 0.6) == (1.0, 100, 50, 7)
 
 
 def test_an_error_that_is_touched_but_not_undercut_at_the_end_is_never_reached():

@@ -158,4 +158,19 @@ def test_seeds_are_averaged_before_documents_are_drawn():
     assert len(rows.documents) == 4
     assert rows.column("bp", "true_positives") == [7.0] * 4
     assert "2 seeds" in nerel_section([*one, *other])
-    assert Rows([*one, *other[:-1]]).documents == ["d0", "d1", "d2"]
+
+
+def test_a_seed_that_is_under_way_is_left_out():
+    one = made_up_rows({"bp": lambda _: 8, "adaptive": lambda _: 8}, {"bp": 1.0})
+    other = [{**row, "seed": 1, "true_positives": 0} for row in one]
+    rows = Rows([*one, *other[:-1]])
+    assert (rows.seeds, rows.documents) == ([0], ["d0", "d1", "d2", "d3"])
+    assert rows.column("bp", "true_positives") == [8.0] * 4
+
+
+def test_the_section_does_not_say_the_same_of_what_never_is():
+    rows = made_up_rows({"bp": lambda _: 8, "adaptive": lambda _: 4}, {"bp": 1.0, "adaptive": 0.1})
+    assert soonest_same(Rows(rows).summaries(), "adaptive") is None
+    text = nerel_section(rows)
+    assert "No: `adaptive` never gives the F1 of full BP, not even at its end." in text
+    assert "points of full BP's from `bp`" in text

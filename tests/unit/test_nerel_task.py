@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.experiments.nerel import task
+from anytimebp.experiments.nerel import task, tuning
 from anytimebp.experiments.nerel.classifiers import relation_states, train, type_states
-from anytimebp.experiments.nerel.documents import candidate_pairs, read_documents, read_labels
+from anytimebp.experiments.nerel.documents import candidate_pairs, fingerprint, read_documents, read_labels
 from anytimebp.experiments.nerel.features import Tokens, entity_rows, pair_rows
 from anytimebp.experiments.nerel.joint import JointModel, Scores, compatibility, count_triples
-from anytimebp.experiments.nerel.raw import append_rows, read_rows
+from anytimebp.experiments.nerel.raw import COLUMNS, append_rows, read_rows
 from anytimebp.experiments.nerel.section import nerel_section
 from anytimebp.experiments.nerel.task import contenders, run_nerel
 from anytimebp.experiments.nerel.tuning import pipeline_relations
@@ -178,6 +178,42 @@ def test_every_contender_has_a_row_per_document_and_a_run_can_go_on(folder, tmp_
     append_rows(path, groups[1])
     assert nerel_section(read_rows(path)) == nerel_section(rows)
     assert "tested on 2 with 12 entities" in nerel_section(rows)
+
+
+def test_raw_rows_that_are_none_are_named(tmp_path):
+    path = tmp_path / "nerel.csv"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(abp.FormatError, match=r"nerel.csv.*not text"):
+        read_rows(path)
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(abp.FormatError, match="line 1: expected the columns seed,document"):
+        read_rows(path)
+    path.write_text(",".join(COLUMNS) + "\n" + ",".join("x" for _ in COLUMNS) + "\n")
+    with pytest.raises(abp.FormatError, match="line 2: could not convert"):
+        read_rows(path)
+
+
+@pytest.mark.compiled
+def test_ctrl_c_while_tuning_ends_it(folder, monkeypatch):
+    real, calls = tuning.infer, []
+
+    def interrupted(graph, *words, **options):
+        calls.append(graph)
+        result = real(graph, *words, **options)
+        return abp.Result.of(result, result, abp.StopReason.INTERRUPTED, result.trace)
+
+    monkeypatch.setattr(tuning, "infer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(run_nerel(folder, quick=False, seed=0, progress=quiet))
+    assert len(calls) == 1
+
+
+def test_a_fingerprint_tells_folders_apart(folder, tmp_path):
+    same = write_folder(tmp_path, [invented(0, "train")])
+    assert fingerprint(folder) == fingerprint(folder)
+    assert fingerprint(folder) != fingerprint(same)
+    with pytest.raises(abp.OptionError, match=r"nerel_compact.jsonl.gz"):
+        fingerprint(tmp_path / "nowhere")
 
 
 def test_a_folder_without_a_split_is_refused(tmp_path):

@@ -73,6 +73,50 @@ def test_what_is_finished_is_not_run_again(folder, monkeypatch, capsys):
 
 
 @pytest.mark.compiled
+def test_who_draws_again_has_not_measured(folder, monkeypatch):
+    before = (folder / "RESULTS.md").read_text()
+    monkeypatch.setattr("anytimebp.experiments.folder.machine", lambda *_: "2031-01-01, another machine.")
+    assert main(["reproduce", "all", "--quick", "--out", str(folder)]) == 0
+    assert (folder / "RESULTS.md").read_text() == before
+    assert main(["reproduce", "domains", "--quick", "--runs", "3", "--out", str(folder)]) == 0
+    assert (folder / "RESULTS.md").read_text().count("2031-01-01") == 1
+
+
+@pytest.mark.compiled
+def test_runs_are_those_of_the_experiment_that_is_named(folder):
+    assert main(["reproduce", "grids", "--quick", "--runs", "1", "--out", str(folder)]) == 0
+    grids, domains = (folder / "RESULTS.md").read_text().split("## Domains")
+    assert "16 states, 1 run, " in grids
+    assert "2 runs" in domains
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("grids.csv", b"\xff", "grids.csv: this is not text in UTF-8"),
+        ("grids.csv", b"a,b\n", "grids.csv: line 1: expected the columns family"),
+        ("grids.json", None, "grids.json, which says how this was measured, is not there"),
+        ("nerel.csv", b"a,b\n", "nerel.csv: line 1: expected the columns seed"),
+    ],
+)
+def test_what_cannot_be_read_is_named_before_anything_is_measured(folder, monkeypatch, capsys, name, content, words):
+    path = folder / "results" / name
+    path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
+    (folder / "results" / "joint-ie.csv").unlink()
+    monkeypatch.setattr(campaign, "converged_bp", None)
+    assert main(["reproduce", "joint-ie", "--quick", "--out", str(folder)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_documents_that_are_not_there_are_named_before_anything_is_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(campaign, "converged_bp", None)
+    words = ["reproduce", "all", "--quick", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path)]
+    assert main(words) == 2
+    assert "the folder of NEREL needs a file annotation.conf" in capsys.readouterr().err
+
+
+@pytest.mark.compiled
 def test_an_interrupted_evaluation_goes_on_where_it_was(folder, monkeypatch, capsys):
     path = folder / "results" / "joint-ie.csv"
     whole = path.read_text()

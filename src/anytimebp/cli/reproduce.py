@@ -46,19 +46,22 @@ def reproduce(experiment: str, runs: int | None, out: Path | None, data: Path | 
     if experiment == "nerel" and data is None:
         msg = "nerel needs --data, the folder with the documents"
         raise click.UsageError(msg)
+    data = data if experiment in {"nerel", "all"} else None
     _check_extras(nerel=data is not None)
     from anytimebp.experiments import evaluation  # noqa: PLC0415  (loads Numba, which --help can do without)
     from anytimebp.experiments.folder import ResultsFolder  # noqa: PLC0415
 
     chosen = dict(QUICK if quick else PLANS)
     if runs is not None:
-        chosen = {name: replace(plan, runs=runs) for name, plan in chosen.items()}
+        asked = {name: plan for name, plan in chosen.items() if experiment in {name, "all"}}
+        chosen |= {name: replace(plan, runs=runs) for name, plan in asked.items()}
     folder = ResultsFolder(out or DEFAULT_OUT[quick])
+    evaluation.check(folder, chosen, data, quick=quick)
     with _showing() as tell:
         for name, plan in chosen.items():
             if experiment in {name, "all"}:
                 evaluation.measure_missing(folder, plan, tell)
-        if data is not None and experiment in {"nerel", "all"}:
+        if data is not None:
             seeds = runs or (1 if quick else NEREL_SEEDS)
             evaluation.measure_nerel(folder, data, seeds, tell, quick=quick)
         tell("drawing", 0, 0)

@@ -1,58 +1,27 @@
-"""The paper's observations, each as a question to our curves, with the figures that answer it.
+"""The paper's observations on grids, each as a question to our curves, with the figures that answer it.
 
-All are about grids: errors and residuals against time, and against work, which tells what would be seen if bookkeeping
-were free. The mean over runs is geometric throughout.
+They are about errors and residuals against time, and against work, which tells what would be seen if bookkeeping were
+free. The mean over runs is geometric throughout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from anytimebp.experiments.curves import Mean, geometric_mean, mean_curve
 from anytimebp.experiments.runs import Runs
 from anytimebp.experiments.sampling import Curve, Point
+from anytimebp.experiments.verdicts import AXES, GROWING, Claim, Verdict, percent
 from anytimebp.model.source import FloatArray
 
-AXES = {"seconds": "time", "work": "work"}
-GROWING = ("fixed", "dynamic")
 VISIBLE = 1e-3  # an L2 error that shows on a picture with a linear axis
-EARLY = 0.25  # part of what BP needs to the error in question
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 LOW = 1e-3  # nats: a mean residual that counts as low
 MOSTLY = 0.9  # part of the moments
-HALF = 0.5  # of a run: what comes after is near the end
-
-
-class Verdict(NamedTuple):
-    """Whether an observation holds on a family, and on what grounds."""
-
-    family: str
-    axis: str
-    holds: bool
-    grounds: str
-
-
-class Claim(NamedTuple):
-    """An observation of the paper.
-
-    Attributes:
-        text: What the paper saw.
-        judge: Gives a verdict per family, and per axis where that matters.
-        otherwise: What explains it where we do not see it.
-    """
-
-    text: str
-    judge: Callable[[Runs, str], Iterator[Verdict]]
-    otherwise: str
-
-
-def judge_all(runs: Runs, claims: Sequence[Claim]) -> list[tuple[Claim, list[Verdict]]]:
-    """Return observations with their verdicts on every family that has been measured."""
-    families = runs.families()
-    return [(claim, [verdict for family in families for verdict in claim.judge(runs, family)]) for claim in claims]
+NEAR_THE_END = 0.75  # of a run: what comes after
+CANNOT_BE_TOLD = "not every run reaches the errors in question"
 
 
 def _truncated_plateaus(runs: Runs, family: str) -> Iterator[Verdict]:
@@ -63,102 +32,119 @@ def _truncated_plateaus(runs: Runs, family: str) -> Iterator[Verdict]:
     text = f"ends with L2 {last:.1e} ({min(ends):.0e} to {max(ends):.0e}), BP with {geometric_mean(bp):.0e}"
     if never and last < VISIBLE:
         text += "; it never gets further, but on a linear axis nobody would see it"
-    yield Verdict(family, "", never and last >= VISIBLE, text)
+    why = "A quarter of the states, picked by their priorities, holds nearly all of the belief."
+    yield Verdict(family, "", never and last >= VISIBLE, text, why)
 
 
 def _random_starts_well(runs: Runs, family: str) -> Iterator[Verdict]:
     for axis, shown in AXES.items():
-        bp, random = (_mean(runs, family, name, axis) for name in ("bp-random", "random"))
-        at = EARLY * _needs(runs, family, "bp-random", axis, runs.plan.error)
-        text = f"at {EARLY:.0%} of what BP needs to {runs.plan.error:g}: {_error(random, at)}, BP {_error(bp, at)}"
-        yield Verdict(family, shown, random.value(at) < bp.value(at), text)
+        at = geometric_mean(_first_sweep(curve, axis) for curve in _curves(runs, family, "bp-random"))
+        bp, random = (mean_curve(_curves(runs, family, name), axis, "l2") for name in ("bp-random", "random"))
+        text = f"once BP has sent every message: {_error(random, at)}, BP {_error(bp, at)}"
+        why = (
+            "One sweep of BP brings most of the answer. Random has let few states in by then, and few of those that "
+            "count."
+        )
+        yield Verdict(family, shown, random.value(at) < bp.value(at), text, why)
 
 
 def _random_falls_behind(runs: Runs, family: str) -> Iterator[Verdict]:
+    error = runs.plan.error
     for axis, shown in AXES.items():
-        needs = {name: _needs(runs, family, name, axis, runs.plan.error) for name in ("random", *GROWING)}
+        needs = {name: _needs(runs, family, name, axis, error) for name in ("random", *GROWING)}
+        if not all(np.isfinite(need) for need in needs.values()):
+            yield Verdict(family, shown, None, CANNOT_BE_TOLD)
+            continue
         behind = [needs["random"] / needs[name] for name in GROWING]
-        text = f"to {runs.plan.error:g} it takes {behind[0]:.1f} times what Fixed takes, {behind[1]:.1f} times Dynamic"
-        yield Verdict(family, shown, min(behind) > 1.0, text)
+        text = f"to {error:g} it takes {behind[0]:.1f} times what Fixed takes, {behind[1]:.1f} times Dynamic"
+        why = f"For this error Dynamic needs {_share(runs, family, 'dynamic')} of all states, so order counts for less."
+        yield Verdict(family, shown, min(behind) > 1.0, text, why)
 
 
 def _fixed_ahead_early(runs: Runs, family: str) -> Iterator[Verdict]:
     for axis, shown in AXES.items():
         ratios = _fixed_over_dynamic(runs, family, axis)
+        if not ratios:
+            yield Verdict(family, shown, None, CANNOT_BE_TOLD)
+            continue
         level, ratio = next(iter(ratios.items()))
         text = f"to L2 {level:g} it takes {ratio:.2f} of what Dynamic takes"
-        yield Verdict(family, shown, ratio < 1.0, text)
+        why = (
+            "Fixed reads every table once for its priorities, as much as a sweep of BP, before it has an answer at "
+            "all. Dynamic starts from unary scores, and rescoring is lazy here: only candidates that can still win "
+            "are scored."
+        )
+        yield Verdict(family, shown, ratio < 1.0, text, why)
 
 
 def _dynamic_overtakes(runs: Runs, family: str) -> Iterator[Verdict]:
     for axis, shown in AXES.items():
         ratios = _fixed_over_dynamic(runs, family, axis)
+        if not ratios:
+            yield Verdict(family, shown, None, CANNOT_BE_TOLD)
+            continue
         level, ratio = list(ratios.items())[-1]
-        ahead = [at for at, value in ratios.items() if value > 1.0]
+        behind = [at for at, value in ratios.items() if value < 1.0]
         text = f"to {level:g} Fixed takes {ratio:.2f} of what Dynamic takes"
-        text += f"; Dynamic is ahead from {ahead[0]:g} on" if ahead and ratio > 1.0 else ""
-        yield Verdict(family, shown, ratio > 1.0, text)
+        text += f", to {max(behind):g} {ratios[max(behind)]:.2f}" if behind and ratio > 1.0 else ""
+        yield Verdict(family, shown, ratio > 1.0 and bool(behind), text, _why_not_overtaken(runs, family, axis, ratio))
+
+
+def _why_not_overtaken(runs: Runs, family: str, axis: str, ratio: float) -> str:
+    """Return why Dynamic does not come from behind."""
+    if ratio > 1.0:
+        return "Dynamic is ahead all the way: there is nobody to overtake."
+    in_work = list(_fixed_over_dynamic(runs, family, "work").values())[-1]
+    if axis == "seconds" and in_work > 1.0:
+        return (
+            f"Fixed does {in_work:.2f} times the work of Dynamic, but scoring candidates takes longer than that saves."
+        )
+    return (
+        f"For this error Dynamic needs {_share(runs, family, 'dynamic')} of all states, Fixed "
+        f"{_share(runs, family, 'fixed')}: a better order saves less than what is scored for it."
+    )
 
 
 def _sparse_residuals_stay_low(runs: Runs, family: str) -> Iterator[Verdict]:
-    parts, medians = [], []
+    low, unheard = [], []
     for name in GROWING:
         residuals = np.concatenate([_residuals(curve.points) for curve in _curves(runs, family, name)])
-        parts.append(float((residuals < LOW).mean()))
-        medians.append(float(np.median(residuals)))
-    text = f"under {LOW:g} nats at {parts[0]:.0%} (Fixed) and {parts[1]:.0%} (Dynamic) of all stops"
-    text += f", median {medians[0]:.0e} and {medians[1]:.0e}; new states that have not been heard of left out"
-    yield Verdict(family, "", min(parts) >= MOSTLY, text)
+        low.append(float((residuals < LOW).mean()))
+        unheard.append(float(np.isinf(residuals).mean()))
+    text = (
+        f"under {LOW:g} nats at {percent(low[0])} (Fixed) and {percent(low[1])} (Dynamic) of all stops; infinite, "
+        f"and not low, at {percent(unheard[0])} and {percent(unheard[1])}, where a state has just joined"
+    )
+    why = (
+        "Runs are stopped at any moment, also in the middle of a round, and a state that has joined counts as "
+        "infinite until all its factors have been heard: the peaks that the paper sees at moments of growth."
+    )
+    yield Verdict(family, "", min(low) >= MOSTLY, text, why)
 
 
 def _full_residuals_fall_late(runs: Runs, family: str) -> Iterator[Verdict]:
-    parts = {}
+    parts, lines = {}, {}
     for name in ("bp-random", "rbp"):
-        parts[name] = float(np.mean([_part_above(curve.points, LOW) for curve in _curves(runs, family, name)]))
-    text = f"BP's stay above {LOW:g} nats for {parts['bp-random']:.0%} of the run, RBP's for {parts['rbp']:.0%}"
-    yield Verdict(family, "", min(parts.values()) >= HALF, text)
+        curves = _curves(runs, family, name)
+        parts[name] = float(np.mean([_part_above(curve.points, LOW) for curve in curves]))
+        lines[name] = float(np.mean([_part_of_a_line(curve.points, LOW) for curve in curves]))
+    text = (
+        f"after the first sweep, BP's stay above {LOW:g} nats for {percent(parts['bp-random'])} of the work, RBP's "
+        f"for {percent(parts['rbp'])}; falling by the same factor all the way, for {percent(lines['bp-random'])} and "
+        f"{percent(lines['rbp'])}"
+    )
+    why = "They fall by much the same factor in every sweep, from the first one on: a straight line on a log scale."
+    yield Verdict(family, "", min(parts.values()) >= NEAR_THE_END, text, why)
 
 
 GRID_CLAIMS = (
-    Claim(
-        "TruncBP plateaus at a visible error",
-        _truncated_plateaus,
-        "On peaked models a quarter of the states, picked by their priorities, holds nearly all of the belief.",
-    ),
-    Claim(
-        "Random starts well: early on, its error is below that of BP",
-        _random_starts_well,
-        "A few sweeps of BP bring most of the answer, and Random has grown by a few states until then. It starts from "
-        "one random state of each variable, which on peaked models is nearly always a wrong one.",
-    ),
-    Claim(
-        "Random falls behind: it is the last of the growing methods in the end",
-        _random_falls_behind,
-        "Where every state counts, all three end with the same domains, and the order in which they were filled hardly "
-        "matters.",
-    ),
-    Claim(
-        "Fixed is ahead of Dynamic early",
-        _fixed_ahead_early,
-        "Fixed reads every table once before it has an answer at all, as much as a sweep of BP. Dynamic starts from "
-        "unary scores and rescoring is lazy here: only candidates that can still win are scored, and the order is "
-        "exact. That takes away what Fixed gains by its growth in constant time.",
-    ),
-    Claim(
-        "Dynamic overtakes Fixed",
-        _dynamic_overtakes,
-        "Where nearly all states are needed, the order counts for little, and what Dynamic scores does not pay.",
-    ),
-    Claim(
-        "Residuals of the sparse methods stay low throughout",
-        _sparse_residuals_stay_low,
-        "Runs are stopped at any moment, also in the middle of a round; where rounds are long, most moments are.",
-    ),
-    Claim(
-        "Residuals of BP and RBP fall only near the end",
-        _full_residuals_fall_late,
-        "They fall by the same factor in every sweep, from the first one on: a straight line on a log scale.",
-    ),
+    Claim("TruncBP plateaus at a visible error", _truncated_plateaus),
+    Claim("Random starts well: early on, its error is below that of BP", _random_starts_well),
+    Claim("Random falls behind: it is the last of the growing methods in the end", _random_falls_behind),
+    Claim("Fixed is ahead of Dynamic early", _fixed_ahead_early),
+    Claim("Dynamic overtakes Fixed", _dynamic_overtakes),
+    Claim("Residuals of the sparse methods stay low throughout", _sparse_residuals_stay_low),
+    Claim("Residuals of BP and RBP fall only near the end", _full_residuals_fall_late),
 )
 
 
@@ -166,8 +152,9 @@ def _curves(runs: Runs, family: str, contender: str) -> list[Curve]:
     return runs.curves(family, runs.plan.sizes[0], contender)
 
 
-def _mean(runs: Runs, family: str, contender: str, axis: str) -> Mean:
-    return mean_curve(_curves(runs, family, contender), axis, "l2")
+def _share(runs: Runs, family: str, contender: str) -> str:
+    """Return the part of all states that a contender needs for the error in question."""
+    return percent(runs.cost(family, runs.plan.sizes[0], contender, runs.plan.error).states)
 
 
 def _needs(runs: Runs, family: str, contender: str, axis: str, error: float) -> float:
@@ -191,13 +178,32 @@ def _error(mean: Mean, at: float) -> str:
     return f"L2 {value:.1e}" if np.isfinite(value) else "no answer yet"
 
 
+def _first_sweep(curve: Curve, axis: str) -> float:
+    """Return what a run of BP has cost when every message has been sent once."""
+    points = curve.points
+    return float(getattr(next((p for p in points if np.isfinite(p.mean_residual)), points[-1]), axis))
+
+
 def _residuals(points: Sequence[Point]) -> FloatArray:
-    """Return the finite residuals of a run."""
-    residuals: FloatArray = np.array([point.mean_residual for point in points if np.isfinite(point.mean_residual)])
+    residuals: FloatArray = np.array([point.mean_residual for point in points])
     return residuals
 
 
+def _swept(points: Sequence[Point]) -> tuple[FloatArray, FloatArray]:
+    """Return work and residuals from where every message has been sent once."""
+    known = [(point.work, point.mean_residual) for point in points if np.isfinite(point.mean_residual)]
+    work, residuals = np.array(known, dtype=np.float64).T
+    return work - work[0], residuals
+
+
 def _part_above(points: Sequence[Point], level: float) -> float:
-    """Return the part of a run's time before its mean residual falls under a level."""
-    below = next((point.seconds for point in points if point.mean_residual < level), points[-1].seconds)
-    return below / points[-1].seconds
+    """Return the part of a run's work, the first sweep apart, before its mean residual falls under a level."""
+    work, residuals = _swept(points)
+    below = np.flatnonzero(residuals < level)
+    return float(work[below[0]] / work[-1]) if len(below) and work[-1] > 0.0 else 1.0
+
+
+def _part_of_a_line(points: Sequence[Point], level: float) -> float:
+    """Return what that part would be if the residual fell by the same factor with every entry read."""
+    first, last = np.log(np.maximum(_swept(points)[1][[0, -1]], 1e-300))
+    return float(np.clip((first - np.log(level)) / (first - last), 0.0, 1.0)) if first > last else 1.0

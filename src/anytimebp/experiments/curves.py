@@ -36,14 +36,15 @@ class Mean(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """When a run came under an error for good: what it had cost until then."""
+    """When a run came under an error for good: what it had cost until then, and how many states were active."""
 
     seconds: float
     work: float
     message_work: float
+    states: float
 
 
-NEVER = Crossing(float("inf"), float("inf"), float("inf"))
+NEVER = Crossing(*[float("inf")] * 4)
 
 
 def crossing(curve: Curve, error: float) -> Crossing:
@@ -53,7 +54,7 @@ def crossing(curve: Curve, error: float) -> Crossing:
         if not point.l2 < error:
             break
         found = point
-    return Crossing(found.seconds, found.work, found.message_work) if found else NEVER
+    return Crossing(found.seconds, found.work, found.message_work, found.states) if found else NEVER
 
 
 def mean_curve(curves: Sequence[Curve], axis: str, figure: str) -> Mean:

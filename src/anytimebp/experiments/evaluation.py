@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anytimebp.experiments.campaign import Campaign
 from anytimebp.experiments.figures import draw_domains, draw_grids, draw_joint
 from anytimebp.experiments.folder import ResultsFolder
-from anytimebp.experiments.nerel.documents import fingerprint
+from anytimebp.experiments.nerel.documents import fingerprint, read_labels
 from anytimebp.experiments.nerel.picture import draw_nerel
 from anytimebp.experiments.nerel.raw import append_rows, read_rows
 from anytimebp.experiments.nerel.section import nerel_section
@@ -44,6 +44,27 @@ CHAPTERS = {
     "domains": Chapter(domains_section, lambda runs: {"domains": draw_domains(runs)}),
     "joint-ie": Chapter(joint_section, lambda runs: {"joint-ie": draw_joint(runs)}),
 }
+
+
+def check(folder: ResultsFolder, plans: Mapping[str, Plan], data: Path | None, *, quick: bool) -> None:
+    """Find out what is wrong before anything is measured.
+
+    Args:
+        folder: Whatever it holds is read once.
+        plans: All experiments; what is measured and what is just drawn again.
+        data: The documents of the real task; None if it is not to be run.
+        quick: Whether a few documents would do.
+
+    Raises:
+        AnytimeBPError: There are results of other settings, or files that cannot be read.
+    """
+    for plan in plans.values():
+        folder.raw(plan)
+    rows = folder.data / "nerel.csv"
+    read_rows(rows)
+    if data is not None:
+        read_labels(data)
+        folder.check_settings("nerel", rows, nerel_settings(data, quick=quick))
 
 
 def measure_missing(folder: ResultsFolder, plan: Plan, tell: Tell) -> None:

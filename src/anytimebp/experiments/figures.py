@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from anytimebp.experiments.contenders import CONTENDERS
 from anytimebp.experiments.curves import mean_curve
 from anytimebp.experiments.published import DOMAINS_AT, DOMAINS_GAIN, JOINT_SECONDS
-from anytimebp.experiments.runs import Cost, Runs
+from anytimebp.experiments.runs import Cost, Runs, Spread
 from anytimebp.optional import load_optional
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def draw_grids(runs: Runs, family: str) -> Figure:
             panel.set_ylim(bottom=1e-10)
             _label(panel, axis_name, shown)
     _legend(figure, drawn)
-    side, count = runs.plan.side, len(runs.seeds(family, size))
-    _title(figure, f"{side} x {side} grid, {size} states, {family}: {runs.plan.scores(family)}", count)
+    side, counts = runs.plan.side, [len(runs.seeds(family, size))]
+    _title(figure, f"{side} x {side} grid, {size} states, {family}: {runs.plan.scores(family)}", counts)
     return figure
 
 
@@ -56,7 +56,7 @@ def draw_domains(runs: Runs) -> Figure:
             style = {"fontsize": 8, "color": INK, "textcoords": "offset points", "va": "center"}
             panel.annotate("paper", (DOMAINS_AT, np.sqrt(np.prod(DOMAINS_GAIN))), (6, 0), **style)
     side = runs.plan.side
-    _title(figure, f"{side} x {side} grids: the more states, the more there is to save", runs.plan.runs)
+    _title(figure, f"{side} x {side} grids: what the error costs, by the number of states", runs.counts().values())
     return figure
 
 
@@ -68,18 +68,21 @@ def draw_joint(runs: Runs) -> Figure:
             paper = {n: JOINT_SECONDS["bp-random"][n] / seconds for n, seconds in JOINT_SECONDS[name].items()}
             panel.plot(list(paper), list(paper.values()), "--", color=CONTENDERS[name].colour, linewidth=1.2)
         panel.set_title("dashed: the paper, on models of its own", fontsize=8, color=INK, loc="left")
-    _title(figure, "Joint extraction: types of entities, relations of all pairs", runs.plan.runs)
+    _title(figure, "Joint extraction: types of entities, relations of all pairs", runs.counts().values())
     return figure
 
 
 def _sizes(runs: Runs, what: str) -> tuple[Figure, Any]:
     """Draw, family by family, the time to the error and the gains over BP in time and in work against size."""
-    families, sizes = runs.families(), runs.plan.sizes
+    families = runs.families()
     figure, panels = _panels(3, len(families), (4.4 * max(2, len(families)), 10.0))
     for (top, middle, bottom), family in zip(panels.T, families, strict=True):
-        _draw_seconds(top, runs, family, runs.plan.contenders)
-        _draw_gain(middle, runs, family, GROWN, lambda cost: cost.times_faster)
-        _draw_gain(bottom, runs, family, GROWN, lambda cost: cost.times_less_work)
+        _draw_spread(top, runs, family, runs.plan.contenders, lambda cost: cost.seconds)
+        sizes = runs.sizes(family)
+        _draw_spread(middle, runs, family, GROWN, lambda cost: cost.faster)
+        _draw_spread(bottom, runs, family, GROWN, lambda cost: cost.less_work)
+        for panel in (middle, bottom):
+            panel.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
         _label(top, what, f"seconds to L2 < {runs.plan.error:g}", sizes)
         _label(middle, what, "times faster than BP", sizes)
         _label(bottom, what, "times less work than BP", sizes)
@@ -88,20 +91,16 @@ def _sizes(runs: Runs, what: str) -> tuple[Figure, Any]:
     return figure, panels
 
 
-def _draw_seconds(panel: Any, runs: Runs, family: str, contenders: Sequence[str]) -> None:
+def _draw_spread(
+    panel: Any, runs: Runs, family: str, contenders: Sequence[str], figure: Callable[[Cost], Spread]
+) -> None:
+    """Draw a figure of contenders against size, where all runs have got there."""
     for name in contenders:
-        costs = [runs.cost(family, size, name, runs.plan.error) for size in runs.plan.sizes]
-        colour = CONTENDERS[name].colour
-        panel.plot(runs.plan.sizes, [cost.seconds for cost in costs], "o-", color=colour, markersize=3.5)
-        low, high = [cost.fastest for cost in costs], [cost.slowest for cost in costs]
-        panel.fill_between(runs.plan.sizes, low, high, color=colour, alpha=0.13, linewidth=0)
-
-
-def _draw_gain(panel: Any, runs: Runs, family: str, contenders: Sequence[str], gain: Callable[[Cost], float]) -> None:
-    for name in contenders:
-        gains = [gain(runs.cost(family, size, name, runs.plan.error)) for size in runs.plan.sizes]
-        panel.plot(runs.plan.sizes, gains, "o-", color=CONTENDERS[name].colour, markersize=3.5)
-    panel.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
+        costs = {size: runs.cost(family, size, name, runs.plan.error) for size in runs.sizes(family)}
+        there = {size: figure(cost) for size, cost in costs.items() if cost.reached == cost.runs}
+        mean, low, high = zip(*there.values(), strict=True) if there else ((), (), ())
+        panel.plot(list(there), mean, "o-", color=CONTENDERS[name].colour, markersize=3.5)
+        panel.fill_between(list(there), low, high, color=CONTENDERS[name].colour, alpha=0.13, linewidth=0)
 
 
 def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:
@@ -130,6 +129,8 @@ def _legend(figure: Figure, contenders: Sequence[str]) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
 
 
-def _title(figure: Figure, text: str, runs: int) -> None:
-    shown = f"{text}\ngeometric mean of {runs} runs, shaded from the lowest to the highest"
+def _title(figure: Figure, text: str, counts: Iterable[int]) -> None:
+    known = sorted({count for count in counts if count})
+    runs = f"{known[0]} to {known[-1]}" if len(known) > 1 else f"{known[0]}"
+    shown = f"{text}\ngeometric mean of {runs} run{'' if runs == '1' else 's'}, shaded from the lowest to the highest"
     figure.suptitle(shown, fontsize=11, color=INK)

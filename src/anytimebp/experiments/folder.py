@@ -49,6 +49,8 @@ class ResultsFolder:
     def check_settings(self, name: str, path: Path, settings: str) -> None:
         """Raise OptionError if there are raw results of other settings."""
         there = self.about(name)["settings"]
+        if path.exists() and not there:
+            raise FormatError(path, f"{self._about_path(name).name}, which says how this was measured, is not there")
         if path.exists() and there != settings:
             msg = (
                 f"{self.path} holds results of {name} with other settings ({there}, not {settings}); "

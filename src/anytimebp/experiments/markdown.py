@@ -29,12 +29,25 @@ def times(factor: float) -> str:
     return _two(factor) if factor >= ABOUT_ONE else f"1/{_two(1.0 / factor)}"
 
 
-def time_cell(cost: Cost) -> str:
-    """Return the time to an error with its range, or why there is none."""
+def time_cell(cost: Cost, *, with_range: bool) -> str:
+    """Return the time to an error, its range if wanted, and how many runs have not reached it and why."""
+    missed = [
+        f"{count} of {cost.runs} runs {how}" if cost.reached or count < cost.runs else how
+        for count, how in _missed(cost)
+        if count
+    ]
     if not cost.reached:
-        return "given up" if cost.given_up else "never"
-    text = f"{milliseconds(cost.seconds)} ({milliseconds(cost.fastest)} to {milliseconds(cost.slowest)})"
-    return text if cost.reached == cost.runs else f"{text}, {cost.reached} of {cost.runs} runs"
+        return "; ".join(missed)
+    text = milliseconds(cost.seconds.mean)
+    if with_range:
+        text += f" ({milliseconds(cost.seconds.low)} to {milliseconds(cost.seconds.high)})"
+    return "; ".join([text, *missed])
+
+
+def _missed(cost: Cost) -> list[tuple[int, str]]:
+    """Return how many runs have not reached an error, by how they ended."""
+    never = cost.runs - cost.reached - cost.given_up - cost.elsewhere
+    return [(cost.given_up, "given up"), (cost.elsewhere, "at another fixed point"), (never, "never")]
 
 
 def _two(value: float) -> str:

@@ -55,6 +55,10 @@ class Plan:
             return graph_of(grid(self.side, self.side, size, *GRIDS[family], seed))
         return graph_of(joint_extraction(size, seed, READINGS[family]))
 
+    def n_factors(self, size: int) -> int:
+        """Return how many factors, but for unary ones, a model of a size has."""
+        return 2 * self.side * (self.side - 1) if self.side else size * (size - 1)
+
     def settings(self) -> str:
         """Return what must be the same for results to be put together; more runs and sizes may join later."""
         families = "; ".join(f"{family}: {self.scores(family)}" for family in self.families)

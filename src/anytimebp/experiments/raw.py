@@ -40,7 +40,7 @@ class RawFile:
         self.path = path
         self.curves: dict[Key, Curve] = {}
         if path.exists():
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path)
             self.curves, whole = _read(path, text)
             if whole != len(text):
                 with whole_file(path) as file:
@@ -56,6 +56,18 @@ class RawFile:
         with self.path.open("a", encoding="utf-8", newline="") as file:
             file.write("".join(lines) if self.curves else HEADER + "".join(lines))
         self.curves[key] = curve
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file of raw results.
+
+    Raises:
+        FormatError: It is not text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(path, f"this is not text in UTF-8 ({error.reason} at byte {error.start})") from None
 
 
 def _shorten(value: float) -> str:

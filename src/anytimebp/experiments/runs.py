@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,20 @@ from anytimebp.experiments.sampling import Curve
 FULL_BP = ("bp", "bp-random")
 
 
+class Spread(NamedTuple):
+    """Figures of several runs: their geometric mean, the lowest and the highest; NaN of none."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Put the figures of runs together."""
+        nan = float("nan")
+        return cls(geometric_mean(values), min(values, default=nan), max(values, default=nan))
+
+
 @dataclass(frozen=True)
 class Cost:
     """What a contender pays for an error, over the runs of a family and size.
@@ -24,23 +39,23 @@ class Cost:
         runs: How many there are.
         reached: In how many the error was reached.
         given_up: In how many the contender was given up before.
-        seconds: Geometric mean, over the runs that have reached it; NaN if none has.
-        fastest: Seconds of the fastest run that has.
-        slowest: Of the slowest.
-        times_faster: Than the faster of the two BPs on the same model, geometric mean over the runs that reached it.
-        times_less_work: The same for table entries read.
-        times_less_messages: The same, counting what was read for messages alone.
+        elsewhere: In how many it settled on all states, but with other marginals: at another fixed point of BP.
+        states: Part of all states that were active then, mean over the runs that have reached it.
+        seconds: Of the runs that have reached it.
+        faster: How many times as fast as the faster of the two BPs on the same model, over the same runs.
+        less_work: The same for table entries read.
+        less_messages: The same, counting what was read for messages alone.
     """
 
     runs: int
     reached: int
     given_up: int
-    seconds: float
-    fastest: float
-    slowest: float
-    times_faster: float
-    times_less_work: float
-    times_less_messages: float
+    elsewhere: int
+    states: float
+    seconds: Spread
+    faster: Spread
+    less_work: Spread
+    less_messages: Spread
 
 
 class Runs:
@@ -55,7 +70,8 @@ class Runs:
         """Sort the runs."""
         self.plan = plan
         self._curves = curves
-        self.unsettled = [key for key in curves if key.contender == REFERENCE]
+        self.unsettled = sorted(key for key in curves if key.contender == REFERENCE)
+        self._costs: dict[tuple[str, int, str, float], Cost] = {}
 
     def seeds(self, family: str, size: int) -> list[int]:
         """Return the seeds of the models on which all contenders have been measured, at most as many as planned."""
@@ -68,8 +84,16 @@ class Runs:
         return whole[: self.plan.runs]
 
     def families(self) -> list[str]:
-        """Return the families that have been measured at every size."""
-        return [family for family in self.plan.families if all(self.seeds(family, size) for size in self.plan.sizes)]
+        """Return the families that have been measured at some size."""
+        return [family for family in self.plan.families if self.sizes(family)]
+
+    def sizes(self, family: str) -> list[int]:
+        """Return the sizes at which a family has been measured."""
+        return [size for size in self.plan.sizes if self.seeds(family, size)]
+
+    def counts(self) -> dict[tuple[str, int], int]:
+        """Return how many runs there are of each family and size that has been planned."""
+        return {(family, size): len(self.seeds(family, size)) for family, size in self.plan.groups()}
 
     def curves(self, family: str, size: int, contender: str) -> list[Curve]:
         """Return the runs of a contender, in the order of seeds."""
@@ -86,22 +110,33 @@ class Runs:
 
     def cost(self, family: str, size: int, contender: str, error: float) -> Cost:
         """Return what a contender paid for an error."""
+        key = (family, size, contender, error)
+        if key not in self._costs:
+            self._costs[key] = self._cost(*key)
+        return self._costs[key]
+
+    def _cost(self, family: str, size: int, contender: str, error: float) -> Cost:
         curves = self.curves(family, size, contender)
         paid = self.crossings(family, size, contender, error)
+        all_states = [curve.points[-1].states for curve in self.curves(family, size, FULL_BP[0])]
+        reached = [np.isfinite(mine.seconds) for mine in paid]
         pairs = [
             (mine, bp)
             for mine, bp in zip(paid, self.baseline(family, size, error), strict=True)
-            if np.isfinite(mine.seconds)
+            if np.isfinite(mine.seconds) and np.isfinite(bp.seconds)
         ]
-        seconds = [mine.seconds for mine, _ in pairs]
+        ends = list(zip(curves, reached, all_states, strict=True))
+        shares = [mine.states / n for mine, n in zip(paid, all_states, strict=True) if np.isfinite(mine.seconds)]
         return Cost(
             runs=len(curves),
-            reached=len(pairs),
-            given_up=sum(curve.ended == "GIVEN_UP" for curve in curves),
-            seconds=geometric_mean(seconds),
-            fastest=min(seconds, default=float("nan")),
-            slowest=max(seconds, default=float("nan")),
-            times_faster=geometric_mean(bp.seconds / mine.seconds for mine, bp in pairs),
-            times_less_work=geometric_mean(bp.work / mine.work for mine, bp in pairs),
-            times_less_messages=geometric_mean(bp.work / mine.message_work for mine, bp in pairs),
+            reached=sum(reached),
+            given_up=sum(curve.ended == "GIVEN_UP" and not there for curve, there, _ in ends),
+            elsewhere=sum(
+                curve.ended == "CONVERGED" and not there and curve.points[-1].states == n for curve, there, n in ends
+            ),
+            states=float(np.mean(shares)) if shares else float("nan"),
+            seconds=Spread.of([mine.seconds for mine in paid if np.isfinite(mine.seconds)]),
+            faster=Spread.of([bp.seconds / mine.seconds for mine, bp in pairs]),
+            less_work=Spread.of([bp.work / mine.work for mine, bp in pairs]),
+            less_messages=Spread.of([bp.work / mine.message_work for mine, bp in pairs]),
         )

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anytimebp.experiments.claims import GRID_CLAIMS, Claim, Verdict, judge_all
+from anytimebp.experiments.claims import GRID_CLAIMS
 from anytimebp.experiments.contenders import CONTENDERS
-from anytimebp.experiments.markdown import milliseconds, table, time_cell, times
+from anytimebp.experiments.markdown import table, time_cell, times
 from anytimebp.experiments.published import DOMAINS_AT, DOMAINS_GAIN, GRID_SECONDS, JOINT_SECONDS
 from anytimebp.experiments.runs import Runs
 from anytimebp.experiments.size_claims import DOMAIN_CLAIMS, JOINT_CLAIMS
+from anytimebp.experiments.verdicts import Claim, Verdict, judge_all
 
 HEAD = """# Results
 
 The evaluation of "Anytime Belief Propagation Using Sparse Domains" (Singh, Riedel and McCallum, 2013), repeated and
 extended. This page is made from the raw results beside it by `anytimebp reproduce`, which measures what is missing.
 
-- **Errors** are distances to the marginals of BP run to a residual of 1e-12, means over variables: L2, the Euclidean
-  distance, and total variation. They are measured outside the timed part: times come from undisturbed runs, or from
-  runs whose clock stands still meanwhile.
+- **Errors** are distances to the marginals of BP, in our order, run to a residual of 1e-12, means over variables: L2,
+  the Euclidean distance, and total variation. They are measured outside the timed part: times come from undisturbed
+  runs, or, where those take long, from runs whose clock stands still meanwhile. Where BP has several fixed points, a
+  method may settle *at another fixed point*, and never come near; that says nothing against it.
 - **Time** is that of a run from a built graph with log scores to the answer, making of the layout and exponentiation
   of tables included, compiling not; one thread. **Work** is the number of table entries read or scored.
 - **An error is reached** where the answer of the run comes under it and stays there as far as the run was followed.
+- **Residuals** are means over factors. A message that has never been sent counts as infinite, as those of a state that
+  has just joined; curves of residuals leave these moments out.
 - **BP** is our own, in its own order; *BP, random order* is the baseline of the paper. "Times faster" and "times less
   work" compare with the better of the two on the same model; 1/3 means three times as slow. Means over runs are
   geometric, ranges go from the lowest to the highest run.
 - Fixed, Dynamic and Random let **one state join at a time**, as the paper does; *as printed* means the priorities as
   the paper prints them, not normalised per variable. `adaptive`, our default, grows in batches.
-- The paper does not say how its potentials were drawn. Ours are stated with every family; the seeds are 0, 1, 2, ...
+- The paper does not say how its potentials were drawn. Ours are stated with every family; the seeds are 0, 1, 2, ...,
+  without those of models on which BP does not settle.
 """
 
 
@@ -35,15 +40,15 @@ def grids_section(runs: Runs, measured: Sequence[str]) -> str:
     """Return the part on errors against time and work."""
     plan, size = runs.plan, runs.plan.sizes[0]
     head = f"{plan.side} x {plan.side} grids with {size} states, {_count(runs)}, run to residual {plan.tolerance:g}."
-    parts = ["## Grids: error against time and work", f"{head} {_dates(measured)}"]
+    parts = ["## Grids: error against time and work", f"{head} {_missing(runs)}{_dates(measured)}"]
     for family in runs.families():
         rows = []
         for name in plan.contenders:
             cost = runs.cost(family, size, name, plan.error)
             paper = GRID_SECONDS.get(name)
             published = [f"{paper:g}", times(GRID_SECONDS["bp-random"] / paper)] if paper else ["", ""]
-            gains = [cost.times_faster, cost.times_less_work, cost.times_less_messages]
-            rows.append([CONTENDERS[name].label, *published, time_cell(cost), *map(times, gains)])
+            gains = [times(spread.mean) for spread in (cost.faster, cost.less_work, cost.less_messages)]
+            rows.append([CONTENDERS[name].label, *published, time_cell(cost, with_range=True), *gains])
         header = [
             "",
             "paper, s",
@@ -72,7 +77,7 @@ def domains_section(runs: Runs, measured: Sequence[str]) -> str:
     )
     parts = [
         "## Domains: the number of states",
-        f"{head} {_growing(runs)} {_dates(measured)}",
+        f"{head} {_growing(runs)} {_missing(runs)}{_dates(measured)}",
         "![Time and work to the error against the number of states.](results/domains.png)",
         *_size_tables(runs, "states"),
         f"The paper has {DOMAINS_GAIN[0]:g} to {DOMAINS_GAIN[1]:g} times at {DOMAINS_AT} states, in time.",
@@ -94,7 +99,7 @@ def joint_section(runs: Runs, measured: Sequence[str]) -> str:
     )
     parts = [
         "## Joint extraction",
-        f"{head} {_growing(runs)} {_unsettled(runs)}{_dates(measured)}",
+        f"{head} {_growing(runs)} {_missing(runs)}{_dates(measured)}",
         "![Time to the error and gain over BP against the number of entities.](results/joint-ie.png)",
         *_size_tables(runs, "entities"),
         "The paper's table, in milliseconds (its BP goes in random order):",
@@ -109,10 +114,10 @@ def _size_tables(runs: Runs, what: str) -> list[str]:
     grown = [name for name in plan.contenders if name in {"fixed", "dynamic", "adaptive"}]
     for family in runs.families():
         rows = []
-        for size in plan.sizes:
+        for size in runs.sizes(family):
             costs = {name: runs.cost(family, size, name, plan.error) for name in plan.contenders}
-            gains = [f"{times(costs[name].times_faster)}, {times(costs[name].times_less_work)}" for name in grown]
-            rows.append([size, *(_short(runs, family, size, name) for name in plan.contenders), *gains])
+            gains = [f"{times(costs[name].faster.mean)}, {times(costs[name].less_work.mean)}" for name in grown]
+            rows.append([size, *(time_cell(cost, with_range=False) for cost in costs.values()), *gains])
         labels = [CONTENDERS[name].label for name in plan.contenders]
         gain_labels = [f"{CONTENDERS[name].label}: faster, less work" for name in grown]
         parts += [
@@ -123,20 +128,11 @@ def _size_tables(runs: Runs, what: str) -> list[str]:
     return parts
 
 
-def _short(runs: Runs, family: str, size: int, contender: str) -> str:
-    """Return a time, without its range."""
-    cost = runs.cost(family, size, contender, runs.plan.error)
-    if not cost.reached:
-        return time_cell(cost)
-    part = "" if cost.reached == cost.runs else f" ({cost.reached} of {cost.runs} runs)"
-    return milliseconds(cost.seconds) + part
-
-
 def _best_gain(runs: Runs, family: str, size: int, paper: str) -> str:
     """Return a sentence on the best gains beside the paper's."""
     costs = {name: runs.cost(family, size, name, runs.plan.error) for name in ("fixed", "dynamic", "adaptive")}
     shown = "; ".join(
-        f"{CONTENDERS[name].label} {times(cost.times_faster)} in time and {times(cost.times_less_work)} in work"
+        f"{CONTENDERS[name].label} {times(cost.faster.mean)} in time and {times(cost.less_work.mean)} in work"
         for name, cost in costs.items()
     )
     return f'The paper: up to "{paper}". Here: {shown}.'
@@ -150,29 +146,30 @@ def _verdicts(runs: Runs, claims: Sequence[Claim]) -> list[str]:
         for claim, verdicts in judged
         for place, verdict in enumerate(verdicts)
     ]
-    missed = [
-        f"- **{claim.text}**: {_where(verdicts)}. {claim.otherwise}"
-        for claim, verdicts in judged
-        if not all(verdict.holds for verdict in verdicts)
-    ]
+    missed = [line for claim, verdicts in judged for line in _explained(claim, verdicts)]
     parts = [table(["observation", "family", "against", "holds", "grounds"], rows)]
     return [*parts, "Where we do not see what the paper saw, and why:", "\n".join(missed)] if missed else parts
 
 
 def _yes(verdict: Verdict) -> str:
-    return "yes" if verdict.holds else "**no**"
+    return "cannot be told" if verdict.holds is None else "yes" if verdict.holds else "**no**"
 
 
-def _where(verdicts: Sequence[Verdict]) -> str:
-    """Return on which families, and against what, an observation does not hold."""
-    missed = [f"{v.family}{f' ({v.axis})' if v.axis else ''}" for v in verdicts if not v.holds]
-    return f"not on {', '.join(missed)}"
+def _explained(claim: Claim, verdicts: Sequence[Verdict]) -> list[str]:
+    """Return on which families, and against what, an observation does not hold: a line per reason."""
+    reasons: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.holds is False:
+            where = f"{verdict.family} ({verdict.axis})" if verdict.axis else verdict.family
+            reasons.setdefault(verdict.why, []).append(where)
+    return [f"- **{claim.text}**: not on {', '.join(places)}. {why}" for why, places in reasons.items()]
 
 
 def _count(runs: Runs) -> str:
     """Return how many runs there are."""
-    counts = {len(runs.seeds(family, size)) for family, size in runs.plan.groups() if family in runs.families()}
-    return f"{min(counts)} runs" if len(counts) == 1 else f"{min(counts)} to {max(counts)} runs"
+    counts = sorted({count for count in runs.counts().values() if count})
+    shown = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+    return f"{shown} run{'' if shown == '1' else 's'}"
 
 
 def _growing(runs: Runs) -> str:
@@ -182,12 +179,15 @@ def _growing(runs: Runs) -> str:
     )
 
 
-def _unsettled(runs: Runs) -> str:
-    """Return on which models there was nothing to compare with."""
-    if not runs.unsettled:
-        return ""
-    shown = ", ".join(f"{key.family} {key.size} seed {key.seed}" for key in sorted(runs.unsettled))
-    return f"BP does not settle, however damped, on {shown}; the next seeds took their place. "
+def _missing(runs: Runs) -> str:
+    """Return on which models there was nothing to compare with, and what has not been measured."""
+    text = ""
+    if runs.unsettled:
+        shown = ", ".join(f"{key.family} {key.size} seed {key.seed}" for key in runs.unsettled)
+        text += f"BP does not settle, however damped, on {shown}; the next seeds took their place. "
+    if missing := [f"{family} {size}" for (family, size), count in runs.counts().items() if not count]:
+        text += f"Not measured: {', '.join(missing)}. "
+    return text
 
 
 def _begin(text: str) -> str:

@@ -95,15 +95,19 @@ def _verdict(difference: Difference) -> str:
 def _sooner(rows: Rows, summaries: list[Summary]) -> str:
     bp, adaptive = soonest_same(summaries, "bp"), soonest_same(summaries, "adaptive")
     to_end = {one.contender: 1e3 * one.mean_seconds for one in summaries}
+    same = [
+        f"{_name(one)} on, at {1e3 * one.mean_seconds:.1f} ms per document" for one in (adaptive, bp) if one is not None
+    ]
     return (
         f"**Does the anytime method give the same F1 sooner?** {_yes_or_no(bp, adaptive)} Both F1 are within "
-        f"{100 * SAME:g} points of full BP's from {_name(adaptive)} on, at {1e3 * adaptive.mean_seconds:.1f} ms per "
-        f"document, and from {_name(bp)} on, at {1e3 * bp.mean_seconds:.1f} ms. To the end, `adaptive` takes "
+        f"{100 * SAME:g} points of full BP's from {', and from '.join(same)}. To the end, `adaptive` takes "
         f"{to_end['adaptive']:.1f} ms and `bp` {to_end['bp']:.1f} ms. {_at_budgets(rows)}"
     )
 
 
-def _yes_or_no(bp: Summary, adaptive: Summary) -> str:
+def _yes_or_no(bp: Summary | None, adaptive: Summary | None) -> str:
+    if adaptive is None or bp is None:
+        return "No: `adaptive` never gives the F1 of full BP, not even at its end."
     ratio = bp.mean_seconds / max(adaptive.mean_seconds, 1e-9)
     if ratio > ALIKE:
         return f"Yes, in 1/{ratio:.1f} of the time that `bp` itself needs."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from anytimebp.experiments.nerel.raw import WORDS
 from anytimebp.experiments.nerel.scoring import (
     Difference,
     paired_difference,
@@ -19,7 +21,6 @@ from anytimebp.experiments.nerel.task import METHODS, Row, contenders
 
 RELATION_COUNTS = ("true_positives", "false_positives", "false_negatives")
 TYPE_COUNTS = ("types_right", "types_total")
-WORDS = ("document", "split", "contender", "stop_reason")
 SAME = 0.001  # F1 that differs by no more counts as the same
 
 
@@ -58,23 +59,28 @@ class Rows:
     """The rows of those documents that all contenders have answered, by contender, in the same order of documents.
 
     Where classifiers were trained with several seeds, a document counts once, with the means of its numbers: what is
-    right by chance of a seed is not right on another document.
+    right by chance of a seed is not right on another document. Seeds that have got through fewer documents than
+    others are left out: they are still under way.
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
         """Sort rows, which may come from a file and then be texts throughout."""
         names = contenders()
-        by_key: dict[tuple[str, str], list[Row]] = {}
+        by_key: dict[tuple[int, str, str], Row] = {}
         for row in rows:
-            by_key.setdefault((str(row["document"]), str(row["contender"])), []).append(row)
-        known = dict.fromkeys(document for document, _ in by_key)
-        self.seeds = sorted({int(row["seed"]) for same in by_key.values() for row in same})
-        self.documents = [
-            document
-            for document in known
-            if all(len(by_key.get((document, name), ())) == len(self.seeds) for name in names)
+            by_key[int(float(row["seed"])), str(row["document"]), str(row["contender"])] = row
+        known = list(dict.fromkeys(key[:2] for key in by_key))
+        whole = [
+            (seed, document) for seed, document in known if all((seed, document, name) in by_key for name in names)
         ]
-        self.of = {name: [_mean(by_key[document, name]) for document in self.documents] for name in names}
+        done = Counter(seed for seed, _ in whole)
+        self.seeds = sorted(seed for seed, count in done.items() if count == max(done.values()))
+        answered = Counter(document for seed, document in whole if seed in self.seeds)
+        self.documents = [document for document, count in answered.items() if count == len(self.seeds)]
+        self.of = {
+            name: [_mean([by_key[seed, document, name] for seed in self.seeds]) for document in self.documents]
+            for name in names
+        }
 
     def column(self, contender: str, name: str) -> list[float]:
         """Return a number of every document."""
@@ -134,12 +140,11 @@ def by_time(summaries: Sequence[Summary], method: str) -> list[Summary]:
     return sorted(of_method, key=lambda summary: math.inf if math.isnan(summary.fraction) else summary.fraction)
 
 
-def soonest_same(summaries: Sequence[Summary], method: str) -> Summary:
-    """Return the smallest budget of a method from which on both F1 are those of full BP, or its run to the end."""
+def soonest_same(summaries: Sequence[Summary], method: str) -> Summary | None:
+    """Return the smallest budget of a method from which on both F1 are those of full BP; None if they never are."""
     full = next(summary for summary in summaries if summary.contender == METHODS[0])
-    order = by_time(summaries, method)
-    soonest = order[-1]
-    for summary in reversed(order):
+    soonest = None
+    for summary in reversed(by_time(summaries, method)):
         gap = max(abs(summary.type_f1 - full.type_f1), abs(summary.relation_f1 - full.relation_f1))
         if gap > SAME:
             break
