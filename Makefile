@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 HEAVY := .venv-heavy
 
-.PHONY: demo test lint pytest pytest-uncompiled test-browser test-heavy bench clean
+.PHONY: demo test lint pytest pytest-uncompiled test-browser test-heavy bench results clean
 
 demo: $(VENV)/ready
 	$(BIN)/anytimebp demo
@@ -34,6 +34,11 @@ test-heavy: $(HEAVY)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/run.py
+
+# docs/RESULTS.md and its figures from the raw CSV files beside them; what is missing there is measured, which takes an
+# hour. The real task is measured by `anytimebp reproduce nerel --data FOLDER --out docs`.
+results: $(VENV)/ready
+	$(BIN)/anytimebp reproduce all --out docs
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

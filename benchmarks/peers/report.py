@@ -1,6 +1,7 @@
 """The comparison with peers in words and tables: all of it for the page of benchmarks, a short table for the README."""
 
 import re
+from statistics import median
 from typing import NamedTuple
 
 from environments import OURS, PACKAGES, Outcome, Peer
@@ -51,11 +52,16 @@ class Row(NamedTuple):
         """Whether its marginals are meant to be those of BP."""
         return not (self.peer.exact and self.graph.loops)
 
+    @property
+    def disagrees(self):
+        """Whether its marginals should be those of BP and are not; NaN is not."""
+        return self.comparable and not self.outcome.failed and not self.gap < AGREEMENT
+
 
 def section(rows):
     """Return the section of the page of benchmarks."""
     header = ["peer", "model", "unary sd", "peer, ms", "cores", "bp, ms", "adaptive, ms", "peer / bp", f">= {BAR:g}"]
-    header += ["marginals differ by", "memory, MB"]
+    header += ["agrees", "marginals differ by", "memory, MB"]
     versions = "; ".join(" ".join(package for call in calls for package in call) for calls in PACKAGES.values())
     where = f"Written by `benchmarks/peers/run.py`. {machine('numpy', 'numba', 'anytimebp')}"
     where += f"\nEnvironments: {versions.replace('--no-deps ', '')}."
@@ -67,12 +73,12 @@ def _cells(row):
     name = [row.peer.name, row.graph.name, f"{row.graph.unary_sd:g}"]
     own = [f"{1e3 * row.bp:.1f}", f"{1e3 * row.adaptive:.1f}"]
     if row.outcome.failed:
-        return [*name, _shortened(row.outcome.failed), "-", *own, "-", "-", "-", "-"]
-    met = verdict(met=row.ratio >= BAR and row.gap < AGREEMENT) if row.comparable else "exact"
-    if row.peer in OURS:
-        met = "-"
+        return [*name, _shortened(row.outcome.failed), "-", *own, "-", "-", "-", "-", "-"]
+    met = "-" if row.peer in OURS else verdict(met=row.ratio >= BAR)
+    agrees = verdict(met=not row.disagrees) if row.comparable else "exact"
     took = [_milliseconds(row.outcome.seconds), f"{row.outcome.cores:.1f}"]
-    return [*name, *took, *own, f"{row.ratio:.1f}", met, f"{row.gap:.0e}", f"{row.outcome.memory / 1e6:,.0f}"]
+    rest = [f"{row.ratio:.1f}", met, agrees, f"{row.gap:.0e}", f"{row.outcome.memory / 1e6:,.0f}"]
+    return [*name, *took, *own, *rest]
 
 
 def _milliseconds(seconds):
@@ -83,28 +89,35 @@ def short_section(rows):
     """Return what stands between the markers of the README: a line per library, a column per graph."""
     chosen = [row for row in rows if row.graph.short]
     graphs = list(dict.fromkeys(row.graph.name for row in chosen))
+    own = {graph: _own(chosen, graph) for graph in graphs}
     lines = [
-        [f"**{OURS[0].name}**", *(_own(chosen, graph, "bp") for graph in graphs)],
-        [f"**{OURS[1].name}**", *(_own(chosen, graph, "adaptive") for graph in graphs)],
+        [f"**{OURS[0].name}**", *(_timed(bp, bp) for bp, _ in own.values())],
+        [f"**{OURS[1].name}**", *(_timed(adaptive, bp) for bp, adaptive in own.values())],
     ]
     for name in dict.fromkeys(row.peer.name for row in chosen if row.peer not in OURS):
         of_peer = {row.graph.name: row for row in chosen if row.peer.name == name}
-        lines.append([name, *(_short_cell(of_peer[graph]) for graph in graphs)])
+        lines.append([name, *(_short_cell(of_peer[graph], own[graph][0]) for graph in graphs)])
     gap = max(row.gap for row in rows if row.comparable and not row.outcome.failed)
     where = machine("anytimebp")
     return f"{where}\n{SHORT_NOTES.format(gap=gap)}\n\n{table(['', *graphs], lines)}"
 
 
-def _own(rows, graph, method):
-    """Return the best time of a method of ours, over all the runs around peers."""
-    best = {name: min(getattr(row, name) for row in rows if row.graph.name == graph) for name in ("bp", "adaptive")}
-    return f"{_milliseconds(best[method])} ({best[method] / best['bp']:.1f}x)"
+def _own(rows, graph):
+    """Return the seconds of `bp` and `adaptive` on a graph: of the best times around each peer, the median."""
+    around = [(row.bp, row.adaptive) for row in rows if row.graph.name == graph]
+    return [median(times) for times in zip(*around, strict=True)]
 
 
-def _short_cell(row):
+def _timed(seconds, bp):
+    """Return a time, and how many times as long as `bp` that is."""
+    ratio = seconds / bp
+    return f"{_milliseconds(seconds)} ({ratio:.{0 if ratio >= 10 else 1}f}x)"
+
+
+def _short_cell(row, bp):
     """Return time and ratio, or how it failed."""
     if not row.outcome.failed:
-        return f"{_milliseconds(row.outcome.seconds)} ({row.ratio:.0f}x)"
+        return _timed(row.outcome.seconds, bp)
     return _shortened(row.outcome.failed).split(":")[0]
 
 

@@ -18,7 +18,7 @@ import models  # noqa: E402
 from environments import OURS, PACKAGES, PEERS, call  # noqa: E402
 from flooding import sweeps_to_settle  # noqa: E402
 from graphs import graphs  # noqa: E402
-from report import TITLE, Row, between_markers, section, short_section  # noqa: E402
+from report import AGREEMENT, TITLE, Row, between_markers, section, short_section  # noqa: E402
 from speed import TOLERANCE  # noqa: E402
 from timing import keep_freed_memory  # noqa: E402
 
@@ -70,6 +70,8 @@ def main():
         page, readme = PAGE.read_text(encoding="utf-8"), README.read_text(encoding="utf-8")
         PAGE.write_text(page.split(TITLE)[0].rstrip() + "\n\n" + full, encoding="utf-8")
         README.write_text(between_markers(readme, short), encoding="utf-8")
+    if wrong := [f"{row.peer.name} on {row.graph.name}: {row.gap:.0e}" for row in rows if row.disagrees]:
+        sys.exit(f"marginals differ from those of bp by more than {AGREEMENT:g}: {'; '.join(wrong)}")
 
 
 def _options():
