@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from anytimebp.experiments.curves import Mean, geometric_mean, mean_curve
+from anytimebp.experiments.curves import geometric_mean
 from anytimebp.experiments.runs import Runs
 from anytimebp.experiments.sampling import Curve, Point
 from anytimebp.experiments.verdicts import AXES, GROWING, Claim, Verdict, percent
@@ -19,7 +19,7 @@ from anytimebp.model.source import FloatArray
 VISIBLE = 1e-3  # an L2 error that shows on a picture with a linear axis
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 LOW = 1e-3  # nats: a mean residual that counts as low
-MOSTLY = 0.9  # part of the moments
+TENTHS = 10  # parts of a run, in each of which most moments have to be low
 NEAR_THE_END = 0.75  # of a run: what comes after
 CANNOT_BE_TOLD = "not every run reaches the errors in question"
 
@@ -37,15 +37,19 @@ def _truncated_plateaus(runs: Runs, family: str) -> Iterator[Verdict]:
 
 
 def _random_starts_well(runs: Runs, family: str) -> Iterator[Verdict]:
+    curves = {name: _curves(runs, family, name) for name in ("bp-random", "random")}
     for axis, shown in AXES.items():
-        at = geometric_mean(_first_sweep(curve, axis) for curve in _curves(runs, family, "bp-random"))
-        bp, random = (mean_curve(_curves(runs, family, name), axis, "l2") for name in ("bp-random", "random"))
-        text = f"once BP has sent every message: {_error(random, at)}, BP {_error(bp, at)}"
+        early = [_first_sweep(curve, axis) for curve in curves["bp-random"]]
+        bp, random = (
+            geometric_mean(_error_at(curve, axis, at) for curve, at in zip(curves[name], early, strict=True))
+            for name in ("bp-random", "random")
+        )
+        text = f"once BP has sent every message: {_shown(random)}, BP {_shown(bp)}"
         why = (
             "One sweep of BP brings most of the answer. Random has let few states in by then, and few of those that "
             "count."
         )
-        yield Verdict(family, shown, random.value(at) < bp.value(at), text, why)
+        yield Verdict(family, shown, random < bp, text, why)
 
 
 def _random_falls_behind(runs: Runs, family: str) -> Iterator[Verdict]:
@@ -106,20 +110,24 @@ def _why_not_overtaken(runs: Runs, family: str, axis: str, ratio: float) -> str:
 
 
 def _sparse_residuals_stay_low(runs: Runs, family: str) -> Iterator[Verdict]:
-    low, unheard = [], []
+    high, low, unheard = [], [], []
     for name in GROWING:
-        residuals = np.concatenate([_residuals(curve.points) for curve in _curves(runs, family, name)])
-        low.append(float((residuals < LOW).mean()))
-        unheard.append(float(np.isinf(residuals).mean()))
+        residuals = [_residuals(curve.points) for curve in _curves(runs, family, name)]
+        tenths = zip(*(np.array_split(each, TENTHS) for each in residuals), strict=True)
+        high.append(max(float(np.median(np.concatenate(tenth))) for tenth in tenths))
+        low.append(float((np.concatenate(residuals) < LOW).mean()))
+        unheard.append(float(np.isinf(np.concatenate(residuals)).mean()))
     text = (
-        f"under {LOW:g} nats at {percent(low[0])} (Fixed) and {percent(low[1])} (Dynamic) of all stops; infinite, "
-        f"and not low, at {percent(unheard[0])} and {percent(unheard[1])}, where a state has just joined"
+        f"the highest median of a tenth of a run is {_nats(high[0])} (Fixed) and {_nats(high[1])} (Dynamic); under "
+        f"{LOW:g} nats at {percent(low[0])} and {percent(low[1])} of all stops; infinite at {percent(unheard[0])} and "
+        f"{percent(unheard[1])}, where a state has just joined"
     )
     why = (
         "Runs are stopped at any moment, also in the middle of a round, and a state that has joined counts as "
-        "infinite until all its factors have been heard: the peaks that the paper sees at moments of growth."
+        "infinite until all its factors have been heard. Where a round is a few updates long, as towards the end of "
+        "a peaked model, most moments are such. The paper has these peaks, too, at moments of growth."
     )
-    yield Verdict(family, "", min(low) >= MOSTLY, text, why)
+    yield Verdict(family, "", max(high) < LOW, text, why)
 
 
 def _full_residuals_fall_late(runs: Runs, family: str) -> Iterator[Verdict]:
@@ -173,9 +181,17 @@ def _fixed_over_dynamic(runs: Runs, family: str, axis: str) -> dict[float, float
     return ratios
 
 
-def _error(mean: Mean, at: float) -> str:
-    value = mean.value(at)
-    return f"L2 {value:.1e}" if np.isfinite(value) else "no answer yet"
+def _error_at(curve: Curve, axis: str, at: float) -> float:
+    """Return the error of a run's last answer up to a place; infinite if there was none."""
+    return next((point.l2 for point in reversed(curve.points) if getattr(point, axis) <= at), float("inf"))
+
+
+def _shown(error: float) -> str:
+    return f"L2 {error:.1e}" if np.isfinite(error) else "no answer yet in some run"
+
+
+def _nats(residual: float) -> str:
+    return f"{residual:.0e}" if np.isfinite(residual) else "infinite"
 
 
 def _first_sweep(curve: Curve, axis: str) -> float:
@@ -185,8 +201,9 @@ def _first_sweep(curve: Curve, axis: str) -> float:
 
 
 def _residuals(points: Sequence[Point]) -> FloatArray:
+    """Return residuals from where every message has been sent once; those of states that join later are infinite."""
     residuals: FloatArray = np.array([point.mean_residual for point in points])
-    return residuals
+    return residuals[int(np.isfinite(residuals).argmax()) :]
 
 
 def _swept(points: Sequence[Point]) -> tuple[FloatArray, FloatArray]:

@@ -29,11 +29,6 @@ class Mean(NamedTuple):
     low: FloatArray
     high: FloatArray
 
-    def value(self, at: float) -> float:
-        """Return the mean at one place; infinite before the runs had anything to say."""
-        place = int(np.searchsorted(self.at, at, side="right")) - 1
-        return float(self.mean[place]) if place >= 0 else float("inf")
-
 
 class Crossing(NamedTuple):
     """When a run came under an error for good: what it had cost until then, and how many states were active."""
