@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from anytimebp.experiments.contenders import BASELINE, CONTENDERS
 from anytimebp.experiments.curves import crossing
-from anytimebp.experiments.plans import Plan, Tell
+from anytimebp.experiments.plans import MOST_SECONDS, Plan, Tell
 from anytimebp.experiments.raw import Key, RawFile
 from anytimebp.experiments.sampling import Curve, Setting, converged_bp, measure, unsettled_point
 from anytimebp.results.stop import StopReason
@@ -69,14 +69,15 @@ class Campaign:
                 tolerance=self.plan.tolerance,
                 error=None if self.plan.to_the_end else self.plan.error,
                 max_work=self._patience(key),
+                max_seconds=float("inf") if self.plan.patience is None else MOST_SECONDS,
             )
             self.raw.add(key, measure(CONTENDERS[key.contender], setting))
         return True
 
-    def _patience(self, key: Key) -> int | None:
+    def _patience(self, key: Key) -> float:
         """Return how many table entries a method that grows may read."""
         if self.plan.patience is None or key.contender == BASELINE:
-            return None
+            return float("inf")
         curve = self.raw.curves[key._replace(contender=BASELINE)]
         reached = crossing(curve, self.plan.error)
-        return int(self.plan.patience * min(reached.work, curve.points[-1].work))
+        return self.plan.patience * min(reached.work, curve.points[-1].work)

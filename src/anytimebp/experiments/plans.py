@@ -11,6 +11,8 @@ from anytimebp.model.graph import FactorGraph
 EVERYTHING = ("bp", "bp-random", "rbp", "truncbp", "random", "fixed", "dynamic", "fixed-raw", "dynamic-raw", "adaptive")
 TO_AN_ERROR = ("bp", "bp-random", "rbp", "fixed", "dynamic", "adaptive")
 
+MOST_SECONDS = 30.0
+
 Tell = Callable[[str, int, int], object]
 """Told what is about to run, how many runs are done, and how many there are in all."""
 
@@ -29,7 +31,8 @@ class Plan:
         error: The L2 error that times are taken to.
         to_the_end: Whether runs go on to convergence; else until they are well under the error.
         tolerance: To which messages settle in every round.
-        patience: A method that grows is given up once it has read so many times what BP reads.
+        patience: A method that grows is given up once it has read so many times what BP reads, or MOST_SECONDS have
+            passed; None to run to the end, however long that takes.
     """
 
     name: str
@@ -62,7 +65,8 @@ class Plan:
     def settings(self) -> str:
         """Return what must be the same for results to be put together; more runs and sizes may join later."""
         families = "; ".join(f"{family}: {self.scores(family)}" for family in self.families)
-        end = "run to the end" if self.to_the_end else f"given up after {self.patience} times the work of BP"
+        limit = f"given up after {self.patience} times the work of BP or {MOST_SECONDS:g} seconds"
+        end = "run to the end" if self.to_the_end else limit
         model = f"{self.side} x {self.side} grids" if self.side else "joint extraction"
         return f"{model}, {families}, tolerance {self.tolerance:g}, L2 error {self.error:g}, {end}"
 

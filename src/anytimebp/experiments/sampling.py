@@ -77,6 +77,7 @@ class Setting:
         tolerance: To which rounds settle, and runs converge.
         error: The L2 error in question; None to run to the end.
         max_work: Table entries after which a method that grows is given up.
+        max_seconds: Seconds of its own after which it is.
     """
 
     graph: FactorGraph
@@ -84,7 +85,8 @@ class Setting:
     seed: int
     tolerance: float
     error: float | None = None
-    max_work: int | None = None
+    max_work: float = float("inf")
+    max_seconds: float = float("inf")
 
     def start(self, contender: Contender, record: str | Every) -> Inference:
         """Return a run that is about to start, on a graph whose layout is still to be made."""
@@ -168,7 +170,7 @@ def _sample_stops(contender: Contender, setting: Setting) -> Curve:
         result = whole(inference.run(max_updates=step))
         now = result.current
         points.append(_point(result, now, now.seconds, setting.reference))
-        if setting.max_work is not None and now.work >= setting.max_work:
+        if now.work >= setting.max_work or now.seconds >= setting.max_seconds:
             ended = "GIVEN_UP"
         elif inference.stop_reason or setting.is_close(points[-1].l2):
             ended = _ending(inference)

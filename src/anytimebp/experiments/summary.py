@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from anytimebp.experiments.claims import GRID_CLAIMS
 from anytimebp.experiments.contenders import CONTENDERS
 from anytimebp.experiments.markdown import table, time_cell, times
+from anytimebp.experiments.plans import MOST_SECONDS
 from anytimebp.experiments.published import DOMAINS_AT, DOMAINS_GAIN, GRID_SECONDS, JOINT_SECONDS
 from anytimebp.experiments.runs import Runs
 from anytimebp.experiments.size_claims import DOMAIN_CLAIMS, JOINT_CLAIMS
@@ -175,7 +176,7 @@ def _count(runs: Runs) -> str:
 def _growing(runs: Runs) -> str:
     return (
         f"Rounds settle to {runs.plan.tolerance:g}. A method that grows is given up once it has read "
-        f"{runs.plan.patience} times what BP reads to the error."
+        f"{runs.plan.patience} times what BP reads to the error, or after {MOST_SECONDS:g} seconds."
     )
 
 
