@@ -423,6 +423,20 @@ def test_the_first_ctrl_c_waits_for_files_and_the_second_aborts(folder, capsys):
 
 
 @pytest.mark.compiled
+def test_sigterm_ends_what_a_script_has_put_in_the_background(long_model):
+    command = ["sh", "-c", '"$@" & echo $!; wait $!', "sh", *COMMAND, "infer", long_model, "--method", "dynamic"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as script:
+        number = int(script.stdout.readline())
+        time.sleep(3.0)  # it ignores Ctrl-C, as shells have it
+        os.kill(number, signal.SIGINT)
+        time.sleep(1.0)
+        assert script.poll() is None
+        os.kill(number, signal.SIGTERM)
+        assert script.wait(60) == 130
+        assert "interrupted; nothing more is written" in script.stderr.read()
+
+
+@pytest.mark.compiled
 def test_sigterm_ends_a_run_as_ctrl_c_does(long_model, folder):
     command = [*COMMAND, "infer", long_model, "--method", "dynamic", "--output", "r.json"]
     code, _ = on_terminal(command, signal.SIGTERM)

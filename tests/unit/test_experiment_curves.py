@@ -119,6 +119,13 @@ def test_a_run_that_was_cut_short_in_writing_is_dropped_and_the_file_goes_on(raw
     assert len(RawFile(raw.path).curves) == 3
 
 
+def test_runs_that_two_evaluations_have_written_into_each_other_are_refused(raw):
+    first, second, third = raw.path.read_text().splitlines(keepends=True)[1:]
+    raw.path.write_text(HEADER + first + third + second)
+    with pytest.raises(abp.FormatError, match=r"line 3: the run before has no end; did two evaluations write"):
+        RawFile(raw.path)
+
+
 @pytest.mark.parametrize("text", ["", HEADER[:5], HEADER])
 def test_a_file_without_a_run_starts_anew(tmp_path, text):
     (tmp_path / "grids.csv").write_text(text)

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     _prepare_streams()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # end as Ctrl-C does
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         code = app.main([word for word in given if word != "--debug"], "anytimebp", standalone_mode=False)
         sys.stdout.flush()
@@ -61,6 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  (the last resort: a line instead of a traceback)
         return _end(error, *_describe(error), debug=debug)
     return code if isinstance(code, int) else ANSWERED
+
+
+def _terminate(*_: object) -> None:
+    """End as Ctrl-C does; at once where Ctrl-C is shut off, as for what a script has put in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 def _prepare_streams() -> None:

@@ -82,11 +82,15 @@ def _read(path: Path, text: str) -> tuple[dict[Key, Curve], int]:
         raise FormatError(path, f"line 1: expected the columns {HEADER.strip()}; is this another file?")
     curves: dict[Key, Curve] = {}
     points: list[Point] = []
+    last: Key | None = None
     read, whole = len(HEADER), 0
     for number, line in enumerate(lines[1:], start=2):
         if not line.endswith("\n"):
             break
         key, point, ended = _parse(path, number, line)
+        if points and key != last:
+            raise FormatError(path, f"line {number}: the run before has no end; did two evaluations write at a time?")
+        last = key
         read += len(line)
         points.append(point)
         if ended:
