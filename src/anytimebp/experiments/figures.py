@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 INK, FAINT = "#22303c", "#d5dbe0"
 ERRORS = {"tv": "total variation", "l2": "L2 error", "mean_residual": "mean residual (nats)"}
 AXES = {"seconds": "seconds", "work": "table entries read"}
+EVERY_RUN = "what the error costs, where every run comes under it"
 GROWN = ("fixed", "dynamic", "adaptive")
 
 
@@ -56,7 +57,7 @@ def draw_domains(runs: Runs) -> Figure:
             style = {"fontsize": 8, "color": INK, "textcoords": "offset points", "va": "center"}
             panel.annotate("paper", (DOMAINS_AT, np.sqrt(np.prod(DOMAINS_GAIN))), (6, 0), **style)
     side = runs.plan.side
-    _title(figure, f"{side} x {side} grids: what the error costs, by the number of states", runs.counts().values())
+    _title(figure, f"{side} x {side} grids: {EVERY_RUN}", runs.counts().values())
     return figure
 
 
@@ -68,7 +69,7 @@ def draw_joint(runs: Runs) -> Figure:
             paper = {n: JOINT_SECONDS["bp-random"][n] / seconds for n, seconds in JOINT_SECONDS[name].items()}
             panel.plot(list(paper), list(paper.values()), "--", color=CONTENDERS[name].colour, linewidth=1.2)
         panel.set_title("dashed: the paper, on models of its own", fontsize=8, color=INK, loc="left")
-    _title(figure, "Joint extraction: types of entities, relations of all pairs", runs.counts().values())
+    _title(figure, f"Joint extraction: {EVERY_RUN}", runs.counts().values())
     return figure
 
 
