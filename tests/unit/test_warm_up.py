@@ -2,7 +2,9 @@
 
 import importlib
 import pkgutil
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,10 +30,31 @@ def test_a_run_of_adaptive_compiles_nothing_after_its_clock_has_started():
     abp.infer(grid(2, 2, 1.0, 0.5, seed=0))
     assert "anytimebp.kernels.rounds" in sys.modules
     before = signatures()
-    for graph in (grid(4, 120, 10.0, 1.0, seed=0), grid(5, 50, 6.0, 2.0, seed=0), grid(5, 60, 1.0, 0.5, seed=0)):
+    for graph in (grid(4, 300, 10.0, 1.0, seed=0), grid(5, 50, 6.0, 2.0, seed=0), grid(5, 60, 1.0, 0.5, seed=0)):
         ways = {moment.choice.split(":")[0] for moment in abp.infer(graph).trace}
         assert ways
         abp.infer(graph, target_error=1e-3)
         abp.infer(graph, evidence={"x0": 1, "x1": np.zeros(graph.variables[1].n_states)})
         abp.infer(graph, damping=0.3)
     assert signatures() == before
+
+
+IN_A_NEW_PROCESS = """
+import anytimebp as abp
+from oracle.models import grid
+from unit.test_warm_up import signatures
+
+abp.infer(grid(2, 2, 1.0, 0.5, seed=0), "{first}")
+before = signatures()
+for method in ("truncated", "random", "fixed", "dynamic"):
+    abp.infer(grid(2, 4, 1.0, 0.5, seed=0), method)
+assert signatures() == before
+"""
+
+
+@pytest.mark.parametrize("first", ["truncated", "random"])
+def test_runs_that_grow_compile_nothing_after_their_clock_has_started_whichever_came_first(first):
+    script = IN_A_NEW_PROCESS.format(first=first)
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", script], cwd=tests, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from anytimebp.engine.budget import Budget, Target
 from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.interrupt import InterruptFlag
-from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS
+from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS
 from anytimebp.engine.options import RandomLike, RunOptions, check_budget
 from anytimebp.engine.recording import UNLIMITED, Every, Recorder, read_record
 from anytimebp.engine.run import Limits, Run, Step
@@ -364,6 +364,8 @@ def run_small_models(method: str, options: RunOptions) -> None:
 def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
     """Give runs that between them use every kernel of a method."""
     yield make_run(graph, options, lambda _: None)
+    if options.method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
+        yield from (SparseRun(graph, replace(options, method=method)) for method in ("truncated", *GROWING_METHODS))
     if options.method == "adaptive":
         run = AdaptiveRun(graph, options, at_any_cost=True)
         yield run

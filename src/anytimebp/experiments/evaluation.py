@@ -19,6 +19,7 @@ from anytimebp.experiments.plans import PLANS, Plan, Tell
 from anytimebp.experiments.runs import Runs
 from anytimebp.experiments.summary import HEAD, domains_section, grids_section, joint_section
 from anytimebp.formats.whole_file import whole_file
+from anytimebp.optional import load_optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,8 +117,9 @@ def write_pages(folder: ResultsFolder, plans: Mapping[str, Plan] = PLANS) -> lis
 def _save(folder: ResultsFolder, stem: str, figure: Figure) -> list[Path]:
     """Write a figure as PNG and SVG; it is arranged once, which takes as long as drawing it."""
     paths = [folder.data / f"{stem}{ending}" for ending in (".png", ".svg")]
+    rc_context = load_optional("matplotlib", "plot").rc_context
     for path in paths:
-        with whole_file(path) as file:
+        with whole_file(path) as file, rc_context({"svg.hashsalt": stem}):  # the same bytes every time
             figure.savefig(
                 file, format=path.suffix[1:], dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else {}
             )
