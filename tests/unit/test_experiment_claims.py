@@ -55,9 +55,9 @@ UPSIDE_DOWN = {
     **AS_IN_THE_PAPER,
     "bp-random": falling(20.0, 45.0),
     "truncbp": falling(1.0, 2.0, last=1e-5, states=3),
-    "random": falling(30.0, 50.0),
-    "fixed": falling(40.0, 50.0, residuals=(1.0, 1e-2)),
-    "dynamic": falling(30.0, 55.0),
+    "random": falling(30.0, 45.0),
+    "fixed": falling(40.0, 60.0, residuals=(1.0, 1e-2)),
+    "dynamic": falling(20.0, 80.0),
 }
 
 
@@ -83,7 +83,14 @@ def test_what_the_paper_saw_is_seen_where_it_is_there():
 
 @pytest.mark.parametrize("which", range(len(GRID_CLAIMS)))
 def test_every_observation_can_fail(which):
-    assert not any(holds(UPSIDE_DOWN, GRIDS, GRID_CLAIMS)[which])
+    assert set(holds(UPSIDE_DOWN, GRIDS, GRID_CLAIMS)[which]) == {False}
+
+
+def test_what_differs_by_less_than_a_tenth_cannot_be_told():
+    curves = {**AS_IN_THE_PAPER, **dict.fromkeys(("fixed", "dynamic", "random"), falling(1.0, 4.0))}
+    told = dict(zip([claim.text for claim in GRID_CLAIMS], holds(curves, GRIDS, GRID_CLAIMS), strict=True))
+    for text in ("Random falls behind", "Fixed is ahead", "Dynamic overtakes"):
+        assert [verdicts for claim, verdicts in told.items() if claim.startswith(text)] == [[None, None]]
 
 
 def test_costs_compare_with_the_better_bp_run_by_run():

@@ -37,6 +37,7 @@ def test_quick_writes_raw_results_figures_and_a_page(evaluated):
         assert title in page
     assert all(f"results/{name}.png" in page for name in FIGURES)
     assert "nan" not in page
+    assert "**A quick run: " in page
 
 
 @pytest.mark.compiled
@@ -133,6 +134,7 @@ def test_an_interrupted_evaluation_goes_on_where_it_was(folder, monkeypatch, cap
 
     monkeypatch.setattr(campaign, "measure", count)
     assert main(["reproduce", "joint-ie", "--quick", "--out", str(folder)]) == 130
+    assert f"what is finished is kept in {folder / 'results'}; the same command goes on" in capsys.readouterr().err
     monkeypatch.setattr(campaign, "measure", real)
     assert main(["reproduce", "joint-ie", "--quick", "--out", str(folder)]) == 0
 

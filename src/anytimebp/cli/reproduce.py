@@ -23,15 +23,21 @@ DEFAULT_OUT = {False: Path("anytimebp-results"), True: Path("anytimebp-results-q
 @click.command()
 @click.argument("experiment", type=click.Choice([*PLANS, "nerel", "all"]))
 @click.option(
-    "--runs", type=click.IntRange(1), help="Random models of each kind; by default 10, joint-ie 5, nerel 3 (seeds)."
+    "--runs",
+    type=click.IntRange(1),
+    help="Random models of each kind; by default 10, joint-ie 5, nerel 3 (seeds); with --quick 2, nerel 1.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder to write to, or to go on with.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder to write to, or to go on with; by default anytimebp-results, or anytimebp-results-quick.",
+)
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     help="Of nerel: the folder with nerel_compact.jsonl.gz and annotation.conf.",
 )
-@click.option("--quick", is_flag=True, help="Small models: the whole thing in under a minute.")
+@click.option("--quick", is_flag=True, help="Small models: half a minute, once all is compiled.")
 def reproduce(experiment: str, runs: int | None, out: Path | None, data: Path | None, *, quick: bool) -> None:
     """Repeat the evaluation of Singh, Riedel and McCallum (2013), with our method beside theirs.
 
@@ -41,7 +47,7 @@ def reproduce(experiment: str, runs: int | None, out: Path | None, data: Path | 
 
     Raw results go to CSV files as runs are finished; figures (PNG and SVG) and a page, RESULTS.md, are made from those.
     What is there already is kept, so an interrupted evaluation goes on where it was, and one that is complete is just
-    drawn again.
+    drawn again. All of it takes about an hour.
     """
     if experiment == "nerel" and data is None:
         msg = "nerel needs --data, the folder with the documents"
@@ -57,15 +63,15 @@ def reproduce(experiment: str, runs: int | None, out: Path | None, data: Path | 
         chosen |= {name: replace(plan, runs=runs) for name, plan in asked.items()}
     folder = ResultsFolder(out or DEFAULT_OUT[quick])
     evaluation.check(folder, chosen, data, quick=quick)
-    with _showing() as tell:
+    with _kept(folder.data), _showing() as tell:
         for name, plan in chosen.items():
             if experiment in {name, "all"}:
                 evaluation.measure_missing(folder, plan, tell)
         if data is not None:
             seeds = runs or (1 if quick else NEREL_SEEDS)
             evaluation.measure_nerel(folder, data, seeds, tell, quick=quick)
-        tell("drawing", 0, 0)
-        written = evaluation.write_pages(folder, chosen)
+        tell("drawing", 1, 1)
+        written = evaluation.write_pages(folder, chosen, quick=quick)
     click.echo(f"{written[0]} and {len(written) - 1} figures; raw results in {folder.data}")
 
 
@@ -80,6 +86,16 @@ def _check_extras(*, nerel: bool) -> None:
 
 
 @contextmanager
+def _kept(data: Path) -> Iterator[None]:
+    """Say, when interrupted, that what is finished is not lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"what is finished is kept in {data}; the same command goes on from there", err=True)
+        raise
+
+
+@contextmanager
 def _showing() -> Iterator[Tell]:
     """Give what shows how far things are: a bar on a terminal, a line per model elsewhere."""
     if not wants_bar():
@@ -87,7 +103,7 @@ def _showing() -> Iterator[Tell]:
 
         def say(what: str, done: int, total: int) -> None:
             where = what.split(",", maxsplit=1)[0]
-            if total and (where, done * 10 // total) not in said:  # every tenth of an experiment, and every family
+            if (where, done * 10 // total) not in said:  # every tenth of an experiment, and every family
                 said.add((where, done * 10 // total))
                 click.echo(f"{done} of {total}: {what}", err=True)
 
@@ -96,4 +112,4 @@ def _showing() -> Iterator[Tell]:
     columns = (BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
-        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total or None)
+        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)

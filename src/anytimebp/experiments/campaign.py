@@ -41,7 +41,7 @@ class Campaign:
             while settled < self.plan.runs and seed < SEEDS_PER_RUN * self.plan.runs:
                 settled += self._measure(family, size, seed, (place * self.plan.runs + settled, total))
                 seed += 1
-        self.tell("", total, total)
+        self.tell(f"{self.plan.name}: all models measured", total, total)
 
     def _measure(self, family: str, size: int, seed: int, done: tuple[int, int]) -> bool:
         """Run the contenders that are missing on one model; return whether BP settles on it."""

@@ -13,7 +13,7 @@ import numpy as np
 from anytimebp.experiments.curves import geometric_mean
 from anytimebp.experiments.runs import Runs
 from anytimebp.experiments.sampling import Curve, Point
-from anytimebp.experiments.verdicts import AXES, GROWING, Claim, Verdict, percent
+from anytimebp.experiments.verdicts import AXES, GROWING, Claim, Verdict, is_clearly_more, percent
 from anytimebp.model.source import FloatArray
 
 VISIBLE = 1e-3  # an L2 error that shows on a picture with a linear axis
@@ -62,7 +62,7 @@ def _random_falls_behind(runs: Runs, family: str) -> Iterator[Verdict]:
         behind = [needs["random"] / needs[name] for name in GROWING]
         text = f"to {error:g} it takes {behind[0]:.1f} times what Fixed takes, {behind[1]:.1f} times Dynamic"
         why = f"For this error Dynamic needs {_share(runs, family, 'dynamic')} of all states, so order counts for less."
-        yield Verdict(family, shown, min(behind) > 1.0, text, why)
+        yield Verdict(family, shown, is_clearly_more(min(behind)), text, why)
 
 
 def _fixed_ahead_early(runs: Runs, family: str) -> Iterator[Verdict]:
@@ -78,7 +78,7 @@ def _fixed_ahead_early(runs: Runs, family: str) -> Iterator[Verdict]:
             "all. Dynamic starts from unary scores, and rescoring is lazy here: only candidates that can still win "
             "are scored."
         )
-        yield Verdict(family, shown, ratio < 1.0, text, why)
+        yield Verdict(family, shown, is_clearly_more(1.0 / ratio), text, why)
 
 
 def _dynamic_overtakes(runs: Runs, family: str) -> Iterator[Verdict]:
@@ -88,10 +88,12 @@ def _dynamic_overtakes(runs: Runs, family: str) -> Iterator[Verdict]:
             yield Verdict(family, shown, None, CANNOT_BE_TOLD)
             continue
         level, ratio = list(ratios.items())[-1]
-        behind = [at for at, value in ratios.items() if value < 1.0]
+        behind = [at for at, value in ratios.items() if is_clearly_more(value) is False]
         text = f"to {level:g} Fixed takes {ratio:.2f} of what Dynamic takes"
         text += f", to {max(behind):g} {ratios[max(behind)]:.2f}" if behind and ratio > 1.0 else ""
-        yield Verdict(family, shown, ratio > 1.0 and bool(behind), text, _why_not_overtaken(runs, family, axis, ratio))
+        ahead = is_clearly_more(ratio)
+        overtakes = bool(behind) if ahead else ahead
+        yield Verdict(family, shown, overtakes, text, _why_not_overtaken(runs, family, axis, ratio))
 
 
 def _why_not_overtaken(runs: Runs, family: str, axis: str, ratio: float) -> str:
@@ -118,7 +120,7 @@ def _sparse_residuals_stay_low(runs: Runs, family: str) -> Iterator[Verdict]:
         low.append(float((np.concatenate(residuals) < LOW).mean()))
         unheard.append(float(np.isinf(np.concatenate(residuals)).mean()))
     text = (
-        f"the highest median of a tenth of a run is {_nats(high[0])} (Fixed) and {_nats(high[1])} (Dynamic); under "
+        f"median of the worst tenth of a run {_nats(high[0])} (Fixed) and {_nats(high[1])} (Dynamic); under "
         f"{LOW:g} nats at {percent(low[0])} and {percent(low[1])} of all stops; infinite at {percent(unheard[0])} and "
         f"{percent(unheard[1])}, where a state has just joined"
     )
@@ -138,8 +140,8 @@ def _full_residuals_fall_late(runs: Runs, family: str) -> Iterator[Verdict]:
         lines[name] = float(np.mean([_part_of_a_line(curve.points, LOW) for curve in curves]))
     text = (
         f"after the first sweep, BP's stay above {LOW:g} nats for {percent(parts['bp-random'])} of the work, RBP's "
-        f"for {percent(parts['rbp'])}; falling by the same factor all the way, for {percent(lines['bp-random'])} and "
-        f"{percent(lines['rbp'])}"
+        f"for {percent(parts['rbp'])}; a straight line on the log scale would do so for {percent(lines['bp-random'])} "
+        f"and {percent(lines['rbp'])}"
     )
     why = "They fall by much the same factor in every sweep, from the first one on: a straight line on a log scale."
     yield Verdict(family, "", min(parts.values()) >= NEAR_THE_END, text, why)

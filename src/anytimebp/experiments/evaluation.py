@@ -17,7 +17,7 @@ from anytimebp.experiments.nerel.section import nerel_section
 from anytimebp.experiments.nerel.task import run_nerel
 from anytimebp.experiments.plans import PLANS, Plan, Tell
 from anytimebp.experiments.runs import Runs
-from anytimebp.experiments.summary import HEAD, domains_section, grids_section, joint_section
+from anytimebp.experiments.summary import HEAD, QUICK_HEAD, domains_section, grids_section, joint_section
 from anytimebp.formats.whole_file import whole_file
 from anytimebp.optional import load_optional
 
@@ -96,9 +96,11 @@ def _say_seed(tell: Tell, seed: int, what: str, done: int, total: int) -> None:
     tell(f"nerel: seed {seed}, {what}", done, total)
 
 
-def write_pages(folder: ResultsFolder, plans: Mapping[str, Plan] = PLANS) -> list[Path]:
+def write_pages(folder: ResultsFolder, plans: Mapping[str, Plan] = PLANS, *, quick: bool = False) -> list[Path]:
     """Draw and write all there is, and return the files."""
     sections, written = [HEAD.rstrip()], []
+    if quick:
+        sections.append(QUICK_HEAD)
     for name, chapter in CHAPTERS.items():
         runs = Runs(plans[name], folder.raw(plans[name]).curves)
         if runs.families():

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 INK, FAINT = "#22303c", "#d5dbe0"
 ERRORS = {"tv": "total variation", "l2": "L2 error", "mean_residual": "mean residual (nats)"}
 AXES = {"seconds": "seconds", "work": "table entries read"}
-EVERY_RUN = "what the error costs, where every run comes under it"
+EVERY_RUN = "time and work to the error; no point where some run does not reach it"
 GROWN = ("fixed", "dynamic", "adaptive")
 
 
 def draw_grids(runs: Runs, family: str) -> Figure:
     """Draw errors and residuals of all contenders against time and against work."""
     size = runs.plan.sizes[0]
-    figure, panels = _panels(len(AXES), len(ERRORS), (13.2, 7.4))
+    figure, panels = _panels(len(AXES), len(ERRORS), (13.2, 7.4), shared=False)
     drawn = [name for name in runs.plan.contenders if CONTENDERS[name].drawn]
     for row, (axis, axis_name) in zip(panels, AXES.items(), strict=True):
         for panel, (figure_name, shown) in zip(row, ERRORS.items(), strict=True):
@@ -76,7 +76,7 @@ def draw_joint(runs: Runs) -> Figure:
 def _sizes(runs: Runs, what: str) -> tuple[Figure, Any]:
     """Draw, family by family, the time to the error and the gains over BP in time and in work against size."""
     families = runs.families()
-    figure, panels = _panels(3, len(families), (4.4 * max(2, len(families)), 10.0))
+    figure, panels = _panels(3, len(families), (4.4 * max(2, len(families)), 10.0), shared=True)
     for (top, middle, bottom), family in zip(panels.T, families, strict=True):
         _draw_spread(top, runs, family, runs.plan.contenders, lambda cost: cost.seconds)
         sizes = runs.sizes(family)
@@ -104,10 +104,10 @@ def _draw_spread(
         panel.fill_between(list(there), low, high, color=CONTENDERS[name].colour, alpha=0.13, linewidth=0)
 
 
-def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:
-    """Return a figure and its panels, without pyplot: nothing global, no window."""
+def _panels(rows: int, columns: int, size: tuple[float, float], *, shared: bool) -> tuple[Figure, Any]:
+    """Return a figure and its panels, those of a row on a shared scale or not; without pyplot: nothing global."""
     figure = load_optional("matplotlib.figure", "plot").Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    return figure, figure.subplots(rows, columns, squeeze=False, sharey="row" if shared else "none")
 
 
 def _label(panel: Any, below: str, beside: str, ticks: Sequence[int] = ()) -> None:

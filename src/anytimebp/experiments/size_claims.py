@@ -91,7 +91,7 @@ def _gain_grows(runs: Runs, family: str) -> Iterator[Verdict]:
         pairs = list(zip(first.values, last.values, strict=True))
         unknown = any(np.isnan(pair).any() or max(pair) == 0.0 for pair in pairs)
         grows = None if unknown else all(after > before for before, after in pairs)
-        why = f"Of all states, the error takes {_shares(runs, family, small)}, and {_shares(runs, family, large)}."
+        why = f"{_shares(runs, family, small)}. {_shares(runs, family, large)}."
         yield Verdict(family, shown, grows, f"{first}; {last}", why)
 
 
@@ -99,10 +99,10 @@ def _shares(runs: Runs, family: str, size: int) -> str:
     """Return which part of all states both methods need at a size, as far as they get there."""
     costs = {name: runs.cost(family, size, name, runs.plan.error) for name in GROWING}
     parts = [
-        f"{CONTENDERS[name].label} {percent(cost.states) if cost.reached else 'more than it was given time for'}"
+        f"{CONTENDERS[name].label} {f'needs {percent(cost.states)} of all states' if cost.reached else 'is given up'}"
         for name, cost in costs.items()
     ]
-    return f"{' and '.join(parts)} at {size}"
+    return f"At {size}, {' and '.join(parts)}"
 
 
 def _gain_in_domains(runs: Runs, family: str) -> Iterator[Verdict]:
@@ -134,8 +134,8 @@ def _why_no_less_work(runs: Runs, family: str, size: int) -> str:
     ]
     sweeps = float(np.mean(updates)) / runs.plan.n_factors(size)
     return (
-        f"BP takes {sweeps:.1f} sweeps to the error, and Fixed reads every table once for its priorities; of all "
-        f"states, the error takes {_shares(runs, family, size)}."
+        f"BP takes {sweeps:.1f} sweeps to the error, and Fixed reads every table once for its priorities. "
+        f"{_shares(runs, family, size)}."
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from anytimebp.experiments.claims import GRID_CLAIMS
 from anytimebp.experiments.contenders import CONTENDERS
-from anytimebp.experiments.markdown import table, time_cell, times
+from anytimebp.experiments.markdown import gain, table, time_cell, times
 from anytimebp.experiments.plans import MOST_SECONDS
 from anytimebp.experiments.published import DOMAINS_AT, DOMAINS_GAIN, GRID_SECONDS, JOINT_SECONDS
 from anytimebp.experiments.runs import Runs
@@ -18,12 +18,13 @@ HEAD = """# Results
 The evaluation of "Anytime Belief Propagation Using Sparse Domains" (Singh, Riedel and McCallum, 2013), repeated and
 extended. This page is made from the raw results beside it by `anytimebp reproduce`, which measures what is missing.
 
-- **Errors** are distances to the marginals of BP, in our order, run to a residual of 1e-12, means over variables: L2,
-  the Euclidean distance, and total variation. They are measured outside the timed part: times come from undisturbed
-  runs, or, where those take long, from runs whose clock stands still meanwhile. Where BP has several fixed points, a
-  method may settle *at another fixed point*, and never come near; that says nothing against it.
+- **Errors** are distances to the marginals of BP: L2, the Euclidean distance, and total variation, means over
+  variables. That BP goes in our order, to a residual of 1e-12. Where there are several fixed points, a method may
+  settle *at another fixed point*; that says nothing against it. Errors are measured outside the timed part: times come
+  from undisturbed runs or, where those take long, from runs whose clock is paused while errors are computed.
 - **Time** is that of a run from a built graph with log scores to the answer, making of the layout and exponentiation
-  of tables included, compiling not; one thread. **Work** is the number of table entries read or scored.
+  of tables included, compiling not; one thread. **Work** is the number of table entries read or scored; *messages
+  alone* leaves out what is scored to choose states.
 - **An error is reached** where the answer of the run comes under it and stays there as far as the run was followed.
 - **Residuals** are means over factors. A message that has never been sent counts as infinite, as those of a state that
   has just joined; curves of residuals leave these moments out.
@@ -35,6 +36,15 @@ extended. This page is made from the raw results beside it by `anytimebp reprodu
 - The paper does not say how its potentials were drawn. Ours are stated with every family; the seeds are 0, 1, 2, ...,
   without those of models on which BP does not settle.
 """
+
+QUICK_HEAD = (
+    "**A quick run: small models, two runs of each. It shows that everything works, and says nothing of the paper's "
+    "models.** Without `--quick`, it takes an hour."
+)
+MARKS = (
+    "A curve begins where every run has an answer, and ends, with a dot, where the last one does. Dashed: where "
+    "TruncBP ends. Dotted: the error in question. The priorities *as printed* are in the table only."
+)
 
 
 def grids_section(runs: Runs, measured: Sequence[str]) -> str:
@@ -48,7 +58,7 @@ def grids_section(runs: Runs, measured: Sequence[str]) -> str:
             cost = runs.cost(family, size, name, plan.error)
             paper = GRID_SECONDS.get(name)
             published = [f"{paper:g}", times(GRID_SECONDS["bp-random"] / paper)] if paper else ["", ""]
-            gains = [times(spread.mean) for spread in (cost.faster, cost.less_work, cost.less_messages)]
+            gains = [gain(cost, spread) for spread in (cost.faster, cost.less_work, cost.less_messages)]
             rows.append([CONTENDERS[name].label, *published, time_cell(cost, with_range=True), *gains])
         header = [
             "",
@@ -63,6 +73,7 @@ def grids_section(runs: Runs, measured: Sequence[str]) -> str:
             f"### {family.capitalize()}",
             f"{_begin(plan.scores(family))}.",
             f"![Errors and residuals against time and work, {family} family.](results/grids-{family}.png)",
+            MARKS,
             table(header, rows),
             _best_gain(runs, family, size, "12 times"),
         ]
@@ -117,7 +128,9 @@ def _size_tables(runs: Runs, what: str) -> list[str]:
         rows = []
         for size in runs.sizes(family):
             costs = {name: runs.cost(family, size, name, plan.error) for name in plan.contenders}
-            gains = [f"{times(costs[name].faster.mean)}, {times(costs[name].less_work.mean)}" for name in grown]
+            gains = [
+                f"{gain(cost, cost.faster)}, {gain(cost, cost.less_work)}" for cost in map(costs.get, grown) if cost
+            ]
             rows.append([size, *(time_cell(cost, with_range=False) for cost in costs.values()), *gains])
         labels = [CONTENDERS[name].label for name in plan.contenders]
         gain_labels = [f"{CONTENDERS[name].label}: faster, less work" for name in grown]
@@ -133,7 +146,7 @@ def _best_gain(runs: Runs, family: str, size: int, paper: str) -> str:
     """Return a sentence on the best gains beside the paper's."""
     costs = {name: runs.cost(family, size, name, runs.plan.error) for name in ("fixed", "dynamic", "adaptive")}
     shown = "; ".join(
-        f"{CONTENDERS[name].label} {times(cost.faster.mean)} in time and {times(cost.less_work.mean)} in work"
+        f"{CONTENDERS[name].label} {gain(cost, cost.faster)} in time and {gain(cost, cost.less_work)} in work"
         for name, cost in costs.items()
     )
     return f'The paper: up to "{paper}". Here: {shown}.'

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from anytimebp.experiments.runs import Runs
 
 GROWING = ("fixed", "dynamic")
+CLEARLY = 1.1  # what differs by less may be chance
 AXES = {"seconds": "time", "work": "work"}
 
 
@@ -40,6 +41,11 @@ def judge_all(runs: Runs, claims: Sequence[Claim]) -> list[tuple[Claim, list[Ver
     """Return observations with their verdicts on every family that has been measured."""
     families = runs.families()
     return [(claim, [verdict for family in families for verdict in claim.judge(runs, family)]) for claim in claims]
+
+
+def is_clearly_more(ratio: float) -> bool | None:
+    """Tell whether a ratio is above 1; None where it is too near to that."""
+    return None if 1.0 / CLEARLY < ratio < CLEARLY else ratio > 1.0
 
 
 def percent(part: float) -> str:

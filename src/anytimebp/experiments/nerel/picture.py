@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from anytimebp.experiments.contenders import CONTENDERS
 from anytimebp.experiments.nerel.summary import Rows, Summary, by_time
 from anytimebp.experiments.nerel.task import LOCAL, Row
 from anytimebp.optional import load_optional
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STYLES: dict[str, dict[str, Any]] = {
-    "bp": {"color": "#d1661f", "marker": "s", "label": "bp"},
-    "adaptive": {"color": "#1f5fa8", "marker": "o", "label": "adaptive"},
+    method: {"color": CONTENDERS[method].colour, "marker": marker, "label": method}
+    for method, marker in (("bp", "s"), ("adaptive", "o"))
 }
 GREY = "#6a6a6a"
 
@@ -31,7 +32,8 @@ def draw_nerel(rows: Iterable[Row]) -> Figure:
         summaries = sorted_rows.summaries()
         _draw(left, summaries, lambda one: one.relation_f1, "relations")
         _draw(right, summaries, lambda one: one.type_f1, "types of entities")
-        right.legend(frameon=False, loc="center right")
+        handles, labels = right.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     title = f"Joint extraction on NEREL: {len(sorted_rows.documents)} test documents"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
     return figure  # type: ignore[no-any-return]

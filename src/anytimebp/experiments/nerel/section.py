@@ -51,9 +51,10 @@ def _table(summaries: list[Summary]) -> str:
         times = f"{1e3 * one.mean_seconds:.1f} | {1e3 * one.median_seconds:.1f} | {1e-6 * one.work:.0f}"
         times = "- | - | -" if one.method in LOCAL else times
         lines.append(
-            f"| {_name(one)} | {one.type_f1:.4f} | {one.precision:.4f} | {one.recall:.4f} | {one.relation_f1:.4f} "
+            f"| {_name(one)} | {one.type_f1:.3f} | {one.precision:.3f} | {one.recall:.3f} | {one.relation_f1:.3f} "
             f"| {times} | {one.l2:.1e} |"
         )
+    lines += ["", "Budgets are overrun by what cannot be cut short: setting up, and one slice of the run."]
     return "\n".join(lines)
 
 
@@ -65,7 +66,8 @@ def _name(summary: Summary) -> str:
     if math.isnan(summary.fraction):
         return f"`{summary.method}` to the end"
     part = Fraction(summary.fraction).limit_denominator(1000)
-    return f"`{summary.method}`, {part} of BP's time ({1e3 * summary.budget:.1f} ms)"
+    shown = "all" if part == 1 else str(part)
+    return f"`{summary.method}`, {shown} of BP's time ({1e3 * summary.budget:.1f} ms)"
 
 
 def _joint(rows: Rows) -> str:
