@@ -57,7 +57,7 @@ UPSIDE_DOWN = {
     "truncbp": falling(1.0, 2.0, last=1e-5, states=3),
     "random": falling(30.0, 45.0),
     "fixed": falling(40.0, 60.0, residuals=(1.0, 1e-2)),
-    "dynamic": falling(20.0, 80.0),
+    "dynamic": falling(20.0, 120.0),
 }
 
 
