@@ -101,21 +101,31 @@ def _sooner(rows: Rows, summaries: list[Summary]) -> str:
         f"{_name(one)} on, at {1e3 * one.mean_seconds:.1f} ms per document" for one in (adaptive, bp) if one is not None
     ]
     return (
-        f"**Does the anytime method give the same F1 sooner?** {_yes_or_no(bp, adaptive)} Both F1 are within "
+        f"**Does the anytime method give the same F1 sooner?** {_yes_or_no(rows, bp, adaptive)} Both F1 are within "
         f"{100 * SAME:g} points of full BP's from {', and from '.join(same)}. To the end, `adaptive` takes "
         f"{to_end['adaptive']:.1f} ms and `bp` {to_end['bp']:.1f} ms. {_at_budgets(rows)}"
     )
 
 
-def _yes_or_no(bp: Summary | None, adaptive: Summary | None) -> str:
+def _yes_or_no(rows: Rows, bp: Summary | None, adaptive: Summary | None) -> str:
     if adaptive is None or bp is None:
         return "No: `adaptive` never gives the F1 of full BP, not even at its end."
     ratio = bp.mean_seconds / max(adaptive.mean_seconds, 1e-9)
+    if ratio > ALIKE and not _is_better_then(rows, adaptive):
+        return f"Not clearly: in 1/{ratio:.1f} of the time that `bp` needs, but `bp` is about as good by then."
     if ratio > ALIKE:
         return f"Yes, in 1/{ratio:.1f} of the time that `bp` itself needs."
     if ratio < 1.0 / ALIKE:
         return f"No: it needs {1.0 / ratio:.1f} times as long as `bp`."
     return "No: it needs about as long as `bp`, stopped early, does."
+
+
+def _is_better_then(rows: Rows, adaptive: Summary) -> bool:
+    """Tell whether `adaptive` is significantly better than `bp` within the same budget, or has ended before it."""
+    if math.isnan(adaptive.fraction):
+        return True
+    difference = rows.relation_difference(f"bp {adaptive.fraction:g}", f"adaptive {adaptive.fraction:g}")
+    return difference.is_significant and difference.value > 0.0
 
 
 def _at_budgets(rows: Rows) -> str:
