@@ -155,6 +155,7 @@ def test_the_picture_has_a_point_per_budget_and_the_local_scores():
     figure = draw_nerel(made_up_rows({"bp": lambda _: 8, "adaptive": lambda _: 7}, {"bp": 1.0, "adaptive": 1.0}))
     for panel in figure.axes:
         assert len(panel.lines[0].get_xdata()) == len(FRACTIONS) + 1
+        assert len(panel.collections) == 2  # the spread over seeds
     assert "4 test documents" in figure.get_suptitle()
     assert len(draw_nerel([]).axes) == 2
 

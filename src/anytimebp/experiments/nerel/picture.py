@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anytimebp.experiments.contenders import CONTENDERS
 from anytimebp.experiments.nerel.summary import Rows, Summary, by_time
 from anytimebp.experiments.nerel.task import LOCAL, Row
@@ -23,28 +25,42 @@ GREY = "#6a6a6a"
 def draw_nerel(rows: Iterable[Row]) -> Figure:
     """Draw F1 of relations and of types against the mean seconds per document. Needs matplotlib.
 
-    A filled mark is a budget, the last and hollow one the run to the end.
+    A filled mark is a budget, the last and hollow one the run to the end. Shaded: from the lowest to the highest seed.
     """
     figure = load_optional("matplotlib.figure", "plot").Figure(figsize=(10.0, 4.4), layout="constrained")
-    sorted_rows = Rows(rows)
+    sorted_rows = Rows(known := list(rows))
     left, right = figure.subplots(1, 2)
     if sorted_rows.documents:
         summaries = sorted_rows.summaries()
-        _draw(left, summaries, lambda one: one.relation_f1, "relations")
-        _draw(right, summaries, lambda one: one.type_f1, "types of entities")
+        of_seeds = [
+            Rows(row for row in known if int(float(row["seed"])) == seed).summaries() for seed in sorted_rows.seeds
+        ]
+        _draw(left, summaries, of_seeds, lambda one: one.relation_f1, "relations")
+        _draw(right, summaries, of_seeds, lambda one: one.type_f1, "types of entities")
         handles, labels = right.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    title = f"Joint extraction on NEREL: {len(sorted_rows.documents)} test documents"
+    count, seeds = len(sorted_rows.documents), len(sorted_rows.seeds)
+    shaded = f", mean of {seeds} seeds, shaded from the lowest to the highest" if seeds > 1 else ""
+    title = f"Joint extraction on NEREL: {count} test documents{shaded}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
     return figure  # type: ignore[no-any-return]
 
 
-def _draw(panel: Any, summaries: list[Summary], score: Callable[[Summary], float], title: str) -> None:
+def _draw(
+    panel: Any,
+    summaries: list[Summary],
+    of_seeds: list[list[Summary]],
+    score: Callable[[Summary], float],
+    title: str,
+) -> None:
     ticker = load_optional("matplotlib.ticker", "plot")
     for method, style in STYLES.items():
         order = by_time(summaries, method)
         milliseconds = [1e3 * one.mean_seconds for one in order]
         panel.plot(milliseconds, [score(one) for one in order], linewidth=1.8, markersize=6, **style)
+        scores = [[score(one) for one in by_time(seed, method)] for seed in of_seeds]
+        low, high = np.min(scores, axis=0), np.max(scores, axis=0)
+        panel.fill_between(milliseconds, low, high, color=style["color"], alpha=0.13, linewidth=0)
         end = {**style, "markerfacecolor": "white", "label": f"{style['label']}, to the end"}
         panel.plot(milliseconds[-1:], [score(order[-1])], linestyle="", markersize=9, zorder=3, **end)
     levels = {one.method: score(one) for one in summaries if one.method in LOCAL}
