@@ -34,6 +34,14 @@ def models_folder():
     return folder
 
 
+@pytest.fixture(scope="session")
+def nerel_folder():
+    folder = DATA / "ie_nerel"
+    if not folder.is_dir():
+        pytest.skip("the folder ie_nerel is not there (set ANYTIMEBP_DATA to where the data is)")
+    return folder
+
+
 @pytest.fixture(params=["linear", "log"])
 def any_arithmetic(request, monkeypatch):
     """Run a test in the arithmetic that the library would choose, and in log arithmetic by force."""

@@ -13,7 +13,6 @@ from anytimebp.experiments.nerel.documents import (
     read_documents,
     read_labels,
 )
-from conftest import DATA
 from oracle.invented_documents import invented, write_folder
 
 
@@ -123,12 +122,9 @@ def test_two_relations_of_a_pair_can_be_found_once(tmp_path):
     assert count_reachable(document, np.array([[1, 2], [2, 1]])) == 1
 
 
-def test_the_real_documents_are_read_whole():
-    folder = DATA / "ie_nerel"
-    if not folder.is_dir():
-        pytest.skip("the folder ie_nerel is not there (set ANYTIMEBP_DATA to where the data is)")
-    labels = read_labels(folder)
-    documents = read_documents(folder, labels)
+def test_the_real_documents_are_read_whole(nerel_folder):
+    labels = read_labels(nerel_folder)
+    documents = read_documents(nerel_folder, labels)
     assert (len(labels.types), len(labels.relations)) == (29, 50)
     assert [sum(document.split == split for document in documents) for split in nerel.SPLITS] == [746, 94, 93]
     test = [document for document in documents if document.split == "test"]

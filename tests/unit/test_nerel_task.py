@@ -14,7 +14,6 @@ from anytimebp.experiments.nerel.raw import COLUMNS, append_rows, read_rows
 from anytimebp.experiments.nerel.section import nerel_section
 from anytimebp.experiments.nerel.task import contenders, run_nerel
 from anytimebp.experiments.nerel.tuning import pipeline_relations
-from conftest import DATA
 from oracle.enumeration import exact
 from oracle.invented_documents import invented, write_folder
 
@@ -223,12 +222,9 @@ def test_a_folder_without_a_split_is_refused(tmp_path):
 
 
 @pytest.mark.compiled
-def test_joint_inference_runs_on_real_documents(monkeypatch):
-    folder = DATA / "ie_nerel"
-    if not folder.is_dir():
-        pytest.skip("the folder ie_nerel is not there (set ANYTIMEBP_DATA to where the data is)")
+def test_joint_inference_runs_on_real_documents(nerel_folder, monkeypatch):
     monkeypatch.setattr(task, "QUICK", {"train": 12, "dev": 1, "test": 1})
-    (document,) = run_nerel(folder, quick=True, seed=0, progress=quiet)
+    (document,) = run_nerel(nerel_folder, quick=True, seed=0, progress=quiet)
     rows = {row["contender"]: row for row in document}
     assert set(rows) == set(contenders())
     assert rows["adaptive"]["l2"] < 1e-6
