@@ -29,7 +29,7 @@ def twin_of(graph, inference):
 
 def schedule_of(inference):
     schedule = inference._run._run._schedule
-    return schedule if isinstance(schedule, LazySchedule) else schedule._lazy
+    return schedule if isinstance(schedule, LazySchedule) else schedule._tails._lazy
 
 
 @pytest.mark.parametrize("schedule", ["sequential", "random"])

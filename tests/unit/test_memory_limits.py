@@ -71,7 +71,7 @@ MODELS = {
 
 def traced(inference, **budget):
     """Return the result of a run and the most bytes it had allocated."""
-    inference._load(inference._options)  # the kernels of other methods are no part of it
+    inference._load()  # kernels are no part of it
     tracemalloc.start()
     try:
         result = inference.run(**budget)

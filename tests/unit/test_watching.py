@@ -67,7 +67,7 @@ def test_methods_without_a_choice_tell_none():
 
 @pytest.mark.compiled
 def test_a_run_on_a_peaked_model_tells_what_it_chose():
-    result = abp.infer(grid(3, 200, 10.0, 1.0, seed=0))
+    result = abp.infer(grid(4, 300, 10.0, 1.0, seed=0))
     ways = [each.way for each in choices_of(result.trace)]
     assert ways[0] == "sparse domains"
     assert len(ways) > 1
