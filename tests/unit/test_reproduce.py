@@ -23,7 +23,9 @@ def evaluated(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(evaluated, tmp_path):
+def folder(evaluated, tmp_path, monkeypatch):
+    """A copy, on which nothing is drawn again: that takes longer than all the rest."""
+    monkeypatch.setattr("anytimebp.experiments.evaluation._save", lambda *_: [])
     return shutil.copytree(evaluated, tmp_path / "copy")
 
 
