@@ -26,20 +26,21 @@ settings.load_profile("uncompiled" if UNCOMPILED else "compiled")
 DATA = Path(os.environ.get("ANYTIMEBP_DATA", ROOT.parent / "shared" / "data"))
 
 
+def real(name):
+    folder = DATA / name
+    if not folder.is_dir():
+        pytest.skip(f"the folder {name} of real data is not there (set ANYTIMEBP_DATA to where the data is)")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def models_folder():
-    folder = DATA / "models"
-    if not folder.is_dir():
-        pytest.skip("the folder of real models is not there (set ANYTIMEBP_DATA to where it is)")
-    return folder
+    return real("models")
 
 
 @pytest.fixture(scope="session")
 def nerel_folder():
-    folder = DATA / "ie_nerel"
-    if not folder.is_dir():
-        pytest.skip("the folder ie_nerel is not there (set ANYTIMEBP_DATA to where the data is)")
-    return folder
+    return real("ie_nerel")
 
 
 @pytest.fixture(params=["linear", "log"])
