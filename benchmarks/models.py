@@ -53,3 +53,30 @@ def hub_graph(degree, states, seed):
     ring = np.stack([leaves, np.roll(leaves, -1)], axis=1)
     graph.add_factors(ring, log_table=rng.normal(0.0, 0.3, (states, states)))
     return graph
+
+
+def lattice(side, states, unary, log_table, seed):
+    """A grid with random unary scores and one table for all pairs of neighbours."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(side * side, states)
+    graph.add_factors(np.arange(side * side)[:, None], log_table=rng.normal(0, unary, (side * side, states)))
+    cells = np.arange(side * side).reshape(side, side)
+    across = np.stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()], axis=1)
+    down = np.stack([cells[:-1].ravel(), cells[1:].ravel()], axis=1)
+    graph.add_factors(np.concatenate([across, down]), log_table=log_table)
+    return graph
+
+
+def random_pairs(seed):
+    """Random pairs of 8 to 60 variables, from a tree's number of factors to 2.5 times as many."""
+    rng = np.random.default_rng(seed)
+    n, states = int(rng.integers(8, 60)), int(rng.choice([2, 3, 5, 10, 30]))
+    unary, pairwise = rng.choice([0.3, 1.0, 3.0, 10.0]), rng.choice([0.3, 0.7, 1.5])
+    graph = abp.FactorGraph()
+    graph.add_variables(n, states)
+    graph.add_factors(np.arange(n)[:, None], log_table=rng.normal(0, unary, (n, states)))
+    pairs = np.array([(a, b) for b in range(n) for a in range(b)])
+    chosen = rng.choice(len(pairs), min(len(pairs), int(n * rng.choice([1.0, 1.5, 2.5]))), replace=False)
+    graph.add_factors(pairs[np.sort(chosen)], log_table=rng.normal(0, pairwise, (len(chosen), states, states)))
+    return graph

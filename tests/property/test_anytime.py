@@ -188,6 +188,8 @@ def test_unexplored_mass_is_that_of_the_slow_twin(seed, method, fraction, zeros)
         graph, method, tolerance=TOLERANCE, rng=seed, record=abp.Every(states=max(1, int(fraction * n)))
     )
     for snapshot in while_possible(inference):
+        if not snapshot.consistent:  # the end of a run that does not settle; the twin takes over settled messages
+            continue
         domains = domains_of(inference._run)
         slow = restricted(graph, domains)
         take_messages(slow, inference._run)

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from anytimebp.engine.belief_history import SLOWEST, Trend
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 OUTSIDE = 2.0  # of the belief outside the domains: states that joined late can change more than their own share
 CHANGE = 0.03  # of what the last round has moved: the next one moves much less
 CUT = 2.0  # of the belief of states out of reach
 UNSEEN = 4.0  # of what one round of messages out of the domains adds, for methods that grow one by one
-TYPICAL = 0.25  # of the largest possible: not all messages to a variable push the same way, nor the likely states most
-UNEVEN = 2.0  # sweeps there and back do not shrink what is left alike
-SLOWEST, FASTEST = 0.98, 0.1  # contraction per sweep that is believed
-UNKNOWN = 0.8  # contraction before there is any
-FAR = 50.0  # nats after which any state may be the likeliest
+EARLY = 0.3  # of what another sweep like the first could move, before a second one shows the rate
+UNKNOWN = 4.0  # of what another sweep like the last could move, where nothing shows the rate
+LEAST = 3e-4  # of the same: an estimate is never smaller, so that only a settled run can say 0
+CERTAIN = 8.0  # nats between a belief and 1, from which on beliefs hide what messages do
 MOST = 1e3  # nats that count as infinitely many
+TINY = 5e-324  # the smallest number: what has underflowed may be this likely
 LARGEST = 2.0**0.5  # two marginals are never farther apart
 
 
@@ -34,45 +35,12 @@ def domains_error(outside: float, change: float, cut: float) -> float:
     return min(LARGEST, OUTSIDE * outside + CHANGE * change + CUT * cut)
 
 
-def change_error(change: float, before: float) -> float:
-    """Return the estimate after a sweep that has moved the marginals by `change`, the one before by `before`.
-
-    What is left is a geometric series, if every sweep moves them by the same part of what the last one did.
-    """
-    contraction = min(SLOWEST, max(FASTEST, change / before)) if before > 0.0 else FASTEST
-    return float(min(LARGEST, UNEVEN * change * contraction / (1.0 - contraction)))
-
-
-class Contraction:
-    """By how much sweeps shrink residuals: over the last two, as sweeps there and back differ."""
-
-    def __init__(self) -> None:
-        """Know nothing yet."""
-        self._residuals: list[float] = []
-
-    def note(self, residual: float) -> None:
-        """Take note of a sweep's mean residual."""
-        self._residuals = [*self._residuals[-2:], residual]
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there was a sweep."""
-        return bool(self._residuals)
-
-    @property
-    def per_sweep(self) -> float:
-        """The part that a sweep leaves."""
-        known = [value for value in self._residuals if 0.0 < value < np.inf]
-        if len(known) < 2:  # noqa: PLR2004
-            return UNKNOWN
-        return float((known[-1] / known[0]) ** (1.0 / (len(known) - 1)))
-
-
 class SweepError:
-    """The estimate after a sweep over all states, from residuals; made when asked for.
+    """The estimate after a sweep over all states, or within one; made when asked for.
 
-    Messages that move by r nats in all move the belief b of a state by at most about (exp r - 1) b (1 - b), and all
-    beliefs of the variable by no more than tanh(r / 4) in total variation.
+    What the run is expected to move on by, as the change of its beliefs shows (`engine/belief_history.py`). Where a
+    variable is all but certain, its belief stands still while messages move by hundreds of nats, until they turn it
+    round at once; there the messages decide.
     """
 
     def __init__(
@@ -81,7 +49,9 @@ class SweepError:
         residual: FloatArray,
         belief: FloatArray,
         slot_start: IndexArray,
-        contraction: float,
+        trend: Trend,
+        *,
+        has_settled: bool = False,
     ) -> None:
         """Hold what the estimate needs.
 
@@ -90,17 +60,53 @@ class SweepError:
             residual: (E,) by how much each message moved when it was last sent; owned.
             belief: Per variable slot.
             slot_start: (V + 1,) where each variable's slots start.
-            contraction: By how much sweeps shrink what is left.
+            trend: Of the beliefs.
+            has_settled: Whether no message would move by more than `residual`, so that even the slowest run is close.
         """
         self._layout, self._residual, self._belief, self._slot_start = layout, residual, belief, slot_start
-        self._contraction = min(SLOWEST, max(FASTEST, contraction))
+        self._trend, self._has_settled = trend, has_settled
 
     def __call__(self) -> float:
         """Return the estimate."""
         if not len(self._belief):
             return 0.0
+        start, trend = self._slot_start, self._trend
         residual = np.minimum(self._residual, MOST)
-        moved = np.bincount(self._layout.edge_variable, weights=residual, minlength=len(self._slot_start) - 1)
-        spread = np.sqrt(np.add.reduceat((self._belief * (1.0 - self._belief)) ** 2, self._slot_start[:-1]))
-        each = np.minimum(LARGEST * np.tanh(moved / 4.0), np.expm1(np.minimum(moved, FAR)) * spread)
-        return float(min(LARGEST, TYPICAL * each.mean() * self._contraction / (1.0 - self._contraction)))
+        moved: FloatArray = np.bincount(self._layout.edge_variable, residual, len(start) - 1)  # type: ignore[assignment]
+        turned, is_certain = moved_by(self._belief, start, moved)
+        if trend.has_rate:
+            estimate = max(trend.left, float(np.where(is_certain, turned, LEAST * turned).mean()))
+        elif trend.moved < np.inf:
+            estimate = max(trend.moved, EARLY * float(turned.mean()))
+        else:
+            estimate = UNKNOWN * float(turned.mean())
+        most = float(turned.mean()) / (1.0 - SLOWEST) if self._has_settled else LARGEST
+        return min(LARGEST, most, estimate)
+
+
+def moved_by(belief: FloatArray, slot_start: IndexArray, nats: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return by how much messages could move beliefs, and which beliefs are all but certain.
+
+    Args:
+        belief: Per variable slot.
+        slot_start: (V + 1,) where each variable's slots start.
+        nats: (V,) by which the messages to a variable move in all.
+
+    Returns:
+        (V,) the L2 distance to what the belief becomes if all of it goes for or against the likeliest state, and (V,)
+        whether that state is more likely than all others together by CERTAIN nats.
+    """
+    start, sizes = slot_start[:-1], np.diff(slot_start)
+    top = np.maximum.reduceat(belief, start)
+    is_top = belief == np.repeat(top, sizes)
+    rest = np.add.reduceat(np.where(is_top, 0.0, belief), start)
+    rest += (np.add.reduceat(is_top, start, dtype=np.int64) - 1) * top
+    log_odds = np.log(np.maximum(rest, TINY)) - np.log(top)
+    share = _expit(log_odds)
+    turned = LARGEST * np.maximum(_expit(log_odds + nats) - share, share - _expit(log_odds - nats))
+    return np.where(sizes > 1, turned, 0.0), log_odds < -CERTAIN
+
+
+def _expit(log_odds: FloatArray) -> FloatArray:
+    share: FloatArray = 1.0 / (1.0 + np.exp(-np.clip(log_odds, -MOST / 2, MOST / 2)))
+    return share

@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anytimebp.engine.belief_history import BeliefHistory
 from anytimebp.engine.damping import Damper
-from anytimebp.engine.estimated_error import Contraction, SweepError, change_error
+from anytimebp.engine.estimated_error import SweepError
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.readout import Figures, Readable, take_snapshot
 from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.engine.vanishing import vanished
 from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE
+from anytimebp.kernels.readout import read_beliefs
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
@@ -30,6 +32,9 @@ from anytimebp.workspace.domains import Domains, domain_sizes, full_domains
 from anytimebp.workspace.memory import check_memory
 from anytimebp.workspace.nested import NestedWorkspace, can_nest
 from anytimebp.workspace.space import Workspace, WorkspaceArrays, first_arithmetic, frozen
+
+UNWATCHED = 8  # sweeps before which nobody follows the beliefs of a run that nobody watches: most are over by then
+LONG = 2**20  # entries read in a sweep, from which on reading beliefs costs little beside it
 
 
 class State(NamedTuple):
@@ -89,8 +94,8 @@ class FullRun:
         self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": domains.scored}
         self.max_residual = float("inf")
         self.mean_residual = float("inf")
-        self._contraction = Contraction()
-        self._change = float("nan")
+        self._history = BeliefHistory(domains.slot_start)
+        self._sweeps, self._sweep_began = 0, 0
         self._error: float | None = None
         self.ending: StopReason | None = None
         self.consistent = False
@@ -157,8 +162,8 @@ class FullRun:
         self.work_parts["priorities"] += domains.scored
         self.workspace = Workspace(self.compiled, domains, LOG, self.options.threads)
         self.damper = Damper(self.options.damping)
-        self._contraction = Contraction()
-        self._error = None
+        self._history = BeliefHistory(domains.slot_start)
+        self._sweeps, self._error = 0, None
         self._before = self._kept = None
         self.rounds = 0
         self.max_residual = self.mean_residual = float("inf")
@@ -169,6 +174,9 @@ class FullRun:
         if self.workspace.out_of_range:
             self._start_over_in_logs()
             yield from self._make_tables()
+        self._sweep_began = self.updates
+        if self.limits.is_watched:
+            self._note_beliefs()
         return self._make_schedule()
 
     def _make_tables(self) -> Iterator[Step]:
@@ -202,11 +210,10 @@ class FullRun:
 
     def _end_sweep(self, progress: Progress) -> None:
         self.rounds += 1
+        self._sweeps += 1
+        self._sweep_began = self.updates
         self.max_residual = progress.max_residual
         self.mean_residual = progress.mean_residual
-        self._contraction.note(progress.mean_residual)
-        self._error = change_error(progress.change, self._change) if progress.change < np.inf else None
-        self._change = progress.change
         self._domains = progress.settled
         self.consistent = progress.converged or progress.settled is not None
         self.settled_rounds += self.consistent
@@ -214,9 +221,31 @@ class FullRun:
             self.ending = StopReason.CONVERGED
         elif self.damper.hopeless(progress.max_residual):
             self.ending = StopReason.NOT_CONVERGED
+        self._follow_beliefs()
         self._kept = None  # a sweep after which nothing has settled is answered with itself
         if progress.settled and not self.ending:
             self._kept = self._state(frozen(self.workspace.arrays))
+
+    def _follow_beliefs(self) -> None:
+        """Set a mark if it is due; where sweeps are long, estimate the error as well."""
+        self._error = None
+        is_long = self.work_parts["messages"] > LONG * self._sweeps
+        is_followed = is_long or self.limits.is_watched or self._sweeps >= UNWATCHED
+        if is_followed and self._history.is_due(self._sweeps):
+            belief = self._note_beliefs()
+            if is_long and belief is not None:
+                estimate = self._estimate()
+                self._error = estimate(belief)() if callable(estimate) else estimate
+
+    def _note_beliefs(self) -> FloatArray | None:
+        """Set a mark at the beliefs as they are, unless messages exclude each other as yet."""
+        workspace, start = self.workspace, self.workspace.domains.slot_start
+        belief, log_normaliser = np.empty(int(start[-1])), np.empty(len(start) - 1)
+        status, _ = read_beliefs(workspace.layout, workspace.arrays, start, belief, log_normaliser)
+        if status != OK:
+            return None
+        self._history.note(self._sweeps, belief)
+        return belief
 
     def snapshot(self, seconds: float) -> Snapshot:
         """Return what the run knows now."""
@@ -271,14 +300,28 @@ class FullRun:
         if self._error is not None:
             return self._error
         arrays, start = self.workspace.arrays, self.workspace.domains.slot_start
-        most = self.options.tolerance if self.ending is StopReason.CONVERGED else np.inf
-        residual, contraction = np.minimum(arrays.edge_residual, most), self._contraction.per_sweep
-        return lambda belief: SweepError(self.compiled.arrays, residual, belief, start, contraction)
+        has_settled = self.ending is StopReason.CONVERGED
+        residual = np.minimum(arrays.edge_residual, self.options.tolerance if has_settled else np.inf)
+        history, marks, time = self._history, self._history.marks, self._time
+        return lambda belief: SweepError(
+            self.compiled.arrays,
+            residual,
+            belief,
+            start,
+            history.trend(marks, time, belief),
+            has_settled=has_settled,
+        )
+
+    @property
+    def _time(self) -> float:
+        """Sweeps so far, with the part of the present one that is through."""
+        in_sweep = self.updates - self._sweep_began
+        return self._sweeps + min(0.999, in_sweep / max(1, len(self.workspace.layout.factor_edge_start) - 1))
 
     @property
     def _swept(self) -> bool:
         """Whether every factor has been updated."""
-        return self._contraction.has_begun
+        return self._sweeps > 0
 
     @property
     def damping(self) -> float:

@@ -172,6 +172,9 @@ class Inference:
             updates=_total(done, max_updates),
             work=_total(work, max_work),
             target_error=target_error,
+            is_watched=any(
+                given is not None for given in (seconds, max_updates, max_work, target_error, callback, watch)
+            ),
         )
         run, reason = self._run_until(budget, callback, watch)
         current = run.snapshot(self._watch.seconds)
@@ -254,7 +257,7 @@ class Inference:
         rounds, states = self._recorder.limits(self._watch.seconds)
         if budget.target_error is not None:
             rounds = min(rounds, run.rounds + 1)
-        run.limits = Limits(budget.updates, budget.work, rounds, states)
+        run.limits = Limits(budget.updates, budget.work, rounds, states, budget.is_watched)
         try:
             step = next(self._steps, None)
         except Exception as failure:

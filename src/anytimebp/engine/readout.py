@@ -58,7 +58,7 @@ def take_snapshot(
     *,
     swept: bool,
     factor_marginals: bool,
-    outside: float | Callable[[FloatArray], UnexploredMass],
+    outside: float | Callable[[FloatArray, FloatArray], UnexploredMass],
     error: float | Callable[[FloatArray], Callable[[], float]] | None = None,
     domain_sizes: IndexArray | None = None,
 ) -> Snapshot:
@@ -69,7 +69,7 @@ def take_snapshot(
         figures: What goes with it.
         swept: Whether every factor has been updated.
         factor_marginals: Whether to keep what the marginals of factors need.
-        outside: The unexplored mass, or how to compute it from the logs of the beliefs' sums.
+        outside: The unexplored mass, or how to compute it from the beliefs and the logs of their sums.
         error: The estimated error, or how to compute it from the beliefs; None if `outside` knows.
         domain_sizes: Of the domains, where messages reach further.
     """
@@ -79,7 +79,7 @@ def take_snapshot(
     if status != OK:
         raise _no_belief(source.compiled, variable)
     marginals = Marginals(source.compiled.variables, belief, source.belief_start, source.states)
-    unseen = outside(log_normaliser) if callable(outside) else outside
+    unseen = outside(belief, log_normaliser) if callable(outside) else outside
     estimate: float | Callable[[], float] = float("inf")
     if error is not None:
         estimate = error(belief) if callable(error) else error

@@ -31,12 +31,14 @@ class Limits:
         work: Entries read or scored in all.
         rounds: Rounds in all after which it wants to be told.
         states: Active states in all after which it wants to be told.
+        is_watched: Whether somebody may ask for the estimated error before the run has ended by itself.
     """
 
     updates: int = UNLIMITED
     work: int = UNLIMITED
     rounds: int = UNLIMITED
     states: int = UNLIMITED
+    is_watched: bool = True
 
     def work_left(self, parts: Mapping[str, int]) -> int:
         """Return what is left of the work, at least 1."""

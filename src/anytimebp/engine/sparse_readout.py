@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from anytimebp.engine.readout import Figures, Readable, take_snapshot
 from anytimebp.engine.unexplored import UnexploredMass
+from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.workspace.space import WorkspaceArrays
 from anytimebp.workspace.sparse import SparseWorkspace
 
 
 def read_sparse(
-    workspace: SparseWorkspace, arrays: WorkspaceArrays, figures: Figures, *, swept: bool, factor_marginals: bool
+    workspace: SparseWorkspace,
+    arrays: WorkspaceArrays,
+    figures: Figures,
+    pending: FloatArray,
+    *,
+    swept: bool,
+    factor_marginals: bool,
 ) -> Snapshot:
     """Return what frozen arrays of a workspace say.
 
@@ -20,6 +29,7 @@ def read_sparse(
         workspace: Of the run.
         arrays: Its messages and domains at the moment, which nothing changes any more.
         figures: Of the run at the moment.
+        pending: (F,) by how much the messages of each factor may still move, in nats; owned.
         swept: Whether every factor has been updated once.
         factor_marginals: Whether the snapshot can give those.
     """
@@ -32,5 +42,5 @@ def read_sparse(
         figures,
         swept=swept,
         factor_marginals=factor_marginals,
-        outside=lambda log_normaliser: UnexploredMass(universe, arrays, states, log_scale, log_normaliser),
+        outside=partial(UnexploredMass, universe, arrays, states, log_scale, pending),
     )

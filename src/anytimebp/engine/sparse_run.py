@@ -381,8 +381,12 @@ class SparseRun:
         return self._read(self.workspace.frozen(settled=True), figures)
 
     def _read(self, arrays: WorkspaceArrays, figures: Figures) -> Snapshot:
-        joint = self.options.factor_marginals
-        return read_sparse(self._running, arrays, figures, swept=self.settled_rounds > 0, factor_marginals=joint)
+        n_factors = len(self.compiled.arrays.factor_edge_start) - 1
+        pending = self._heap.priority[:n_factors].copy()
+        if figures.consistent:
+            pending = np.full(n_factors, figures.max_residual)
+        swept, joint = self.settled_rounds > 0, self.options.factor_marginals
+        return read_sparse(self._running, arrays, figures, pending, swept=swept, factor_marginals=joint)
 
     def _figures(self, seconds: float, *, consistent: bool, offset: int) -> Figures:
         settled = offset > 0

@@ -1,4 +1,4 @@
-"""The unexplored mass of a snapshot, computed when somebody asks."""
+"""The unexplored mass of a snapshot and the error that goes with it, computed when somebody asks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from anytimebp.engine.estimated_error import LARGEST, UNSEEN
+from anytimebp.engine.estimated_error import LARGEST, MOST, UNKNOWN, UNSEEN, moved_by
 from anytimebp.growth.estimates import FlatDomains, all_log_ratios
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
@@ -24,6 +24,8 @@ class UnexploredMass:
         arrays: WorkspaceArrays,
         states: IndexArray,
         log_scale: FloatArray,
+        pending: FloatArray,
+        belief: FloatArray,
         log_normaliser: FloatArray,
     ) -> None:
         """Hold what a snapshot was read from.
@@ -33,6 +35,8 @@ class UnexploredMass:
             arrays: Frozen messages.
             states: The states of all domains, variable after variable.
             log_scale: (F,) of the tables.
+            pending: (F,) by how much the messages of each factor may still move, in nats.
+            belief: Of all domains, variable after variable.
             log_normaliser: (V,) log sum of each belief.
         """
         self._universe = universe
@@ -41,7 +45,7 @@ class UnexploredMass:
         self._log_scale = log_scale
         self._start = np.zeros(len(log_normaliser) + 1, dtype=np.int64)
         np.cumsum(arrays.domain_size, out=self._start[1:])
-        self._log_normaliser = log_normaliser
+        self._pending, self._belief, self._log_normaliser = pending, belief, log_normaliser
 
     def __call__(self) -> float:
         """Return the largest, over variables, estimated belief outside the domain; NaN where nothing can be said."""
@@ -49,11 +53,20 @@ class UnexploredMass:
         return float("nan") if shares is None else float(shares.max(initial=0.0))
 
     def error(self) -> float:
-        """Return the estimated error; infinite where nothing can be said."""
+        """Return the estimated error: of what is outside the domains, and of messages that have not settled on them.
+
+        Infinite where nothing can be said of what is outside.
+        """
         shares = self.shares
         if shares is None:
             return float("inf")
-        return min(LARGEST, float(UNSEEN * shares.mean())) if len(shares) else 0.0
+        if not len(shares):
+            return 0.0
+        layout = self._universe.compiled.arrays
+        per_edge = np.repeat(np.minimum(self._pending, MOST), np.diff(layout.factor_edge_start))
+        nats: FloatArray = np.bincount(layout.edge_variable, per_edge, len(shares))  # type: ignore[assignment]
+        unsettled, _ = moved_by(self._belief, self._start, nats)
+        return min(LARGEST, float(UNSEEN * shares.mean() + UNKNOWN * unsettled.mean()))
 
     @cached_property
     def shares(self) -> FloatArray | None:

@@ -17,6 +17,7 @@ from anytimebp.errors import InconsistentModelError, ModelError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IndexArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 States: TypeAlias = Sequence[IndexArray]
 
 

@@ -21,7 +21,7 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.schedule.lazy_sweeps import LazySchedule
 from anytimebp.schedule.protocol import Progress, Settled
 from anytimebp.schedule.sweeps import sequential_orders
-from anytimebp.workspace.nested import NestedWorkspace, Reach, mean_distance
+from anytimebp.workspace.nested import NestedWorkspace, Reach
 from anytimebp.workspace.space import Workspace
 from anytimebp.workspace.table_sizes import table_entries
 
@@ -155,14 +155,14 @@ class _Tails:
             largest, mean, moved, updates, work = yield from self._sweep(order)
             settled = self._inner is not None and largest <= self._tolerance
             converged = settled and self._pending(order) <= self._tolerance
-            change, domains = float("nan"), None
+            domains = None
             if not converged and self._inner is not None:
                 yield Progress(OK, -1, updates, work)
                 updates = work = 0
                 tolerance = max(LOOSE * moved, 0.1 * self._tolerance)
                 is_over = yield from self._settle(self._inner, tolerance)
                 if self._inner is not None:
-                    change, outside = self._note_change(self._inner)
+                    outside = self._look_outside(self._inner)
                     domains = Settled(tolerance, self._inner.nested.size.copy(), outside) if is_over else None
                     self._extend(self._inner, largest, is_over=is_over)
             yield Progress(
@@ -174,7 +174,6 @@ class _Tails:
                 converged=converged,
                 max_residual=largest,
                 mean_residual=mean,
-                change=change,
                 settled=domains,
             )
 
@@ -237,13 +236,11 @@ class _Tails:
             self._give_up("messages between likely states vanish")
         return bool(status == CONVERGED)
 
-    def _note_change(self, nested: NestedWorkspace) -> tuple[float, float]:
-        """Return by how much marginals have moved since the last sweep, NaN at first, and the belief outside."""
-        belief, before, start = self._read(), self._belief, self._workspace.domains.slot_start
-        self._belief = belief
-        change = float("nan") if before is None else mean_distance(belief, before, start)
-        outside = np.add.reduceat(np.where(nested.nested.is_member, 0.0, belief), start[:-1])
-        return change, float(outside.max(initial=0.0))
+    def _look_outside(self, nested: NestedWorkspace) -> float:
+        """Read the beliefs; return the largest, over variables, belief outside the domain."""
+        self._belief = belief = self._read()
+        outside = np.where(nested.nested.is_member, 0.0, belief)
+        return float(np.add.reduceat(outside, self._workspace.domains.slot_start[:-1]).max(initial=0.0))
 
     def _extend(self, nested: NestedWorkspace, residual: float, *, is_over: bool) -> None:
         """Let newly likely states join, unless sweeps have come to make no progress."""

@@ -33,7 +33,6 @@ class Progress(NamedTuple):
         converged: Whether nothing moves any more; known at the end of a sweep.
         max_residual: Of the sweep, once it is through.
         mean_residual: Of the sweep, once it is through.
-        change: By how much the sweep has moved the marginals, where that was looked at: mean L2 distance.
         settled: The domains that have settled since, if there are any.
     """
 
@@ -45,7 +44,6 @@ class Progress(NamedTuple):
     converged: bool = False
     max_residual: float = float("inf")
     mean_residual: float = float("inf")
-    change: float = float("nan")
     settled: Settled | None = None
 
 

@@ -1,0 +1,175 @@
+"""Beliefs after some of the last sweeps, and what their changes say about the sweeps to come.
+
+A run that settles moves its beliefs by a geometric series once its slowest mode is all that is left: each stretch of
+sweeps moves them by the same part of what the stretch before it did, and in the same direction. So two successive
+changes give the rate, and the rate gives what is left. One sweep's residual cannot tell a slow mode from a small rest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.model.source import FloatArray, IndexArray
+
+LONGEST = 4  # marks, with the present, that changes are compared between
+KEPT = 7  # marks that are kept, so that there is one for each of them: sweep by sweep, every second one is used
+SLOWEST = 0.995  # rate per sweep that is believed; a larger one takes hundreds of sweeps to tell from no progress
+FASTEST = 0.1  # rate per sweep that is believed; what one quick sweep suggests is not trusted further
+SAFE = 2.0  # times what the series says is left; without it, 5 % of the estimates are under a third of the truth
+SETTLING_IN = 5  # sweeps before which changes are compared sweep by sweep; then by two, as sweeps go there and back
+STEEPEST = 4.0  # times the rate before, to which a rise counts
+MANY = 2**18  # slots from which on a part of the variables stands for all, so that marks stay small beside messages
+
+
+class Mark(NamedTuple):
+    """Beliefs at some time.
+
+    Attributes:
+        time: In sweeps.
+        belief: Per slot of the variables that are followed; never changed.
+    """
+
+    time: float
+    belief: FloatArray
+
+
+class BeliefHistory:
+    """Marks along a run: every sweep at first, then every sixteenth to eighth part of the run so far.
+
+    Attributes:
+        marks: The last few, oldest first.
+    """
+
+    def __init__(self, slot_start: IndexArray) -> None:
+        """Choose the variables to follow.
+
+        Args:
+            slot_start: (V + 1,) where each variable's slots start.
+        """
+        self.marks: tuple[Mark, ...] = ()
+        self._slots, self._start = _followed(slot_start)
+
+    def is_due(self, sweeps: int) -> bool:
+        """Tell whether there is to be a mark after so many sweeps."""
+        return sweeps % (1 << max(0, sweeps.bit_length() - 4)) == 0
+
+    def note(self, sweeps: int, belief: FloatArray) -> None:
+        """Set a mark.
+
+        Args:
+            sweeps: So far.
+            belief: Per variable slot; not changed afterwards.
+        """
+        self.marks = (*self.marks[1 - KEPT :], Mark(float(sweeps), self._part(belief)))
+
+    def trend(self, marks: tuple[Mark, ...], time: float, belief: FloatArray) -> Trend:
+        """Return how beliefs have come to what they are.
+
+        Args:
+            marks: Those that there were at the time.
+            time: In sweeps, with the part of the present one that is through.
+            belief: Per variable slot, at the time.
+        """
+        return Trend((*marks, Mark(time, self._part(belief))), self._start)
+
+    def _part(self, belief: FloatArray) -> FloatArray:
+        return belief if self._slots is None else belief[self._slots]
+
+
+class Trend:
+    """Where beliefs come from, and how far they are expected to go on."""
+
+    def __init__(self, marks: tuple[Mark, ...], start: IndexArray) -> None:
+        """Pick the changes to compare.
+
+        Args:
+            marks: Oldest first; the last one is the present.
+            start: (V,) where each variable's beliefs start.
+        """
+        self._start = start
+        self._path = [marks[-1]]
+        lag = 1.0 if marks[-1].time < SETTLING_IN else 2.0
+        earlier = [mark for mark in marks[:-1] if mark.time <= marks[-1].time - lag]
+        wanted = marks[-1].time - lag
+        while earlier and len(self._path) < LONGEST:
+            self._path.append(min(earlier, key=lambda mark: abs(mark.time - wanted)))
+            wanted = 2.0 * self._path[-1].time - self._path[-2].time
+            earlier = [mark for mark in earlier if mark.time < self._path[-1].time]
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether there are two changes to compare."""
+        return len(self._path) > 2  # noqa: PLR2004
+
+    @property
+    def moved(self) -> float:
+        """By how much the beliefs have moved since the last mark; infinite if there is none."""
+        return self._moved(0) if len(self._path) > 1 else float("inf")
+
+    @property
+    def left(self) -> float:
+        """By how much the beliefs are expected to move on, if there is a rate."""
+        moved, before, lag = self.moved, self._moved(1), self._path[0].time - self._path[1].time
+        part = self._rate() ** lag
+        wandering = min(1.0, moved / before) if before > 0.0 else 1.0
+        return float(SAFE * moved * max(FASTEST**lag, wandering, part / (1.0 - part)))
+
+    def _rate(self) -> float:
+        """Return the rate per sweep; one that rises, as a slower mode comes to show, is taken to rise further."""
+        rate = self._rate_after(1)
+        before = self._rate_after(2) if len(self._path) == LONGEST else 0.0
+        rise = min(STEEPEST, max(1.0, rate / before)) if before > 0.0 else 1.0
+        return float(min(SLOWEST, rate * rise**0.5))
+
+    def _rate_after(self, k: int) -> float:
+        """Return the rate that the change from mark k on has, beside the one that led there."""
+        newer, older = self._change(k - 1), self._change(k)
+        size = float(older @ older)
+        ratio = float(newer @ older) / size if size > 0.0 else 0.0
+        newest, middle, oldest = (mark.time for mark in self._path[k - 1 : k + 2])
+        return rate_of(ratio, middle - oldest, newest - middle)
+
+    def _change(self, k: int) -> FloatArray:
+        """Return what led from mark k + 1 to mark k, counted from the present."""
+        return self._path[k].belief - self._path[k + 1].belief
+
+    def _moved(self, k: int) -> float:
+        return float(np.sqrt(np.add.reduceat(self._change(k) ** 2, self._start)).mean())
+
+
+def rate_of(ratio: float, lag_before: float, lag: float) -> float:
+    """Return the rate r per sweep of a geometric series.
+
+    Changes by c r^t (1 - r^s) over s sweeps from time t on have the ratio r^s (1 - r^u) / (1 - r^s) if s sweeps are
+    followed by u.
+
+    Args:
+        ratio: Of the newer change to the older one, along the older one.
+        lag_before: Sweeps of the older change, s.
+        lag: Sweeps of the newer change, u.
+    """
+    if ratio <= 0.0:
+        return 0.0
+    low, high = 0.0, SLOWEST
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        part = middle**lag_before
+        if part * (1.0 - middle**lag) < ratio * (1.0 - part):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _followed(slot_start: IndexArray) -> tuple[IndexArray | None, IndexArray]:
+    """Return the slots to follow, None for all, and where each variable starts among them."""
+    step = -(-int(slot_start[-1]) // MANY)
+    if step <= 1:
+        return None, slot_start[:-1]
+    sizes = np.diff(slot_start)
+    chosen = np.zeros(len(sizes), dtype=np.bool_)
+    chosen[::step] = True
+    start = np.cumsum(sizes[chosen]) - sizes[chosen]
+    return np.flatnonzero(np.repeat(chosen, sizes)), start
