@@ -47,8 +47,8 @@ def test_a_run_that_speeds_up_is_far_from_its_end():
 
 def test_a_rate_that_rises_is_taken_to_rise_further():
     slow = np.array([0.1, -0.1, 0.0, 0.0, 0.0])
-    beliefs = [END + MODE * 0.3**k + slow * 0.9**k for k in range(4)]
-    assert follow(beliefs).left > 1.5 * follow(beliefs[1:]).left  # without the first change, there is no rise to see
+    beliefs = [END + MODE * 0.1**k + slow * 0.9**k for k in range(4)]
+    assert follow(beliefs).left > 3.0 * follow(beliefs[1:]).left  # without the first change, there is no rise to see
     assert follow(beliefs).left > distance(beliefs[-1]) / 3
 
 

@@ -98,7 +98,7 @@ def test_what_messages_can_do_to_a_belief_is_what_pushing_its_odds_does(nats):
 
 
 def log_of(value):
-    return math.log(max(value, 5e-324))
+    return math.log(max(value, 1e-300))
 
 
 def logistic(x):

@@ -21,7 +21,7 @@ class Budget:
         updates: Factor updates, counted from the start of the run.
         work: Entries read or scored, counted from the start of the run.
         target_error: Estimated error at which the call ends.
-        is_watched: Whether somebody looks at the run before it has ended by itself.
+        is_watched: Whether somebody looks at the run after every sweep, or stops it at a certain one.
     """
 
     stop_at: float = float("inf")

@@ -20,7 +20,7 @@ UNKNOWN = 4.0  # of what another sweep like the last could move, where nothing s
 LEAST = 3e-4  # of the same: an estimate is never smaller, so that only a settled run can say 0
 CERTAIN = 8.0  # nats between a belief and 1, from which on beliefs hide what messages do
 MOST = 1e3  # nats that count as infinitely many
-TINY = 5e-324  # the smallest number: what has underflowed may be this likely
+TINY = 1e-300  # what has underflowed may be this likely; the exponential of its negative logarithm is still finite
 LARGEST = 2.0**0.5  # two marginals are never farther apart
 
 
@@ -96,17 +96,13 @@ def moved_by(belief: FloatArray, slot_start: IndexArray, nats: FloatArray) -> tu
         (V,) the L2 distance to what the belief becomes if all of it goes for or against the likeliest state, and (V,)
         whether that state is more likely than all others together by CERTAIN nats.
     """
-    start, sizes = slot_start[:-1], np.diff(slot_start)
+    start = slot_start[:-1]
+    sizes = slot_start[1:] - start
     top = np.maximum.reduceat(belief, start)
     is_top = belief == np.repeat(top, sizes)
     rest = np.add.reduceat(np.where(is_top, 0.0, belief), start)
     rest += (np.add.reduceat(is_top, start, dtype=np.int64) - 1) * top
     log_odds = np.log(np.maximum(rest, TINY)) - np.log(top)
-    share = _expit(log_odds)
-    turned = LARGEST * np.maximum(_expit(log_odds + nats) - share, share - _expit(log_odds - nats))
+    small = -np.abs(log_odds)  # towards even odds is where a push moves most
+    turned = LARGEST * (1.0 / (1.0 + np.exp(-(small + nats))) - 1.0 / (1.0 + np.exp(-small)))
     return np.where(sizes > 1, turned, 0.0), log_odds < -CERTAIN
-
-
-def _expit(log_odds: FloatArray) -> FloatArray:
-    share: FloatArray = 1.0 / (1.0 + np.exp(-np.clip(log_odds, -MOST / 2, MOST / 2)))
-    return share

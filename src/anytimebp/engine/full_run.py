@@ -33,7 +33,7 @@ from anytimebp.workspace.memory import check_memory
 from anytimebp.workspace.nested import NestedWorkspace, can_nest
 from anytimebp.workspace.space import Workspace, WorkspaceArrays, first_arithmetic, frozen
 
-UNWATCHED = 8  # sweeps before which nobody follows the beliefs of a run that nobody watches: most are over by then
+UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**20  # entries read in a sweep, from which on reading beliefs costs little beside it
 
 

@@ -31,7 +31,7 @@ class Limits:
         work: Entries read or scored in all.
         rounds: Rounds in all after which it wants to be told.
         states: Active states in all after which it wants to be told.
-        is_watched: Whether somebody may ask for the estimated error before the run has ended by itself.
+        is_watched: Whether somebody looks at the run after every sweep, or stops it at a certain one.
     """
 
     updates: int = UNLIMITED
