@@ -245,6 +245,7 @@ class Inference:
     def _step(self, budget: Budget) -> tuple[Run, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
         if self._run is None:
+            self._graph.take_changes()
             self._run = make_run(self._graph, self._options, partial(load_meanwhile, self._watch))
             self._steps = self._run.steps()
             return self._run, Step.WORKING
