@@ -18,6 +18,7 @@ from anytimebp.model.changes import TableWatch, is_shared
 from anytimebp.model.factor import FactorBlock, FactorKey, factor_title
 from anytimebp.model.listed import ListedSource, read_entries
 from anytimebp.model.rule import Propose, Rule, RuleSource, check_propose
+from anytimebp.model.rule_labels import warn_of_labels
 from anytimebp.model.scopes import MAX_ARITY as MAX_ARITY  # noqa: PLC0414  (readers of files take it from here)
 from anytimebp.model.scopes import read_scope, read_scopes
 from anytimebp.model.source import (
@@ -49,6 +50,8 @@ class FactorGraph:
         self._watch = TableWatch()
         self.compiled: object | None = None
         """Room for the compiled layout, which later runs reuse; dropped by every `add_*`."""
+        self.warned_of_unconnected = False
+        """Whether a run has warned of variables without factors."""
 
     # ---------------------------------------------------------------- variables
     def add_variable(self, name: str, states: int | Iterable[Hashable]) -> Variable:
@@ -139,6 +142,7 @@ class FactorGraph:
         check_propose(what, rule, propose)
         if log_table is None and table is None:
             source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
+            warn_of_labels(rule, [self._variables[i] for i in indices], what)
             return self._append(scopes, source, name=name).start
         given = log_table if log_table is not None else table
         values = read_table(given, what)
@@ -200,7 +204,9 @@ class FactorGraph:
             )
             raise ModelError(msg)
         if log_table is None and table is None:
-            return self._append(rows, self._sparse_source(shape, rule, entries, default, structure, what, propose))
+            source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
+            warn_of_labels(rule, [self._variables[int(i)] for i in rows[0]], what)
+            return self._append(rows, source)
         given = log_table if log_table is not None else table
         values = read_table(given, what)
         if values.shape == shape:
