@@ -33,6 +33,10 @@ def test_marginals_that_are_no_distributions_are_held_back(belief, problem):
 
 
 def test_rounding_passes():
+    many = np.full(100, 0.01 + 5e-9)
+    graph = abp.FactorGraph()
+    graph.add_variables(100, 100)
+    Marginals(graph.variables, np.tile(many, 100), 100 * np.arange(101), {})
     Marginals(small().variables, np.array([0.5, 0.5 + 1e-9, 0.2, 0.5, 0.3]), np.array([0, 2, 5]), {})
     Marginals(abp.FactorGraph().variables, np.empty(0), np.array([0]), {})
 
