@@ -48,6 +48,7 @@ def test_a_kernel_that_gives_nan_is_noticed_by_every_method(method, monkeypatch)
         arguments[3][-1] = np.nan
         return status
 
+    abp.infer(small(), method)  # loads the kernels, which looks at snapshots too
     real = readout.read_beliefs
     monkeypatch.setattr(readout, "read_beliefs", spoiled)
     with pytest.raises(abp.InternalError, match="variable 'b'"):
@@ -55,6 +56,7 @@ def test_a_kernel_that_gives_nan_is_noticed_by_every_method(method, monkeypatch)
 
 
 def test_a_log_z_that_is_not_a_number_is_held_back(monkeypatch):
+    abp.infer(small(), "bp")
     monkeypatch.setattr(readout, "_bethe", lambda *_: float("nan"))
     with pytest.raises(abp.InternalError, match="log Z is not a number"):
         abp.infer(small(), "bp")
