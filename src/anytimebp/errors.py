@@ -1,5 +1,8 @@
 """Every exception and warning of the library. One base class, so that one `except` catches them all."""
 
+import sys
+import warnings
+from types import FrameType
 from typing import Any
 
 
@@ -42,12 +45,24 @@ class InconsistentModelError(AnytimeBPError):
     """No joint state is possible: a factor is zero everywhere, or messages vanish."""
 
 
+class InternalError(AnytimeBPError):
+    """A defect of this library: a result that would have been wrong was held back. Please report it."""
+
+
 class MemoryLimitError(AnytimeBPError, MemoryError):
     """The run would need more memory than the machine, or `max_memory`, has."""
 
 
 class UnknownVariableError(AnytimeBPError, KeyError):
     """No variable of that name; also a KeyError, so that mappings behave as mappings do."""
+
+    def __str__(self) -> str:
+        """Return the plain message; KeyError would show its repr."""
+        return str(self.args[0])
+
+
+class UnknownFactorError(AnytimeBPError, KeyError):
+    """No factor of that name or index."""
 
     def __str__(self) -> str:
         """Return the plain message; KeyError would show its repr."""
@@ -89,3 +104,28 @@ class DroppedWarning(UserWarning):
 
 class NotConvergedWarning(UserWarning):
     """The marginals of a run are not those of a fixed point; the stop reason says why."""
+
+
+class UncertainResultWarning(UserWarning):
+    """A run ended with marginals that may be far from those of belief propagation, by its own estimate."""
+
+
+class ModelWarning(UserWarning):
+    """The model or the evidence is valid, but is probably not what was meant."""
+
+
+class UnconnectedVariableWarning(ModelWarning):
+    """Variables have neither a factor nor evidence, so that their marginals are uniform."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this library that has called it.
+
+    Python shows a warning once per line and text, so a loop over many runs shows it once.
+    """
+    level = 1
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001  (how the warnings module itself does it)
+    while frame and frame.f_globals.get("__name__", "").split(".")[0] == "anytimebp":
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, level)

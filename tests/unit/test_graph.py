@@ -20,6 +20,42 @@ def test_labels_of_any_hashable_kind():
         assert result.top("mixed") == [(label, 1.0)]
 
 
+@pytest.mark.parametrize("count", [5, np.int64(5), np.uint8(5), np.array(5)])
+def test_a_count_of_states_is_any_whole_number(count):
+    assert abp.FactorGraph().add_variable("a", count).labels == range(5)
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        (np.array(5.0), "a count or a list of labels, got 5.0"),
+        (np.array("abc"), "a count or a list of labels, got 'abc'"),
+        (True, "a count or a list of labels, got .*True"),
+        (np.True_, "a count or a list of labels, got .*True"),
+        (5.0, "a count or a list of labels, got 5.0"),
+        ("5", "a count or a list of labels, got '5'"),
+        (None, "a count or a list of labels, got None"),
+        (0, "at least one state, got the count 0"),
+        (np.array(-1), "at least one state, got the count -1"),
+        (10**13, "more than the 1,099,511,627,776 that can be counted"),
+        (["s", "s"], "has the label 's' twice"),
+        ([1, True], "has the label True twice"),
+        ([["s"], ["t"]], "must be hashable"),
+        (np.eye(2), "must be hashable"),
+        ([], "empty list of labels"),
+    ],
+)
+def test_what_is_no_universe_is_refused(states, message):
+    graph = abp.FactorGraph()
+    with pytest.raises(abp.ModelError, match=f"variable 'a' .*{message}"):
+        graph.add_variable("a", states)
+    assert len(graph.variables) == 0
+
+
+def test_a_huge_count_costs_nothing():
+    assert abp.FactorGraph().add_variable("a", 10**12).n_states == 10**12
+
+
 def test_numpy_scalars_are_labels():
     graph = abp.FactorGraph()
     graph.add_variable("a", np.array(["u", "v"]))

@@ -299,14 +299,6 @@ def test_whole_numbers_as_options_do_not_compile_again():
         assert len(kernel.overloads) == before
 
 
-def test_the_warning_points_at_the_caller():
-    graph = grid(3, 3, 1.0, 0.3, seed=0)
-    for run in (abp.infer, lambda g, **options: abp.Inference(g, "bp").run(**options)):
-        with pytest.warns(abp.NotConvergedWarning, match="not at a fixed point") as caught:
-            run(graph, max_updates=3)
-        assert caught[0].filename == __file__
-
-
 def test_a_failed_run_keeps_failing():
     graph = abp.FactorGraph()
     graph.add_variables(2, 2)

@@ -1,11 +1,22 @@
 """What a result offers."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import anytimebp as abp
 from oracle.models import grid
+
+
+def pair():
+    graph = abp.FactorGraph()
+    graph.add_variable("a", 2)
+    graph.add_variable("b", ["x", "y", "z"])
+    graph.add_factor(["a"], table=[3.0, 1.0])
+    graph.add_factor(["a", "b"], table=[[8.0, 1.0, 1.0], [2.0, 4.0, 4.0]])
+    return graph
 
 
 @pytest.fixture
@@ -55,7 +66,30 @@ def test_factor_marginals_respect_evidence():
     belief = abp.infer(graph, evidence={"x0": {0, 2}}, factor_marginals=True).factor_marginals[0]
     expected = np.array([[1, 2, 3], [0, 0, 0], [7, 8, 9]]) / 30
     assert np.allclose(belief, expected)
-    assert abp.infer(graph).factor_marginals is None
+    assert not abp.infer(graph).factor_marginals
+
+
+def test_factor_marginals_that_were_not_asked_for_say_so():
+    graph, asked = pair(), r"not asked for: pass `factor_marginals=True`"
+    result = abp.infer(graph, "bp")
+    for snapshot in (result, result.current, pickle.loads(pickle.dumps(result)), next(abp.Inference(graph))):
+        with pytest.raises(abp.OptionError, match=asked):
+            snapshot.factor_marginals[0]
+        with pytest.raises(abp.OptionError, match=asked):
+            list(snapshot.factor_marginals)
+        assert "not asked for" in repr(snapshot.factor_marginals)
+
+
+@pytest.mark.parametrize("method", abp.METHODS)
+def test_before_the_first_message_factor_marginals_come_from_unary_scores(method):
+    graph = pair()
+    evidence = {"b": {"x", "z"}}
+    result = abp.Inference(graph, method, evidence=evidence, factor_marginals=True).run(max_updates=0)
+    assert result.updates == 0
+    expected = np.array([[24.0, 0.0, 3.0], [2.0, 0.0, 4.0]])
+    if result.domain_sizes.sum() < 4:  # the first state of each
+        expected *= expected == expected.max()
+    assert np.allclose(result.factor_marginals[1], expected / expected.sum())
 
 
 def test_to_pandas(result):

@@ -147,6 +147,8 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", abp.NotConvergedWarning)  # what is printed says it
+        warnings.simplefilter("ignore", abp.UncertainResultWarning)
+        warnings.simplefilter("ignore", abp.UnconnectedVariableWarning)  # uniform, and so among the most uncertain
         if bar:
             stack.enter_context(bar)
         return inference.run(

@@ -9,11 +9,15 @@ import numpy as np
 from anytimebp.engine.readout import Figures, frozen
 from anytimebp.growth.outlook import Outlook
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.results.marginals import FactorMarginals, Marginals
+from anytimebp.results.marginals import FactorMarginals, Marginals, NoFactorMarginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.workspace.compact import CompactTables
 
 MOST = 700.0  # nats, so that numbers stay finite
+
+STILL_WAITING = NoFactorMarginals(
+    "there are no factor marginals yet: some variables have no active states so far; run on, or take a later snapshot"
+)
 
 
 class Known(NamedTuple):
@@ -26,7 +30,7 @@ class Known(NamedTuple):
         error: Estimated distance of the marginals to those of BP; infinite where nothing can be said.
         log_z: Bethe estimate on the domains; NaN while variables are waiting.
         arithmetic: Of the messages.
-        factor_marginals: If asked for.
+        factor_marginals: On the domains, if asked for.
         figures: What goes with it.
     """
 
@@ -36,7 +40,7 @@ class Known(NamedTuple):
     error: float
     log_z: float
     arithmetic: str
-    factor_marginals: FactorMarginals | None
+    factor_marginals: FactorMarginals
     figures: Figures
 
     def snapshot(self, seconds: float) -> Snapshot:

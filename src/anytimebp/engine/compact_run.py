@@ -17,7 +17,7 @@ from enum import Enum
 
 import numpy as np
 
-from anytimebp.engine.compact_readout import Known, read_outlooks
+from anytimebp.engine.compact_readout import STILL_WAITING, Known, read_outlooks
 from anytimebp.engine.estimated_error import LARGEST, UNSEEN
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.options import RunOptions
@@ -260,7 +260,7 @@ class CompactRun:
             error=float(end.estimated_error if self._is_complete else error),
             log_z=float("nan") if waiting.any() else end.log_z,
             arithmetic=end.arithmetic,
-            factor_marginals=None if waiting.any() else end.factor_marginals,
+            factor_marginals=STILL_WAITING if waiting.any() and end.factor_marginals else end.factor_marginals,
             figures=self._figures(0.0),
         )
         self.consistent &= not self._has_answer_before or self._known.error < self._error_before
@@ -283,9 +283,8 @@ class CompactRun:
         """Return what is known of the last round; unary scores before any."""
         known = self._known
         if known is None:
-            universe, places = self.universe, np.flatnonzero(self.universe.allowed)
-            figures = self._figures(seconds)
-            return unary_snapshot(universe.compiled, universe.n_allowed, universe.log_prior, places, figures)
+            joint = self._options.factor_marginals
+            return unary_snapshot(self.universe, self._figures(seconds), factor_marginals=joint)
         if not self.consistent:
             known = known._replace(figures=self._figures(seconds))
         return known.snapshot(seconds)

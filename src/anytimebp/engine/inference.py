@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from types import FrameType
 from typing import Self
 
 import numpy as np
 
 from anytimebp.engine.adaptive_run import AdaptiveRun
 from anytimebp.engine.budget import Budget, Target
+from anytimebp.engine.caveats import warn_of_divergence, warn_of_end, warn_of_unconnected
 from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.interrupt import InterruptFlag
@@ -26,7 +24,7 @@ from anytimebp.engine.run import Limits, Run, Step
 from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.stopwatch import Stopwatch
 from anytimebp.engine.warm_up import warm_up
-from anytimebp.errors import AnytimeBPError, FailedRunError, NotConvergedWarning, OptionError
+from anytimebp.errors import AnytimeBPError, FailedRunError, OptionError
 from anytimebp.growth.policy import GrowthPolicy
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
@@ -40,9 +38,6 @@ from anytimebp.results.trace import Moment, Trace
 from anytimebp.workspace.universe import Universe
 
 WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
-
-ASKED_FOR = (StopReason.CALLBACK, StopReason.INTERRUPTED, StopReason.TARGET_REACHED)
-"""Stops that somebody just asked for need no warning."""
 
 
 class Inference:
@@ -138,7 +133,7 @@ class Inference:
         snapshot = run.snapshot(self._watch.seconds)
         self._record(run, snapshot.log_z)
         if run.ending is StopReason.NOT_CONVERGED:
-            _warn(run.ending)
+            warn_of_divergence(run.ending)
         return snapshot
 
     def run(
@@ -184,8 +179,7 @@ class Inference:
             watch(self._moments[-1])
         settled = None if reason is StopReason.TARGET_REACHED else run.answer(self._settled_seconds)
         result = Result.of(settled or current, current, reason, Trace(self._moments))
-        if reason is StopReason.NOT_CONVERGED or (not result.consistent and reason not in ASKED_FOR):
-            _warn(reason)
+        warn_of_end(self._graph, result)
         return result
 
     def _run_until(
@@ -248,8 +242,10 @@ class Inference:
     def _step(self, budget: Budget) -> tuple[Run, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
         if self._run is None:
-            self._run = make_run(self._graph, self._options, partial(load_meanwhile, self._watch))
-            self._steps = self._run.steps()
+            self._graph.take_changes()
+            run = make_run(self._graph, self._options, partial(load_meanwhile, self._watch))
+            warn_of_unconnected(self._graph, self._options.observed)
+            self._run, self._steps = run, run.steps()
             return self._run, Step.WORKING
         if self._failure:
             raise self._failure
@@ -375,13 +371,3 @@ def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
         yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)
         graph.add_factor([0], log_table=[0.0, -9.0])
         yield CompactRun(graph, options, Universe(compiled_graph(graph), {}))
-
-
-def _warn(reason: StopReason) -> None:
-    """Warn at the first place outside the library that the marginals are not at a fixed point."""
-    level = 1
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001  (how the warnings module itself does it)
-    while frame and frame.f_globals.get("__name__", "").split(".")[0] == "anytimebp":
-        frame = frame.f_back
-        level += 1
-    warnings.warn(f"the marginals are not at a fixed point: {reason}", NotConvergedWarning, level)

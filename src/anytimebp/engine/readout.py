@@ -8,14 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.engine.unexplored import UnexploredMass
-from anytimebp.errors import InconsistentModelError
+from anytimebp.errors import InconsistentModelError, InternalError
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_beliefs, read_weights
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.results.marginals import FactorMarginals, Marginals
+from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.workspace.space import WorkspaceArrays
+from anytimebp.workspace.universe import Universe
 
 
 class Figures(NamedTuple):
@@ -85,43 +86,49 @@ def take_snapshot(
         estimate = error(belief) if callable(error) else error
     elif isinstance(unseen, UnexploredMass):
         estimate = unseen.error
+    log_z = _bethe(source, log_normaliser) if swept else float("nan")
+    if swept and figures.consistent and np.isnan(log_z):
+        msg = f"internal error: log Z is not a number although all messages have settled; {REPORT_IT}"
+        raise InternalError(msg)
     return Snapshot(
         marginals=marginals,
-        log_z=_bethe(source, log_normaliser) if swept else float("nan"),
+        log_z=log_z,
         outside=unseen,
         error=estimate,
         domain_sizes=frozen(arrays.domain_size if domain_sizes is None else domain_sizes),
         arithmetic="linear" if arrays.arithmetic == LINEAR else "log",
-        factor_marginals=_factor_marginals(source, marginals) if factor_marginals else None,
+        factor_marginals=_factor_marginals(source, marginals) if factor_marginals else NOT_ASKED_FOR,
         **figures._asdict(),
     )
 
 
-def unary_snapshot(
-    compiled: CompiledGraph, sizes: IndexArray, log_prior: FloatArray, allowed: IndexArray, figures: Figures
-) -> Snapshot:
-    """Return what is known before any message: unary scores alone.
+def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bool) -> Snapshot:
+    """Return what is known before any message: unary scores alone, and for factors, these and their own scores.
 
     Args:
-        compiled: The graph.
-        sizes: (V,) states that the evidence allows.
-        log_prior: Of all states of all variables in a row.
-        allowed: Places in that row of the states that the evidence allows.
+        universe: All states that the evidence allows, and their priors.
         figures: What goes with it.
+        factor_marginals: Whether the snapshot can give those.
     """
+    compiled, sizes, allowed = universe.compiled, universe.n_allowed, np.flatnonzero(universe.allowed)
+    log_prior = universe.log_prior[allowed]
     start = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=start[1:])
-    belief = np.exp(log_prior[allowed])
+    belief = np.exp(log_prior)
     belief /= np.repeat(np.add.reduceat(belief, start[:-1]), sizes) if len(sizes) else 1.0
-    universe = np.cumsum(compiled.universe_sizes) - compiled.universe_sizes
+    marginals = Marginals(compiled.variables, belief, start, allowed - np.repeat(universe.start[:-1], sizes))
+    joint: FactorMarginals = NOT_ASKED_FOR
+    if factor_marginals:
+        edge_start = start[compiled.arrays.edge_variable]
+        joint = FactorMarginals(marginals, compiled.blocks, _first_edges(compiled), edge_start, log_prior)
     return Snapshot(
-        marginals=Marginals(compiled.variables, belief, start, allowed - np.repeat(universe, sizes)),
+        marginals=marginals,
         log_z=float("nan"),
         outside=1.0,
         error=float("inf"),
         domain_sizes=frozen(sizes),
         arithmetic="linear",
-        factor_marginals=None,
+        factor_marginals=joint,
         **figures._asdict(),
     )
 
@@ -163,8 +170,13 @@ def _factor_marginals(source: Readable, marginals: Marginals) -> FactorMarginals
     status, variable = read_weights(compiled.arrays, arrays, log_weight)
     if status != OK:
         raise _no_belief(compiled, variable)
+    return FactorMarginals(marginals, compiled.blocks, _first_edges(compiled), arrays.edge_slot_start, log_weight)
+
+
+def _first_edges(compiled: CompiledGraph) -> IndexArray:
+    """Return the first edge of every factor of the graph, -1 for unary ones."""
     factor_edge = np.full(sum(len(block.scopes) for block in compiled.blocks), -1, dtype=np.int64)
     for first, block in compiled.message_blocks:
         n = len(block.scopes)
         factor_edge[block.first : block.first + n] = compiled.arrays.factor_edge_start[first : first + n]
-    return FactorMarginals(marginals, compiled.blocks, factor_edge, arrays.edge_slot_start, log_weight)
+    return factor_edge

@@ -369,9 +369,7 @@ class SparseRun:
                 return self._read(self.workspace.frozen(settled=False, unready=unready), figures)
             except InconsistentModelError:  # not yet: domains that admit no joint state
                 pass
-        universe = self.universe
-        allowed = np.flatnonzero(universe.allowed)
-        return unary_snapshot(self.compiled, universe.n_allowed, universe.log_prior, allowed, figures)
+        return unary_snapshot(self.universe, figures, factor_marginals=self.options.factor_marginals)
 
     def answer(self, seconds: float) -> Snapshot | None:
         """Return the last consistent state, if the current one is not and there was one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.readout import Figures, Readable, frozen, take_snapshot
 from anytimebp.engine.strip_stage import StripStage
-from anytimebp.results.marginals import Marginals
+from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
 from anytimebp.results.snapshot import Snapshot
 
 
@@ -50,6 +50,6 @@ def read_stage(stage: StripStage, options: RunOptions, seconds: float, *, settle
         error=last.error,
         domain_sizes=frozen(last.domain_size),
         arithmetic="linear",
-        factor_marginals=None,
+        factor_marginals=NOT_ASKED_FOR,
         **figures._asdict(),
     )

@@ -8,7 +8,8 @@ and then, with its clock standing still, has its time taken there and then: stop
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 from anytimebp.api import infer
 from anytimebp.engine.inference import Inference
 from anytimebp.engine.recording import Every
-from anytimebp.errors import NotConvergedWarning
+from anytimebp.errors import NotConvergedWarning, UncertainResultWarning
 from anytimebp.experiments.contenders import Contender
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray
@@ -254,6 +255,10 @@ def whole(result: Result) -> Result:
     return result
 
 
-def _quietly() -> warnings.catch_warnings:
-    """Keep warnings of stopped runs back: how a run ended is recorded."""
-    return warnings.catch_warnings(action="ignore", category=NotConvergedWarning)
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep warnings of stopped runs back: how a run ended, and how far off it was, is recorded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        warnings.simplefilter("ignore", UncertainResultWarning)
+        yield

@@ -71,6 +71,7 @@ class CompiledGraph:
         blocks: All factors.
         extent: The range of the message factors' scores.
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
+        unconnected: Variables of more than one state without any factor.
     """
 
     __slots__ = (
@@ -80,6 +81,7 @@ class CompiledGraph:
         "message_blocks",
         "shared_tables",
         "unary_blocks",
+        "unconnected",
         "universe_sizes",
         "variables",
     )
@@ -99,6 +101,15 @@ class CompiledGraph:
         self.arrays = _topology(self.message_blocks, n_factors, len(self.universe_sizes))
         self.extent = _extent(self.message_blocks)
         self.shared_tables: dict[object, object] = {}
+        self.unconnected = self._find_unconnected()
+
+    def _find_unconnected(self) -> IndexArray:
+        start = self.arrays.variable_edge_start
+        alone = (start[1:] == start[:-1]) & (self.universe_sizes > 1)
+        if alone.any():
+            for block in self.unary_blocks:
+                alone[block.scopes[:, 0]] = False
+        return np.flatnonzero(alone)
 
     def graph_factor(self, message_factor: int) -> int:
         """Return the number in the graph of a message factor."""

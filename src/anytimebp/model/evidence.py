@@ -8,12 +8,21 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from anytimebp.errors import EvidenceError, InconsistentModelError, UnknownStateError, UnknownVariableError
+from anytimebp.errors import (
+    EvidenceError,
+    InconsistentModelError,
+    ModelWarning,
+    UnknownStateError,
+    UnknownVariableError,
+    warn_caller,
+)
 from anytimebp.model.source import LOG_RULE, FloatArray, IndexArray, out_of_range
 from anytimebp.model.variable import Variable, VariableTable
 
 EvidenceLike: TypeAlias = Mapping[Any, Any]
 """By variable (name, handle or index). Keys of a mapping are invariant to type checkers, hence Any."""
+
+PROBABILITY_SUM = 1e-6  # by which a sum of probabilities that somebody has rounded may differ from 1
 
 
 class Observation(NamedTuple):
@@ -49,6 +58,8 @@ def read_evidence_mapping(evidence: EvidenceLike | None, variables: VariableTabl
 
 
 def _read_value(variable: Variable, value: Any) -> Observation:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
     if isinstance(value, Hashable):
         try:
             return Observation(np.array([variable.state_index(value)]), None)
@@ -89,6 +100,12 @@ def _read_scores(variable: Variable, value: Any) -> Observation:
             "for allowed states give a set of labels"
         )
         raise EvidenceError(msg)
+    if _looks_like_probabilities(scores):
+        warn_caller(
+            f"{start}the numbers lie between 0 and 1 and sum to 1, as probabilities do, but they are taken for log "
+            "scores; for probabilities p, give np.log(p)",
+            ModelWarning,
+        )
     bad = out_of_range(scores)
     if bad.any():
         state = int(bad.argmax())
@@ -101,3 +118,9 @@ def _read_scores(variable: Variable, value: Any) -> Observation:
     if states.size == variable.n_states:
         return Observation(None, scores)
     return Observation(states, scores[states])
+
+
+def _looks_like_probabilities(scores: FloatArray) -> bool:
+    """Tell whether numbers are a distribution that is not uniform; log scores hardly ever are."""
+    lowest, highest = scores.min(), scores.max()
+    return bool(0.0 <= lowest < highest <= 1.0 and abs(scores.sum() - 1.0) <= PROBABILITY_SUM)

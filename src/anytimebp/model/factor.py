@@ -5,12 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from anytimebp.model.rule import Naming, RuleSource
 from anytimebp.model.source import ASKED_AT_ONCE, Box, FloatArray, IndexArray, States, TableSource, cut
 from anytimebp.model.variable import VariableTable
+
+FactorKey: TypeAlias = int | str
+"""The index or the name of a factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +25,13 @@ class FactorBlock:
         first: Index of the first one in the graph.
         scopes: Variable indices, shape (factors, arity).
         source: Where their scores come from; one member (tied) or one a factor.
+        name: Of the only factor, if it was given one.
     """
 
     first: int
     scopes: IndexArray
     source: TableSource
+    name: str | None = None
 
     def member(self, offset: int) -> int:
         """Return which member of the source the block's factor number `offset` uses."""
@@ -62,4 +68,9 @@ def describe_factor(blocks: Sequence[FactorBlock], variables: VariableTable, ind
     """Return a factor's number and scope as errors show it."""
     block = blocks[bisect_right([b.first for b in blocks], index) - 1]
     names = ", ".join(variables.name(int(i)) for i in block.scopes[index - block.first])
-    return f"factor {index} ({names})"
+    return f"{factor_title(index, block.name)} ({names})"
+
+
+def factor_title(index: int, name: str | None) -> str:
+    """Return a factor's number, and its name if it has one."""
+    return f"factor {index}" if name is None else f"factor {index} {name!r}"

@@ -6,16 +6,21 @@ Factors are kept in blocks of one call each, so that a million factors on one ta
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.errors import ModelError, UnknownVariableError
-from anytimebp.model.factor import FactorBlock
+from anytimebp.errors import ModelError, UnknownFactorError
+from anytimebp.model.changes import TableWatch, is_shared
+from anytimebp.model.factor import FactorBlock, FactorKey, factor_title
 from anytimebp.model.listed import ListedSource, read_entries
 from anytimebp.model.rule import Propose, Rule, RuleSource, check_propose
+from anytimebp.model.rule_labels import warn_of_labels
+from anytimebp.model.scopes import MAX_ARITY as MAX_ARITY  # noqa: PLC0414  (readers of files take it from here)
+from anytimebp.model.scopes import read_scope, read_scopes
 from anytimebp.model.source import (
     DenseSource,
     FloatArray,
@@ -30,8 +35,6 @@ from anytimebp.model.variable import Variable, VariableKey, VariableTable, read_
 Entries: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike] | Any
 """Indices and log values, or a scipy.sparse matrix."""
 
-MAX_ARITY = 30  # NumPy before 2.0 allows 32 dimensions, and stacked tables take one more than the arity
-
 
 class FactorGraph:
     """Variables with named states, and factors with log scores over the joint states of their variables."""
@@ -43,8 +46,12 @@ class FactorGraph:
         self._blocks: list[FactorBlock] = []
         self._firsts: list[int] = []
         self._n_factors = 0
+        self._factor_names: dict[str, int] = {}
+        self._watch = TableWatch()
         self.compiled: object | None = None
         """Room for the compiled layout, which later runs reuse; dropped by every `add_*`."""
+        self.warned_of_unconnected = False
+        """Whether a run has warned of variables without factors."""
 
     # ---------------------------------------------------------------- variables
     def add_variable(self, name: str, states: int | Iterable[Hashable]) -> Variable:
@@ -84,6 +91,10 @@ class FactorGraph:
         """The variables, in order."""
         return self._variables
 
+    def variable(self, key: VariableKey) -> Variable:
+        """Return the handle of a variable, given by name (or by handle or index)."""
+        return self._variables[self._variables.index_of(key)]
+
     # ---------------------------------------------------------------- factors
     def add_factor(
         self,
@@ -96,13 +107,16 @@ class FactorGraph:
         default: float | None = None,
         structure: Structure | None = None,
         propose: Propose | None = None,
+        name: str | None = None,
     ) -> int:
         """Add one factor; exactly one of the ways to give its scores.
 
         Args:
             scope: Its variables (handles, names or indices), in the order of the table's axes.
             log_table: Log scores; -inf is a hard zero. Like `table`, kept and not copied if it is a contiguous float64
-                array: do not change it afterwards.
+                array. If you change that array in place, the next run notices it, checks the new numbers and uses them,
+                as long as such arrays of the graph hold up to 1,048,576 numbers in all. Nobody looks for changes in
+                larger graphs: build the graph again.
             table: Non-negative potentials; of a Bayesian network, P(child | parents) with an axis per variable.
             rule: `rule(a_states, b_states, ...)`: arrays of state indices in, broadcast together; log scores out. A
                 function that Numba compiles (`numba.njit`) gets one state index per variable and returns one log score.
@@ -112,12 +126,14 @@ class FactorGraph:
             structure: `Equality`, `Deterministic`, `Difference` or `AtMostOne`.
             propose: With `rule`: `propose(states, k)` returns up to `k` likely states of the variable whose place in
                 the tuple `states` is None, given index arrays of likely states of the others.
+            name: To find the factor by, unique among factors; see `factor`.
 
         Returns:
             The index of the factor.
         """
-        indices = self._read_scope(scope, self._read_scope_name(scope))
-        what = f"factor {self._n_factors} ({', '.join([self._variables.name(i) for i in indices])})"
+        title = factor_title(self._n_factors, self._read_factor_name(name))
+        indices = read_scope(self._variables, scope, title)
+        what = f"{title} ({', '.join([self._variables.name(i) for i in indices])})"
         shape = tuple([len(self._variables[i].labels) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
         self._check_one_given(
@@ -126,8 +142,10 @@ class FactorGraph:
         check_propose(what, rule, propose)
         if log_table is None and table is None:
             source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
-            return self._append(scopes, source).start
-        values = read_table(log_table if log_table is not None else table, what)
+            warn_of_labels(rule, [self._variables[i] for i in indices], what)
+            return self._append(scopes, source, name=name).start
+        given = log_table if log_table is not None else table
+        values = read_table(given, what)
         if values.shape != shape:
             hint = "; are its axes in another order?" if sorted(values.shape) == sorted(shape) else ""
             msg = (
@@ -135,11 +153,11 @@ class FactorGraph:
             )
             raise ModelError(msg)
         source = DenseSource(values[np.newaxis], is_log=log_table is not None, what=lambda _: what)
-        return self._append(scopes, source).start
+        return self._append(scopes, source, given, name).start
 
     def add_factors(
         self,
-        scopes: npt.ArrayLike,
+        scopes: npt.ArrayLike | Sequence[Sequence[VariableKey]],
         *,
         log_table: npt.ArrayLike | None = None,
         table: npt.ArrayLike | None = None,
@@ -152,8 +170,10 @@ class FactorGraph:
         """Add many factors of the same shape at once.
 
         Args:
-            scopes: Variable indices, shape (factors, arity).
-            log_table: Log scores, one table for all (tied, stored once) or stacked along a first axis.
+            scopes: Variables of shape (factors, arity): an array of indices or names, or a list of rows of indices,
+                names or handles.
+            log_table: Log scores, one table for all (tied, stored once) or stacked along a first axis; kept as by
+                `add_factor`.
             table: Potentials, likewise.
             rule: As for `add_factor`, shared by all.
             entries: As for `add_factor`, shared by all.
@@ -164,7 +184,7 @@ class FactorGraph:
         Returns:
             The indices of the factors.
         """
-        rows = self._read_scopes(scopes)
+        rows = read_scopes(self._variables, scopes)
         what = f"factors {self._n_factors} to {self._n_factors + len(rows) - 1}"
         if len(rows) == 1:
             what = f"factor {self._n_factors} ({self._scope_names(rows[0])})"
@@ -184,8 +204,11 @@ class FactorGraph:
             )
             raise ModelError(msg)
         if log_table is None and table is None:
-            return self._append(rows, self._sparse_source(shape, rule, entries, default, structure, what, propose))
-        values = read_table(log_table if log_table is not None else table, what)
+            source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
+            warn_of_labels(rule, [self._variables[int(i)] for i in rows[0]], what)
+            return self._append(rows, source)
+        given = log_table if log_table is not None else table
+        values = read_table(given, what)
         if values.shape == shape:
             values = values[np.newaxis]
         elif values.shape != (len(rows), *shape):
@@ -194,27 +217,34 @@ class FactorGraph:
                 f"got {values.shape}"
             )
             raise ModelError(msg)
-        first, tied = self._n_factors, values.shape[0] == 1
         source = DenseSource(
-            values,
-            is_log=log_table is not None,
-            what=lambda k: what if tied else f"factor {first + k} ({self._scope_names(rows[k])})",
+            values, is_log=log_table is not None, what=self._member_name(self._n_factors, rows, values)
         )
-        return self._append(rows, source)
+        return self._append(rows, source, given)
 
-    def factor_scope(self, index: int) -> tuple[str, ...]:
-        """Return the names of a factor's variables, in the order of its axes."""
-        block, offset = self.locate(index)
+    def factor(self, name: str) -> int:
+        """Return the index of the factor that was added under this name."""
+        found = self._factor_names.get(name)
+        if found is None:
+            known = ", ".join(map(repr, list(self._factor_names)[:6])) or "no factor has a name"
+            msg = f"there is no factor named {name!r}; known: {known}"
+            raise UnknownFactorError(msg)
+        return found
+
+    def factor_scope(self, key: FactorKey) -> tuple[str, ...]:
+        """Return the names of a factor's variables, in the order of its axes; the factor by index or name."""
+        block, offset = self.locate(key)
         return tuple(self._variables.name(int(i)) for i in block.scopes[offset])
 
-    def factor_log_table(self, index: int) -> FloatArray:
-        """Return a factor's log scores as a new dense array."""
-        block, offset = self.locate(index)
+    def factor_log_table(self, key: FactorKey) -> FloatArray:
+        """Return a factor's log scores as a new dense array; the factor by index or name."""
+        block, offset = self.locate(key)
         states = [np.arange(n) for n in block.source.shape]
         return np.array(block.log_values(offset, states, self._variables))
 
-    def locate(self, index: int) -> tuple[FactorBlock, int]:
-        """Return the block of a factor and its place in the block."""
+    def locate(self, key: FactorKey) -> tuple[FactorBlock, int]:
+        """Return the block of a factor, by index or name, and its place in the block."""
+        index = self.factor(key) if isinstance(key, str) else key
         if not isinstance(index, int | np.integer) or not 0 <= index < self._n_factors:
             msg = f"expected the index of a factor, 0 to {self._n_factors - 1}, got {index!r}"
             raise IndexError(msg)
@@ -249,17 +279,47 @@ class FactorGraph:
         twin._blocks = self._blocks.copy()
         twin._firsts = self._firsts.copy()
         twin._n_factors = self._n_factors
+        twin._factor_names = self._factor_names.copy()
+        twin._watch = self._watch.copy()
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the compiled layout out: it is rebuilt when needed."""
-        return self.__dict__ | {"compiled": None}
+        """Leave the compiled layout out, which is rebuilt when needed, and the watch: nobody else has the copies."""
+        self.take_changes()
+        return self.__dict__ | {"compiled": None, "_watch": TableWatch()}
+
+    def take_changes(self) -> None:
+        """Check tables that were changed in place since they were added or last checked, and use the new numbers.
+
+        Every run calls this before it starts.
+
+        Raises:
+            ModelError: If the new numbers are no scores; as when the factor was added.
+        """
+        changed = self._watch.changed()
+        if not changed:
+            return
+        blocks = self._blocks.copy()
+        for place in changed:
+            block = blocks[place]
+            old = block.source
+            assert isinstance(old, DenseSource)  # noqa: S101  (no other kind is watched)
+            what = self._member_name(block.first, block.scopes, old.values, block.name)
+            blocks[place] = replace(block, source=DenseSource(old.values, is_log=old.is_log, what=what))
+        self._blocks = blocks
+        self._watch = self._watch.renewed()
+        self.compiled = None
 
     # ---------------------------------------------------------------- inside
-    def _append(self, scopes: IndexArray, source: TableSource) -> range:
+    def _append(self, scopes: IndexArray, source: TableSource, given: object = None, name: str | None = None) -> range:
+        """Add a block of factors; `given` is the table from which a dense source was made."""
         first = self._n_factors
         scopes.flags.writeable = False
-        self._blocks.append(FactorBlock(first, scopes, source))
+        if isinstance(source, DenseSource) and is_shared(given, source.values):
+            self._watch.add(len(self._blocks), source.values)
+        if name is not None:
+            self._factor_names[name] = first
+        self._blocks.append(FactorBlock(first, scopes, source, name))
         self._firsts.append(first)
         self._n_factors += len(scopes)
         self.compiled = None
@@ -270,53 +330,22 @@ class FactorGraph:
             self._sizes = self._variables.sizes()
         return self._sizes
 
-    def _read_scope_name(self, scope: Sequence[VariableKey]) -> str:
-        if isinstance(scope, str) or not isinstance(scope, Sequence | np.ndarray) or getattr(scope, "ndim", 1) == 0:
-            msg = f"the scope of factor {self._n_factors} must be a list of variables, got {scope!r}"
+    def _read_factor_name(self, name: object) -> str | None:
+        if name is not None and (not isinstance(name, str) or not name):
+            msg = f"a factor's name must be a non-empty string, got {name!r}"
             raise ModelError(msg)
-        if not 1 <= len(scope) <= MAX_ARITY:
-            msg = f"factor {self._n_factors} must have 1 to {MAX_ARITY} variables, got {len(scope)}"
+        if name in self._factor_names:
+            msg = f"factor {self._factor_names[name]} is named {name!r} already"
             raise ModelError(msg)
-        names = ", ".join([key.name if isinstance(key, Variable) else str(key) for key in scope])
-        return f"factor {self._n_factors} ({names})"
+        return name
 
-    def _read_scope(self, scope: Sequence[VariableKey], what: str) -> list[int]:
-        try:
-            indices = [self._variables.index_of(key) for key in scope]
-        except UnknownVariableError as error:
-            msg = f"{what}: {error}"
-            raise ModelError(msg) from None
-        if len(set(indices)) < len(indices):
-            twice = next(i for i in indices if indices.count(i) > 1)
-            msg = f"{what}: variable {self._variables.name(twice)!r} is in the scope twice"
-            raise ModelError(msg)
-        return indices
-
-    def _read_scopes(self, scopes: npt.ArrayLike) -> IndexArray:
-        try:
-            rows = np.array(scopes)
-        except ValueError:
-            msg = "scopes must be variable indices of shape (factors, arity), got rows of different lengths"
-            raise ModelError(msg) from None
-        if rows.size == 0:
-            return np.empty((0, 1), dtype=np.int64)
-        if rows.ndim != 2 or rows.dtype.kind not in "iu" or rows.shape[1] > MAX_ARITY:  # noqa: PLR2004
-            msg = f"scopes must be variable indices of shape (factors, arity), got {rows.dtype} of shape {rows.shape}"
-            raise ModelError(msg)
-        rows = np.ascontiguousarray(rows, dtype=np.int64)
-        n = len(self._variables)
-        outside = (rows < 0) | (rows >= n)
-        if outside.any():
-            row = int(np.argwhere(outside)[0, 0])
-            msg = f"row {row} of the scopes, {rows[row].tolist()}, is outside the variables 0 to {n - 1}"
-            raise ModelError(msg)
-        ordered = np.sort(rows, axis=1)
-        twice = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-        if twice.size:
-            row = int(twice[0])
-            msg = f"row {row} of the scopes, {rows[row].tolist()}, has a variable twice"
-            raise ModelError(msg)
-        return rows
+    def _member_name(
+        self, first: int, rows: IndexArray, values: FloatArray, name: str | None = None
+    ) -> Callable[[int], str]:
+        """Return what errors call a member of a dense source."""
+        if len(rows) > 1 and len(values) == 1:
+            return lambda _: f"factors {first} to {first + len(rows) - 1}"
+        return lambda k: f"{factor_title(first + k, name)} ({self._scope_names(rows[k])})"
 
     def _scope_names(self, indices: IndexArray) -> str:
         return ", ".join(self._variables.name(int(i)) for i in indices)

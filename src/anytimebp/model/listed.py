@@ -126,7 +126,7 @@ def read_entries(
         row = int(np.argwhere(outside)[0, 0])
         msg = f"entry {row} of {what} is at states {tuple(indices[row].tolist())}, outside the universes {shape}"
         raise ModelError(msg)
-    indices = np.ascontiguousarray(indices, dtype=np.int64)
+    indices = np.array(indices, dtype=np.int64, order="C")  # a copy: what the user does to the array changes nothing
     order = joint_order(list(indices.T), shape)
     twice = np.flatnonzero((indices[order[1:]] == indices[order[:-1]]).all(axis=1))
     if twice.size:

@@ -150,7 +150,7 @@ class VariableTable(Sequence[Variable]):
             index = self.find(key)
             if index is not None:
                 return index
-            raise UnknownVariableError(self._no_such_variable(key))
+            raise UnknownVariableError(self._no_such_variable(str(key)))
         if isinstance(key, Variable):
             if key.index < self._n and self.name(key.index) == key.name:
                 return key.index
@@ -226,6 +226,8 @@ class VariableTable(Sequence[Variable]):
 
 def read_states(states: int | Iterable[Hashable], name: str) -> Labels:
     """Turn what a user gives as universe, a count or labels, into labels."""
+    if isinstance(states, np.ndarray) and states.ndim == 0:
+        states = states.item()
     if isinstance(states, Integral) and not isinstance(states, bool):
         if int(states) < 1:
             msg = f"variable {name!r} needs at least one state, got the count {states}"

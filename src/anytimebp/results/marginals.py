@@ -7,10 +7,19 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from anytimebp.errors import UnknownVariableError
-from anytimebp.model.factor import FactorBlock
+from anytimebp.errors import (
+    InconsistentModelError,
+    InternalError,
+    OptionError,
+    UnknownFactorError,
+    UnknownVariableError,
+)
+from anytimebp.model.factor import FactorBlock, FactorKey, describe_factor
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
+
+REPORT_IT = "this is a defect of anytimebp, and nothing that you have done: please report it, with the model if you can"
+SUM_ERROR = 1e-6  # by which the sum of a marginal may differ from 1; rounding gives 1e-10 on a million states
 
 
 class Marginals(Mapping[str, FloatArray]):
@@ -34,6 +43,8 @@ class Marginals(Mapping[str, FloatArray]):
             states: The state in each slot; or, by variable, for those whose domain is not the universe in order.
         """
         belief.flags.writeable = False
+        if len(belief):
+            _check_beliefs(variables, belief, slot_start)
         self.variables = variables
         self._belief = belief
         self._slot_start = slot_start
@@ -113,8 +124,30 @@ class Marginals(Mapping[str, FloatArray]):
     __hash__ = None  # type: ignore[assignment]
 
 
+def _check_beliefs(variables: VariableTable, belief: FloatArray, slot_start: IndexArray) -> None:
+    """Raise InternalError unless the beliefs of every variable are probabilities: the last net under all kernels."""
+    excess = np.add.reduceat(belief, slot_start[:-1])
+    excess -= 1.0
+    if belief.min() >= 0.0 and excess.dot(excess) <= SUM_ERROR**2:
+        return  # the quick way; NaN fails both
+    bad = ~(np.abs(excess) <= SUM_ERROR)
+    bad |= ~(np.minimum.reduceat(belief, slot_start[:-1]) >= 0.0)
+    if not bad.any():
+        return
+    worst = int(bad.argmax())
+    own = belief[slot_start[worst] : slot_start[worst + 1]]
+    msg = (
+        f"internal error: the marginal of variable {variables.name(worst)!r} is no distribution, "
+        f"its sum is {own.sum()} and its smallest number {own.min()}; {REPORT_IT}"
+    )
+    raise InternalError(msg)
+
+
 class FactorMarginals(Mapping[int, FloatArray]):
-    """A read-only mapping from factor index to the factor's marginal over the joint states of its variables."""
+    """A read-only mapping from factor index to the factor's marginal over the joint states of its variables.
+
+    A factor that was added under a name is found by that name as well.
+    """
 
     __slots__ = ("_blocks", "_factor_edge", "_firsts", "_log_weight", "_marginals", "_slot_start")
 
@@ -142,11 +175,9 @@ class FactorMarginals(Mapping[int, FloatArray]):
         self._slot_start = slot_start
         self._log_weight = log_weight
 
-    def __getitem__(self, index: int) -> FloatArray:
+    def __getitem__(self, key: FactorKey) -> FloatArray:
         """Return the marginal of a factor, its axes in the order of its scope."""
-        if not isinstance(index, int | np.integer) or not 0 <= index < len(self):
-            msg = f"expected the index of a factor, 0 to {len(self) - 1}, got {index!r}"
-            raise KeyError(msg)
+        index = self._index_of(key)
         block = self._blocks[bisect_right(self._firsts, index) - 1]
         scope = block.scopes[index - block.first].tolist()
         if len(scope) == 1:
@@ -158,10 +189,36 @@ class FactorMarginals(Mapping[int, FloatArray]):
             start = self._slot_start[self._factor_edge[index] + axis]
             weight = self._log_weight[start : start + len(allowed)]
             log_belief += weight.reshape([-1 if k == axis else 1 for k in range(len(scope))])
-        belief = np.exp(log_belief - log_belief.max())
         marginal = np.zeros(block.source.shape)
-        marginal[np.ix_(*states)] = belief / belief.sum()
+        marginal[np.ix_(*states)] = self._normalised(log_belief, index)
         return marginal
+
+    def _index_of(self, key: FactorKey) -> int:
+        if isinstance(key, str):
+            for block in self._blocks:
+                if block.name == key:
+                    return block.first
+            msg = f"there is no factor named {key!r}"
+            raise UnknownFactorError(msg)
+        if not isinstance(key, int | np.integer) or not 0 <= key < len(self):
+            msg = f"expected the index of a factor, 0 to {len(self) - 1}, or its name, got {key!r}"
+            raise UnknownFactorError(msg)
+        return int(key)
+
+    def _normalised(self, log_belief: FloatArray, index: int) -> FloatArray:
+        """Return beliefs from their logs; raise if there are none."""
+        highest = log_belief.max()
+        if highest == -np.inf:
+            name = describe_factor(self._blocks, self._marginals.variables, index)
+            msg = f"{name} has no marginal: no joint state of the active states of its variables is possible"
+            raise InconsistentModelError(msg)
+        belief: FloatArray = np.exp(log_belief - highest)
+        belief /= belief.sum()
+        if not belief.min() >= 0.0:  # NaN
+            name = describe_factor(self._blocks, self._marginals.variables, index)
+            msg = f"internal error: the marginal of {name} holds {belief.min()}; {REPORT_IT}"
+            raise InternalError(msg)
+        return belief
 
     def __iter__(self) -> Iterator[int]:
         """Go through the factors in order."""
@@ -170,3 +227,34 @@ class FactorMarginals(Mapping[int, FloatArray]):
     def __len__(self) -> int:
         """Return the number of factors."""
         return len(self._factor_edge)
+
+
+class NoFactorMarginals(FactorMarginals):
+    """Stands where a snapshot has no marginals of factors: false, and an OptionError on every use."""
+
+    __slots__ = ("_reason",)
+
+    def __init__(self, reason: str) -> None:
+        """Hold what errors say."""
+        self._reason = reason
+
+    def __getitem__(self, key: FactorKey) -> FloatArray:
+        """Raise OptionError."""
+        raise OptionError(self._reason)
+
+    def __iter__(self) -> Iterator[int]:
+        """Raise OptionError."""
+        raise OptionError(self._reason)
+
+    def __len__(self) -> int:
+        """Return 0, so that it is false."""
+        return 0
+
+    def __repr__(self) -> str:
+        """Return the reason."""
+        return f"<no factor marginals: {self._reason}>"
+
+
+NOT_ASKED_FOR = NoFactorMarginals(
+    "factor marginals were not asked for: pass `factor_marginals=True` to `infer` or `Inference`"
+)

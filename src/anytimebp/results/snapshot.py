@@ -14,7 +14,7 @@ from anytimebp.model.source import IndexArray
 from anytimebp.model.variable import VariableKey
 from anytimebp.results import tables
 from anytimebp.results.html import result_html
-from anytimebp.results.marginals import FactorMarginals, Marginals
+from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Trace
 
@@ -47,7 +47,7 @@ class Snapshot:
         method: Name of the method.
         arithmetic: "linear", or "log" where the model's range needs it.
         damping: In force at that moment.
-        factor_marginals: By factor index, if asked for.
+        factor_marginals: By factor index or name. False, and an OptionError on use, unless asked for.
     """
 
     marginals: Marginals
@@ -65,7 +65,7 @@ class Snapshot:
     method: str
     arithmetic: str
     damping: float
-    factor_marginals: FactorMarginals | None = None
+    factor_marginals: FactorMarginals = field(default_factory=lambda: NOT_ASKED_FOR)
 
     @cached_property
     def unexplored_mass(self) -> float:

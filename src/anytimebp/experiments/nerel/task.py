@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytimebp.api import infer
-from anytimebp.errors import NotConvergedWarning, OptionError
+from anytimebp.errors import NotConvergedWarning, OptionError, UncertainResultWarning
 from anytimebp.experiments.nerel.classifiers import train
 from anytimebp.experiments.nerel.documents import (
     SPLITS,
@@ -155,6 +155,7 @@ def _timed(graph: FactorGraph, method: str, budget: float | None) -> tuple[Resul
     graph.compiled = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)  # the stop reason is in the row
+        warnings.simplefilter("ignore", UncertainResultWarning)
         start = time.perf_counter()
         result = infer(graph, method, seconds=budget, record="end")
         seconds = time.perf_counter() - start
