@@ -98,7 +98,13 @@ def take_snapshot(
 
 
 def unary_snapshot(
-    compiled: CompiledGraph, sizes: IndexArray, log_prior: FloatArray, allowed: IndexArray, figures: Figures
+    compiled: CompiledGraph,
+    sizes: IndexArray,
+    log_prior: FloatArray,
+    allowed: IndexArray,
+    figures: Figures,
+    *,
+    factor_marginals: bool = False,
 ) -> Snapshot:
     """Return what is known before any message: unary scores alone.
 
@@ -108,20 +114,27 @@ def unary_snapshot(
         log_prior: Of all states of all variables in a row.
         allowed: Places in that row of the states that the evidence allows.
         figures: What goes with it.
+        factor_marginals: Whether the snapshot can give those: of each factor, with the unary scores of its variables.
     """
     start = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=start[1:])
-    belief = np.exp(log_prior[allowed])
+    log_weight = log_prior[allowed]
+    belief = np.exp(log_weight)
     belief /= np.repeat(np.add.reduceat(belief, start[:-1]), sizes) if len(sizes) else 1.0
     universe = np.cumsum(compiled.universe_sizes) - compiled.universe_sizes
+    marginals = Marginals(compiled.variables, belief, start, allowed - np.repeat(universe, sizes))
+    joint = None
+    if factor_marginals:
+        edge_start = start[compiled.arrays.edge_variable]
+        joint = FactorMarginals(marginals, compiled.blocks, _first_edges(compiled), edge_start, log_weight)
     return Snapshot(
-        marginals=Marginals(compiled.variables, belief, start, allowed - np.repeat(universe, sizes)),
+        marginals=marginals,
         log_z=float("nan"),
         outside=1.0,
         error=float("inf"),
         domain_sizes=frozen(sizes),
         arithmetic="linear",
-        factor_marginals=None,
+        factor_marginals=joint,
         **figures._asdict(),
     )
 
@@ -163,8 +176,13 @@ def _factor_marginals(source: Readable, marginals: Marginals) -> FactorMarginals
     status, variable = read_weights(compiled.arrays, arrays, log_weight)
     if status != OK:
         raise _no_belief(compiled, variable)
+    return FactorMarginals(marginals, compiled.blocks, _first_edges(compiled), arrays.edge_slot_start, log_weight)
+
+
+def _first_edges(compiled: CompiledGraph) -> IndexArray:
+    """Return the first edge of each factor of the graph, -1 for unary ones."""
     factor_edge = np.full(sum(len(block.scopes) for block in compiled.blocks), -1, dtype=np.int64)
     for first, block in compiled.message_blocks:
         n = len(block.scopes)
         factor_edge[block.first : block.first + n] = compiled.arrays.factor_edge_start[first : first + n]
-    return FactorMarginals(marginals, compiled.blocks, factor_edge, arrays.edge_slot_start, log_weight)
+    return factor_edge

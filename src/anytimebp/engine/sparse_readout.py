@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from anytimebp.engine.readout import Figures, Readable, take_snapshot
+from anytimebp.engine.readout import Figures, Readable, take_snapshot, unary_snapshot
 from anytimebp.engine.unexplored import UnexploredMass
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.workspace.space import WorkspaceArrays
 from anytimebp.workspace.sparse import SparseWorkspace
+from anytimebp.workspace.universe import Universe
 
 
 def read_sparse(
@@ -34,3 +35,10 @@ def read_sparse(
         factor_marginals=factor_marginals,
         outside=lambda log_normaliser: UnexploredMass(universe, arrays, states, log_scale, log_normaliser),
     )
+
+
+def read_unary(universe: Universe, figures: Figures, *, factor_marginals: bool) -> Snapshot:
+    """Return what unary scores say of all states, while messages do not say anything yet."""
+    allowed, sizes = np.flatnonzero(universe.allowed), universe.n_allowed
+    log_prior = universe.log_prior
+    return unary_snapshot(universe.compiled, sizes, log_prior, allowed, figures, factor_marginals=factor_marginals)
