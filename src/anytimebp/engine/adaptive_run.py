@@ -31,7 +31,7 @@ from anytimebp.model.rule import RuleSource
 from anytimebp.model.source import FloatArray, TableSource
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.workspace.domains import Domains, full_domains
+from anytimebp.workspace.domains import Domains, domain_sizes, full_domains
 from anytimebp.workspace.memory import check_memory, check_universe, exceeds_memory
 from anytimebp.workspace.nested import NestedWorkspace, find_sources
 from anytimebp.workspace.space import first_arithmetic
@@ -70,6 +70,7 @@ class AdaptiveRun:
         self._at_any_cost = at_any_cost
         self._graph, self._options = graph, options
         self._compiled = compiled_graph(graph)
+        self._full_fits = self._check_memory()
         self._domains: Domains = full_domains(self._compiled, options.observed)
         self._ending: StopReason | None = None
         self._stage: StripStage | None = None
@@ -78,12 +79,6 @@ class AdaptiveRun:
         self._limits = Limits()
         self._spread: FloatArray | None = None
         self._sampled = self._settled_before = 0
-        try:
-            check_memory(self._compiled, self._domains.sizes, options.max_memory)
-            self._full_fits = True
-        except MemoryLimitError:
-            self._full_fits = False
-            check_universe(self._compiled, options.max_memory)
         choice = Choice(Way.DOMAINS, "at any cost") if at_any_cost else self._decide()
         self.choice = str(choice)
         if choice.way is Way.DOMAINS:
@@ -94,6 +89,16 @@ class AdaptiveRun:
             self._run = self._compact()
 
     # ------------------------------------------------------------ decisions
+    def _check_memory(self) -> bool:
+        """Tell whether whole tables fit into memory; raise MemoryLimitError if not even a few numbers per state do."""
+        compiled, limit = self._compiled, self._options.max_memory
+        try:
+            check_memory(compiled, domain_sizes(compiled, self._options.observed), limit)
+        except MemoryLimitError:
+            check_universe(compiled, limit)
+            return False
+        return True
+
     def _decide(self) -> Choice:
         """Return how to begin."""
         domains, compiled = self._domains, self._compiled
