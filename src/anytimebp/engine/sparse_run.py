@@ -44,7 +44,6 @@ from anytimebp.kernels.joining import start_over
 from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import ASKED_AT_ONCE
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.residual import full_heap
@@ -276,10 +275,8 @@ class SparseRun:
 
     def _fill_entries(self, variable: int) -> Iterator[Step]:
         for _ in self._served.join(variable):
-            if self._served.grown + self._served.scored >= ASKED_AT_ONCE:
-                self._take_served_work()
-                yield Step.WORKING
-        self._take_served_work()
+            self._take_served_work()
+            yield Step.WORKING
         self._running.make_reach()
 
     def _take_served_work(self) -> None:
