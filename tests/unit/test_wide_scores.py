@@ -7,7 +7,7 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.kernels.joining import _scale_down
-from oracle.models import worst
+from oracle.models import random_tree, worst
 
 GROWING = ["random", "fixed", "dynamic"]
 INF = np.inf
@@ -98,3 +98,15 @@ def test_messages_scaled_down_for_a_state_that_joins_stay_positive():
     assert message[1] > 0.0
     assert message[2] == 0.0
     assert 0.0 < workspace.arrays.edge_min[0] <= message[1]
+
+
+@pytest.mark.filterwarnings("ignore::anytimebp.NotConvergedWarning")
+@pytest.mark.parametrize("method", GROWING)
+@pytest.mark.parametrize("grow", [1, 2, 4])
+def test_forests_of_scores_down_to_thousands_of_nats_grow_to_where_bp_ends(method, grow):
+    for seed in range(24, 36):
+        graph = random_tree(seed, scale=2000.0, zeros=0.75, max_arity=3, max_states=3, n_factors=4)
+        reference = abp.infer(graph, "bp")
+        result = abp.infer(graph, method, grow=grow, rng=seed)
+        assert result.log_z == pytest.approx(reference.log_z)
+        assert worst(result, list(reference.marginals.values())) < 1e-7
