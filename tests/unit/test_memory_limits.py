@@ -118,6 +118,23 @@ def test_a_byte_less_is_refused_before_anything_is_made(name, method):
     assert peak < 0.2 * predicted
 
 
+@pytest.mark.parametrize("method", abp.METHODS)
+@pytest.mark.parametrize("limit", [MB, None])
+def test_states_that_do_not_fit_are_refused_before_arrays_over_them_are_made(method, limit, monkeypatch):
+    monkeypatch.setattr("anytimebp.workspace.memory.available_memory", lambda: MB)
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 5 * MB)
+    graph.add_factor([0, 1], rule=noise)
+    inference = abp.Inference(graph, method, max_memory=limit)
+    inference._load()
+    tracemalloc.start()
+    with pytest.raises(abp.MemoryLimitError, match=r"[\d,]{11,} bytes"):
+        inference.run()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < MB
+
+
 @pytest.mark.parametrize("method", ["bp", "residual"])
 def test_tables_that_cannot_exist_are_refused(method):
     graph = with_rules(200_000, noise)

@@ -27,6 +27,15 @@ few = settings(max_examples=10 if UNCOMPILED else 40)
 MANY = 2**40
 
 
+def drained(generator):
+    """Return what a generator returns."""
+    while True:
+        try:
+            next(generator)
+        except StopIteration as end:
+            return end.value
+
+
 def stage_on(graph, rng, tolerance=1e-9):
     """Return rounds with all states within reach and random domains, and these domains."""
     compiled = compiled_graph(graph)
@@ -34,7 +43,7 @@ def stage_on(graph, rng, tolerance=1e-9):
         compiled,
         full_domains(compiled, {}),
         find_sources(compiled),
-        message_spread(compiled)[0],
+        drained(message_spread(compiled)),
         tolerance,
         None,
         full_fits=False,

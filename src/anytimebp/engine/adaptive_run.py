@@ -9,11 +9,12 @@ domains alone (`engine/compact_run.py`); and where not even that is possible, do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from anytimebp.engine.beginning import Beginning
 from anytimebp.engine.choice import Choice, Counts, Way, first_choice
 from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
@@ -31,7 +32,7 @@ from anytimebp.model.rule import RuleSource
 from anytimebp.model.source import FloatArray, TableSource
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.workspace.domains import Domains, full_domains
+from anytimebp.workspace.domains import Domains, domain_sizes, full_domains
 from anytimebp.workspace.memory import check_memory, check_universe, exceeds_memory
 from anytimebp.workspace.nested import NestedWorkspace, find_sources
 from anytimebp.workspace.space import first_arithmetic
@@ -58,7 +59,7 @@ class AdaptiveRun:
         *,
         at_any_cost: bool = False,
     ) -> None:
-        """Compile the graph, if need be, put unary factors and evidence together, and decide how to begin.
+        """Compile the graph, if need be, and put unary factors and evidence together.
 
         Args:
             graph: The model.
@@ -70,30 +71,29 @@ class AdaptiveRun:
         self._at_any_cost = at_any_cost
         self._graph, self._options = graph, options
         self._compiled = compiled_graph(graph)
+        self._full_fits = self._check_memory()
         self._domains: Domains = full_domains(self._compiled, options.observed)
         self._ending: StopReason | None = None
         self._stage: StripStage | None = None
         self._run: Run | None = None
         self._earlier: CompactRun | None = None
         self._limits = Limits()
-        self._spread: FloatArray | None = None
-        self._sampled = self._settled_before = 0
-        try:
-            check_memory(self._compiled, self._domains.sizes, options.max_memory)
-            self._full_fits = True
-        except MemoryLimitError:
-            self._full_fits = False
-            check_universe(self._compiled, options.max_memory)
-        choice = Choice(Way.DOMAINS, "at any cost") if at_any_cost else self._decide()
-        self.choice = str(choice)
-        if choice.way is Way.DOMAINS:
-            self._stage = self._make_stage()
-        elif choice.way is Way.FULL:
-            self._run = FullRun(graph, options, self._domains)
-        else:
-            self._run = self._compact()
+        self._settled_before = 0
+        self._beginning = Beginning(int(self._domains.sizes.sum()), options.damping)
+        self._beginning.work_parts["priorities"] = self._domains.scored
+        self.choice = ""
 
     # ------------------------------------------------------------ decisions
+    def _check_memory(self) -> bool:
+        """Tell whether whole tables fit into memory; raise MemoryLimitError if not even a few numbers per state do."""
+        compiled, limit = self._compiled, self._options.max_memory
+        try:
+            check_memory(compiled, domain_sizes(compiled, self._options.observed), limit)
+        except MemoryLimitError:
+            check_universe(compiled, limit)
+            return False
+        return True
+
     def _decide(self) -> Choice:
         """Return how to begin."""
         domains, compiled = self._domains, self._compiled
@@ -116,18 +116,35 @@ class AdaptiveRun:
         has_rules = any(isinstance(block.source, RuleSource) for _, block in compiled.message_blocks)
         n_edges = len(compiled.arrays.edge_variable)
         choice = first_choice(Counts(entries, strips, n_edges, float(likely.mean()), has_rules))
-        if self._full_fits:
-            return choice
-        entries, needed = first_strips(compiled, domains, self._message_spread())
-        if entries > MOST_NEW or exceeds_memory(0, int(needed), self._options.max_memory):
-            return Choice(Way.COMPACT, "whole tables do not fit into memory, and strips of tables would be too large")
-        return Choice(Way.DOMAINS, "whole tables do not fit into memory")
+        return choice if self._full_fits else Choice(Way.DOMAINS, "whole tables do not fit into memory")
+
+    def _strips_fit(self, spread: FloatArray) -> bool:
+        """Tell whether the first strips are small enough where whole tables do not fit."""
+        entries, needed = first_strips(self._compiled, self._domains, spread)
+        return entries <= MOST_NEW and not exceeds_memory(0, int(needed), self._options.max_memory)
 
     def _instead(self, reason: str) -> Choice:
         return Choice(Way.FULL if self._full_fits else Way.COMPACT, reason)
 
-    def _make_stage(self) -> StripStage:
-        spread = self._message_spread()
+    def _begin(self) -> Iterator[Step]:
+        """Decide how to begin, and prepare that; asks rules for a sample of their scores, one after the other."""
+        choice = Choice(Way.DOMAINS, "at any cost") if self._at_any_cost else self._decide()
+        if choice.way is Way.DOMAINS:
+            spread = yield from self._message_spread()
+            if self._full_fits or self._at_any_cost or self._strips_fit(spread):
+                self._stage = self._make_stage(spread)
+            else:
+                reason = "whole tables do not fit into memory, and strips of tables would be too large"
+                choice = Choice(Way.COMPACT, reason)
+        self.choice = str(choice)
+        if choice.way is Way.FULL:
+            self._run = FullRun(self._graph, self._options, self._domains)
+        elif choice.way is Way.COMPACT:
+            self._run = self._compact()
+        self.limits = self._limits
+        yield Step.WORKING
+
+    def _make_stage(self, spread: FloatArray) -> StripStage:
         stage = StripStage(
             self._compiled,
             self._domains,
@@ -138,19 +155,24 @@ class AdaptiveRun:
             full_fits=self._full_fits,
             at_any_cost=self._at_any_cost,
         )
-        stage.work_parts["priorities"] = self._domains.scored + self._sampled
+        stage.work_parts.update(self._beginning.work_parts)
         return stage
 
-    def _message_spread(self) -> FloatArray:
-        """Return how far messages can move beliefs; asks rules for a sample of their scores."""
-        if self._spread is None:
-            self._spread, self._sampled = message_spread(self._compiled)
-        return self._spread
+    def _message_spread(self) -> Generator[Step, None, FloatArray]:
+        """Return how far messages can move beliefs."""
+        sampling = message_spread(self._compiled)
+        while True:
+            try:
+                self._beginning.work_parts["priorities"] += next(sampling)
+            except StopIteration as end:
+                spread: FloatArray = end.value
+                return spread
+            yield Step.WORKING
 
     def _compact(self) -> CompactRun:
         options = replace(self._options, method="adaptive")
         run = CompactRun(self._graph, options, Universe(self._compiled, options.observed, self._domains))
-        run.work_parts["priorities"] = self._domains.scored
+        run.work_parts.update(self._beginning.work_parts)
         return run
 
     def _growth(self, before: CompactRun) -> SparseRun:
@@ -189,6 +211,7 @@ class AdaptiveRun:
     # ------------------------------------------------------------ the loop
     def steps(self) -> Iterator[Step]:
         """Work in slices of a few milliseconds until the run is finished."""
+        yield from self._begin()
         if self._stage is not None:
             yield from self._stage.steps()
             self._run = self._after(self._stage)
@@ -235,12 +258,9 @@ class AdaptiveRun:
 
     # ------------------------------------------------------------ figures
     @property
-    def _now(self) -> Run | StripStage:
+    def _now(self) -> Run | StripStage | Beginning:
         """What is running, or was last."""
-        if self._run is not None:
-            return self._run
-        assert self._stage is not None  # noqa: S101  (there is always one of the two)
-        return self._stage
+        return self._run or self._stage or self._beginning
 
     @property
     def ending(self) -> StopReason | None:
@@ -308,7 +328,8 @@ class AdaptiveRun:
         """Return what the run knows now."""
         if self._run is not None:
             return self._named(self._run.snapshot(seconds))
-        assert self._stage is not None  # noqa: S101
+        if self._stage is None:
+            return self._beginning.snapshot(self._compiled, self._domains, self._options, seconds)
         return read_stage(self._stage, self._options, seconds, settled=self._stage.consistent)
 
     def answer(self, seconds: float) -> Snapshot | None:

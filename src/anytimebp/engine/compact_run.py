@@ -21,6 +21,7 @@ from anytimebp.engine.compact_readout import STILL_WAITING, Known, read_outlooks
 from anytimebp.engine.estimated_error import LARGEST, UNSEEN
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.options import RunOptions
+from anytimebp.engine.pair_readout import pairs_of_outlooks
 from anytimebp.engine.readout import Figures, unary_snapshot
 from anytimebp.engine.run import Limits, Step
 from anytimebp.errors import InconsistentModelError
@@ -177,7 +178,7 @@ class CompactRun:
                 yield from self._settle()
                 if not self._is_complete:  # there is nothing to look out for otherwise
                     yield from self._look()
-                self._end_round()
+                yield from self._end_round()
                 yield Step.RECORD if self.consistent or self._is_last or not self._has_answer_before else Step.WORKING
                 if self._is_last:
                     self.outcome = Outcome.COMPLETE if self._is_complete else self._want
@@ -239,7 +240,7 @@ class CompactRun:
         return {edge: weight[start : start + n] for edge, (start, n) in enumerate(parts)}
 
     # ------------------------------------------------------------ the end of a round
-    def _end_round(self) -> None:
+    def _end_round(self) -> Iterator[Step]:
         run = self._run
         assert run is not None  # noqa: S101  (messages have settled)
         self.rounds += 1
@@ -250,6 +251,9 @@ class CompactRun:
             outside, marginals = np.zeros(len(waiting)), end.marginals
         else:
             self._outlooks, outside, marginals = read_outlooks(self.tables, self._outlooks)
+            for asked in pairs_of_outlooks(self.tables, self._outlooks, self._log_weights(), outside):
+                self.work_parts["scoring"] += asked
+                yield Step.WORKING
         self.consistent = run.ending is StopReason.CONVERGED
         error = min(LARGEST, UNSEEN * float(outside.sum()) / max(1, len(outside)))
         error = error if np.isfinite(outside).all() else float("inf")

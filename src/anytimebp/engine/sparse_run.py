@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from anytimebp.engine.readout import Figures, unary_snapshot
 from anytimebp.engine.recording import UNLIMITED
 from anytimebp.engine.run import SLICE_COST, Limits, Step
 from anytimebp.engine.sparse_readout import read_sparse
-from anytimebp.engine.vanishing import vanished_on_domains
+from anytimebp.engine.vanishing import may_be_possible, vanished_on_domains
 from anytimebp.errors import InconsistentModelError
 from anytimebp.growth.dynamic import DynamicGrowth
 from anytimebp.growth.fixed import FixedGrowth
@@ -43,7 +44,6 @@ from anytimebp.kernels.joining import start_over
 from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import ASKED_AT_ONCE
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.schedule.residual import full_heap
@@ -84,7 +84,7 @@ class SparseRun:
         self._view = GrowthView(self.universe, self._priorities, options.generator())
         self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
         self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
-        self._residual, self._starts_afresh = np.full(1, np.inf), False
+        self._residual, self._starts_afresh, self._was_cut = np.full(1, np.inf), False, False
 
     def count_on(self, updates: int, work_parts: dict[str, int]) -> None:
         """Start from the counts of a stage before this one."""
@@ -226,15 +226,14 @@ class SparseRun:
                 yield Step.WORKING
         if isinstance(self._policy, FixedGrowth):
             yield from self._compute_priorities()
-        sizes = self._first_sizes
+        sizes, universe = self._first_sizes, self.universe
         if self._grow:
-            states = first_states(self._policy, self._view, self.universe)
+            states = first_states(self._policy, self._view, universe)
         else:
-            states = best_part(self.universe, self._view.all_priorities(), sizes)
-        arithmetic = first_arithmetic(self.compiled, self.universe.log_prior_min)
-        workspace = SparseWorkspace(
-            self.universe, sizes, states, self._room, grow=self._grow, mode=self._mode, arithmetic=arithmetic
-        )
+            states = best_part(universe, self._view.all_priorities(), sizes)
+        code = first_arithmetic(self.compiled, universe.log_prior_min)
+        how = {"grow": self._grow, "mode": self._mode, "arithmetic": code}
+        workspace = SparseWorkspace(universe, sizes, states, self._room, **how)
         self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
         self._served = ServedFactors(workspace)
         for entries in workspace.fill():
@@ -244,13 +243,11 @@ class SparseRun:
             self._take_served_work()
             yield Step.WORKING
         workspace.make_reach()
-        self._progress[place.STATES] = int(sizes.sum())
-        self._progress[place.BARREN] = int(workspace.domain.is_barren.sum())
-        self._progress[place.PHASE] = CONVERGE
+        begin = int(sizes.sum()), int(workspace.domain.is_barren.sum()), CONVERGE
+        self._progress[[place.STATES, place.BARREN, place.PHASE]] = begin
         if self._mode == RANKED and self._grow:
-            self._ranking = make_ranking(self.universe, all_scores(self._policy, self._view))
-        self.workspace = workspace
-        self._view.workspace = workspace
+            self._ranking = make_ranking(universe, all_scores(self._policy, self._view))
+        self.workspace = self._view.workspace = workspace
         if self._mode == POLLED:
             yield from self._score(range(len(sizes)))
 
@@ -269,7 +266,7 @@ class SparseRun:
         workspace = self._running
         if exceeds_memory(workspace.nbytes, workspace.room_bytes(variable), self.options.max_memory):
             self.ending = StopReason.OUT_OF_MEMORY
-            yield Step.RECORD
+            yield Step.RECORD if self._can_be_read else Step.WORKING
             return
         for k, (factor, edge) in enumerate(workspace.make_room(variable)):
             self._served.enlarge(factor, edge)
@@ -278,10 +275,8 @@ class SparseRun:
 
     def _fill_entries(self, variable: int) -> Iterator[Step]:
         for _ in self._served.join(variable):
-            if self._served.grown + self._served.scored >= ASKED_AT_ONCE:
-                self._take_served_work()
-                yield Step.WORKING
-        self._take_served_work()
+            self._take_served_work()
+            yield Step.WORKING
         self._running.make_reach()
 
     def _take_served_work(self) -> None:
@@ -318,6 +313,7 @@ class SparseRun:
     def _cut_round(self) -> None:
         """Give a round up that does not settle, set its messages back, which may have run off for good, and grow on."""
         self.patience.give_up()
+        self._was_cut = True
         self._progress[place.SETTLED] = self._progress[place.STATUS] = 0
         self._progress[place.PHASE] = RESCORE
         self._progress[[place.ACCOUNTED, place.SCORED, place.NEXT]] = 0
@@ -336,8 +332,8 @@ class SparseRun:
         that any push would leave. So once domains are full, the messages start over, and where they settle is the
         answer; where they do not, it is what growth has led to.
         """
-        if self._progress[place.STATUS] != 0:
-            status, culprit = int(self._progress[place.STATUS]), int(self._progress[place.CULPRIT])
+        status, culprit = self._progress[[place.STATUS, place.CULPRIT]].tolist()
+        if status != 0:
             raise vanished_on_domains(self.compiled, self.options, self._running.domain.is_barren, status, culprit)
         settled = bool(self._progress[place.SETTLED])
         if settled and self._grow and self.rounds > 1 and not self._starts_afresh:
@@ -361,15 +357,18 @@ class SparseRun:
     def snapshot(self, seconds: float) -> Snapshot:
         """Return what the run knows now; unary scores where messages do not say anything yet."""
         figures = self._figures(seconds, consistent=self.consistent, offset=0)
-        if self.workspace is not None:
-            try:
-                unready = -1
-                if self._progress[place.PHASE] == START:
-                    unready = int(self.workspace.domain.chosen_variable[self._progress[place.NEXT]])
+        if self.workspace is not None and self._can_be_read:
+            joins = self._progress[place.PHASE] == START
+            unready = int(self.workspace.domain.chosen_variable[self._progress[place.NEXT]]) if joins else -1
+            with suppress(InconsistentModelError):  # not yet: domains that admit no joint state
                 return self._read(self.workspace.frozen(settled=False, unready=unready), figures)
-            except InconsistentModelError:  # not yet: domains that admit no joint state
-                pass
         return unary_snapshot(self.universe, figures, factor_marginals=self.options.factor_marginals)
+
+    @property
+    def _can_be_read(self) -> bool:
+        """Whether a joint state of the domains is possible, as far as messages tell."""
+        found = self.settled_rounds > 0 or self._was_cut
+        return found or may_be_possible(self._running, int(self._progress[place.STATUS]))
 
     def answer(self, seconds: float) -> Snapshot | None:
         """Return the last consistent state, if the current one is not and there was one."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from anytimebp.engine.choice import round_cost, sweep_cost
 from anytimebp.engine.estimated_error import domains_error
+from anytimebp.engine.pair_readout import pairs_of_strips
 from anytimebp.engine.reach import FIRST_DOMAIN, MOST_NEW, REACHES, WORTH_CUTTING, guessed_gain, least_prior
 from anytimebp.engine.round_end import RoundEnd
 from anytimebp.engine.run import SLICE_COST, Limits, Step
@@ -286,7 +287,14 @@ class StripStage:
                 return
             if status == OK:
                 yield Step.WORKING
-        self._end_round(belief, outside)
+        pairs = 0.0
+        if not (self._full_fits or self._at_any_cost):  # otherwise whole tables will be looked at soon
+            single = float(outside.mean()) if len(outside) else 0.0
+            for asked in pairs_of_strips(self.compiled, workspace, belief, outside):
+                self.work_parts["scoring"] += asked
+                yield Step.WORKING
+            pairs = float(outside.mean()) - single if len(outside) else 0.0
+        self._end_round(belief, outside, pairs)
 
     def _count(self, progress: IndexArray) -> None:
         self.updates += int(progress[UPDATES])
@@ -303,7 +311,7 @@ class StripStage:
     def _slice_cost(self) -> int:
         return min(SLICE_COST, self.limits.work_left(self.work_parts))
 
-    def _end_round(self, belief: FloatArray, outside: FloatArray) -> None:
+    def _end_round(self, belief: FloatArray, outside: FloatArray, pairs: float) -> None:
         """Take down what is known now."""
         workspace, space = self.workspace, self.workspace.space
         self.rounds += 1
@@ -320,7 +328,7 @@ class StripStage:
             self.max_residual,
             float(self._figures[CHANGE]),
             float((outside + (1.0 - outside) * unseen).max(initial=0.0)),
-            self._error(float(unseen.mean()) if len(unseen) else 0.0),
+            self._error(float(unseen.mean()) if len(unseen) else 0.0, pairs),
             float(self._figures[LOG_Z] + self._sources.shift.sum()) + self._log_scale,
             self.updates,
             dict(self.work_parts),
@@ -332,11 +340,11 @@ class StripStage:
     def _holds_everything(self) -> bool:
         return self.workspace.is_whole and self._reach_level == len(REACHES) - 1
 
-    def _error(self, cut: float) -> float:
+    def _error(self, cut: float, pairs: float) -> float:
         """Return the estimated error at the end of a round; nothing is left where all states have settled."""
         if self._holds_everything and self._figures[TOLERANCE] <= self._tolerance:
             return float(self._figures[TOLERANCE])
-        return domains_error(float(self._figures[OUTSIDE]), float(self._figures[CHANGE]), cut)
+        return domains_error(float(self._figures[OUTSIDE]) + pairs, float(self._figures[CHANGE]), cut)
 
     # ------------------------------------------------------------ growth
     def _grow(self) -> None:

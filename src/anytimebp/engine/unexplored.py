@@ -8,6 +8,7 @@ import numpy as np
 
 from anytimebp.engine.estimated_error import LARGEST, MOST, UNKNOWN, UNSEEN, moved_by
 from anytimebp.growth.estimates import FlatDomains, all_log_ratios
+from anytimebp.growth.outside_pairs import LARGEST_LOG, Sight, add_pairs
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.model.source import FloatArray, IndexArray
@@ -100,7 +101,46 @@ class UnexploredMass:
         is_outside[np.repeat(universe.start[:-1], arrays.domain_size) + self._states] = False
         if (is_outside & (universe.log_prior > -np.inf) & (ratio == -np.inf)).any():
             return None
-        return _shares(np.where(is_outside, ratio, -np.inf), universe.start)
+        outside = np.where(is_outside, ratio, -np.inf)
+        return self._with_pairs(_shares(outside, universe.start), outside, domains)
+
+    def _with_pairs(self, shares: FloatArray, log_ratio: FloatArray, domains: FlatDomains) -> FloatArray:
+        """Return the shares with those of joint states that are outside the domains of two variables at once.
+
+        Args:
+            shares: (V,) of single states.
+            log_ratio: Per (variable, state) pair, its belief relative to that of the domain; -inf inside.
+            domains: What is active, and the messages from it.
+        """
+        universe, arrays = self._universe, self._arrays
+        edge_variable = universe.compiled.arrays.edge_variable
+
+        def domain(variable: int) -> IndexArray:
+            return domains.states[self._start[variable] : self._start[variable + 1]]
+
+        def log_weight(edge: int) -> FloatArray:
+            start = domains.slot_start[edge]
+            return domains.log_weight[start : start + domains.size[edge_variable[edge]]]
+
+        def outside(variable: int) -> tuple[IndexArray, FloatArray]:
+            own = log_ratio[universe.start[variable] : universe.start[variable + 1]]
+            states = np.flatnonzero(own > -np.inf)
+            return states, own[states]
+
+        total = np.log(arrays.factor_total) if arrays.arithmetic == LINEAR else arrays.factor_total
+        log_outside = log_odds(shares)
+        mass = np.exp(log_outside)
+        sight = Sight(universe.compiled, domain, log_weight, total + self._log_scale, outside, log_outside)
+        for _ in add_pairs(sight, mass):
+            pass
+        return mass / (1.0 + mass)
+
+
+def log_odds(shares: FloatArray) -> FloatArray:
+    """Return the logs of beliefs outside the domains, relative to those inside; at most LARGEST_LOG."""
+    with np.errstate(divide="ignore"):
+        odds: FloatArray = np.minimum(LARGEST_LOG, np.log(shares) - np.log1p(-shares))
+    return odds
 
 
 def _shares(log_ratio: FloatArray, start: IndexArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What to say of a model whose messages vanish."""
+"""Domains that admit no joint state, and what to say of a model whose messages vanish."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy.typing as npt
 from anytimebp.engine.options import RunOptions
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.codes import VARIABLE_VANISHED
+from anytimebp.kernels.journal import N_TOUCHED
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
+from anytimebp.workspace.sparse import SparseWorkspace
 
 
 def vanished(compiled: CompiledGraph, status: int, culprit: int, given: str) -> InconsistentModelError:
@@ -39,3 +41,13 @@ def vanished_on_domains(
     if is_barren.any():
         return vanished(compiled, VARIABLE_VANISHED, int(is_barren.argmax()), given)
     return vanished(compiled, status, culprit, given)
+
+
+def may_be_possible(workspace: SparseWorkspace, status: int) -> bool:
+    """Tell whether the domains of a run that has not settled yet admit a joint state, as far as messages tell.
+
+    Without hard zeros they do. Otherwise messages must not have vanished when they were last sent (`status`), and every
+    factor must have sent some. Beliefs that have not heard from all factors may be certain of what is impossible.
+    """
+    has_zero = workspace.arrays.table_has_zero
+    return not has_zero.any() or (status == 0 and int(workspace.journal.counts[N_TOUCHED]) == len(has_zero))

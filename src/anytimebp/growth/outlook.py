@@ -132,7 +132,7 @@ class Lookout:
         """
         universe = self._tables.universe
         edges = sorted(self._speaking(variable), key=self._cost)
-        states = self._candidates(variable, edges)
+        states = yield from self._candidates(variable, edges)
         prior = universe.priors(variable, states)
         cut = CUT - max(LEAST_LOG, math.log(self.threshold) if self.threshold > 0.0 else LEAST_LOG)
         fine = FINE * max(0.0, self.threshold)
@@ -191,7 +191,7 @@ class Lookout:
         others = [int(compiled.arrays.edge_variable[e]) for e in compiled.edges(factor) if e != edge]
         return math.prod(float(len(self._tables.states[v])) for v in others), edge
 
-    def _candidates(self, variable: int, edges: list[int]) -> IndexArray:
+    def _candidates(self, variable: int, edges: list[int]) -> Generator[None, None, IndexArray]:
         """Return the states to look at: all of them, or the domain and what rules propose, if they all can."""
         compiled, universe = self._tables.compiled, self._tables.universe
         found = [self._tables.states[variable]]
@@ -203,6 +203,7 @@ class Lookout:
             scope = compiled.edges(factor)
             states = [self._tables.states[int(compiled.arrays.edge_variable[e])] for e in scope]
             found.append(block.partners(offset, states, edge - scope.start, MOST_PROPOSED, compiled.variables))
+            yield
         if not edges:
             return universe.allowed_states(variable)
         start, end = universe.start[variable], universe.start[variable + 1]

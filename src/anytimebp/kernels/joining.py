@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import add_exactly, exp, log
-from anytimebp.kernels.codes import LOG, SERVED
+from anytimebp.kernels.codes import LOG, SAFE, SERVED
 from anytimebp.kernels.jit import borrow, kernel, table_view
 from anytimebp.kernels.journal import note, note_growth
 from anytimebp.kernels.residual import demand_update
@@ -62,14 +62,20 @@ def start_over(layout, space, heap, journal):
 
 @kernel()
 def _scale_down(layout, space, journal, edge, slots, value):
-    """Divide a message by the number that a new slot would hold, which is the largest now."""
+    """Divide a message by the number that a new slot would hold, which is the largest now.
+
+    In linear arithmetic, positive numbers stay at SAFE or above until the factor is updated: they are no hard zeros.
+    """
     note(layout, space, journal, layout.edge_factor[edge])
     start = space.edge_slot_start[edge]
     message = space.message[start : start + slots]
     hub = space.variable_hub[layout.edge_variable[edge]]
     new = space.outgoing[:slots]
     for v in range(slots):
-        new[v] = message[v] - value if space.arithmetic == LOG else message[v] / value
+        if space.arithmetic == LOG:
+            new[v] = message[v] - value
+        else:
+            new[v] = max(SAFE, message[v] / value) if message[v] > 0.0 else 0.0
     if hub >= 0:
         move_hub(space, hub, new, message)
     for v in range(slots):
@@ -78,7 +84,7 @@ def _scale_down(layout, space, journal, edge, slots, value):
         space.edge_scale[edge] += value
     else:
         space.edge_scale[edge] *= value
-        space.edge_min[edge] /= value
+        space.edge_min[edge] = max(SAFE, space.edge_min[edge] / value)
 
 
 @kernel(merge=True)
@@ -101,7 +107,7 @@ def _start_message(layout, space, journal, domain, edge, slot):
             _scale_down(layout, space, journal, edge, slot, value)
             space.message[position] = 0.0
         return work
-    value /= space.edge_scale[edge]
+    value = min(value / space.edge_scale[edge], 1.0 / SAFE)
     if value <= 0.0:
         value = space.edge_min[edge]
     if value > 1.0:

@@ -12,7 +12,7 @@ from anytimebp.errors import MemoryLimitError
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, IndexArray
-from anytimebp.model.structures import is_structured
+from anytimebp.model.structures import has_structure, is_structured
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 
 UNCHECKED_BYTES = 2**28
@@ -24,11 +24,14 @@ BYTES_PER_STATE = 80
 
 def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: int | None) -> None:
     """Raise MemoryLimitError if a run over these domains needs more than there is, naming the largest factor."""
-    if max_memory is None and _upper_bound(compiled, domain_sizes) < UNCHECKED_BYTES:
+    most = _upper_bound(compiled, domain_sizes)
+    if max_memory is None and most < UNCHECKED_BYTES:
+        return
+    limit = available_memory() if max_memory is None else max_memory
+    if limit is None or (most <= limit and not any(has_structure(block.source) for block in compiled.blocks)):
         return
     needed = full_bp_bytes(compiled.blocks, domain_sizes)
-    limit = available_memory() if max_memory is None else max_memory
-    if limit is None or needed <= limit:
+    if needed <= limit:
         return
     source = "this machine has available" if max_memory is None else "`max_memory` allows"
     msg = (
@@ -104,11 +107,13 @@ def held_bytes(*groups: Iterable[object]) -> int:
 
 
 def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
-    """Return what a run needs at the most, as if no table were shared: quick, and enough for small models."""
+    """Return what a run needs at the most, as if no table were shared: quick. Structures may need more than tables."""
     edge_size = domain_sizes[compiled.arrays.edge_variable].astype(np.float64)
     first_edge = compiled.arrays.factor_edge_start[:-1]
-    entries = np.multiply.reduceat(edge_size, first_edge).sum() if first_edge.size else 0.0
-    return float(42 * entries + 8 * edge_size.sum() + 80 * edge_size.size + 32 * domain_sizes.sum(dtype=np.float64))
+    entries = np.multiply.reduceat(edge_size, first_edge) if first_edge.size else np.zeros(1)
+    making = (BYTES_PER_SCORE + 2.0) * float(entries.max())
+    tables = 42.0 * float(entries.sum()) + making
+    return float(tables + 8 * edge_size.sum() + 80 * edge_size.size + 32 * domain_sizes.sum(dtype=np.float64))
 
 
 def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:

@@ -116,15 +116,19 @@ class ServedFactors:
         scale[factor] += shift
         if known:
             workspace.shift_scale(factor, shift)
-        table = workspace.table(factor)
-        with np.errstate(invalid="ignore", over="ignore"):
-            if workspace.arrays.table_in_logs[factor]:
-                table -= shift
-            else:
-                table *= np.exp(-shift)
+            self._shift_table(factor, shift)  # all zeros otherwise: they stay, and have no scale
         if self._scores_candidates:
             edges = workspace.compiled.edges(factor)
             workspace.candidates.edge_slack[edges.start : edges.stop] = np.inf
+
+    def _shift_table(self, factor: int, shift: float) -> None:
+        """Lower the scale of a table's numbers; what lies in the room behind the domains may be anything."""
+        table = self._workspace.table(factor)
+        with np.errstate(invalid="ignore", over="ignore"):
+            if self._workspace.arrays.table_in_logs[factor]:
+                table -= shift
+            else:
+                table *= np.exp(-shift)
 
     # ------------------------------------------------------------ candidates
     def _enlarge_block(self, factor: int, edge: int) -> None:

@@ -157,6 +157,8 @@ class ServedStrips:
         if not self._is_scaled[factor]:
             shift[factor] = block.max()
             self._is_scaled[factor] = True
+        if block.min() == -np.inf:
+            raise NotPositiveError
         block = block - shift[factor]
         if not (np.abs(block) <= MAX_LINEAR_RANGE).all():
             raise NotPositiveError

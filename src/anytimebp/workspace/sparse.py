@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, RANKED, SERVED
+from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, RANKED, SAFE, SERVED
 from anytimebp.kernels.journal import N_GROWN, N_SAVED
 from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
 from anytimebp.layout.graph_layout import CompiledGraph
@@ -301,19 +301,23 @@ class SparseWorkspace:
         self.arrays = arrays._replace(arithmetic=LOG, prior=prior)
 
     def shift_scale(self, factor: int, shift: float) -> None:
-        """Keep what is in the scale of a factor's table, now and in the journal, in step with a new scale."""
-        edges = slice(self.compiled.edges(factor).start, self.compiled.edges(factor).stop)
+        """Keep what is in the scale of a factor's table, now and in the journal, in step with a new scale.
+
+        The run turns to logs where one of these numbers would otherwise be lost.
+        """
         arrays, journal = self.arrays, self.journal
-        for values, place in (
-            (arrays.factor_total, factor),
-            (arrays.edge_scale, edges),
-            (journal.saved_total, factor),
-            (journal.saved_scale, edges),
-        ):
-            if arrays.arithmetic == LOG:
-                values[place] -= shift
+        edges = slice(self.compiled.edges(factor).start, self.compiled.edges(factor).stop)
+        parts = [values[factor : factor + 1] for values in (arrays.factor_total, journal.saved_total)]
+        parts += [values[edges] for values in (arrays.edge_scale, journal.saved_scale)]
+        if arrays.arithmetic == LINEAR:
+            least = min(float(part[part > 0.0].min(initial=1.0)) for part in parts)
+            if np.log(least) - shift < np.log(SAFE):
+                self.to_logs()  # in place: the parts hold logs now
+        for part in parts:
+            if self.arrays.arithmetic == LOG:
+                np.subtract(part, shift, out=part)
             else:
-                values[place] *= np.exp(-shift)
+                np.multiply(part, np.exp(-shift), out=part)
 
     def sum_by_logs_if_needed(self, factor: int) -> None:
         """Turn a table to logs if the run is in logs and linear sums could lose something of it."""

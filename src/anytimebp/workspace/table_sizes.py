@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
@@ -42,25 +44,28 @@ def strip_entries(layout: GraphLayout, sizes: IndexArray, universe_sizes: IndexA
     return table / sizes[layout.edge_variable] * universe_sizes[layout.edge_variable]
 
 
-def message_spread(compiled: CompiledGraph) -> tuple[FloatArray, int]:
+def message_spread(compiled: CompiledGraph) -> Generator[int, None, FloatArray]:
     """Return (V,) the standard deviation, in nats, of what the tables at a variable say of its states.
 
     If a table's N log scores were normal, their range would be about 2 sqrt(2 log N) standard deviations; sums of
-    independent messages spread with the root of their number. Also returned: how many scores rules were asked for.
+    independent messages spread with the root of their number. Rules are asked for a sample of their scores.
+
+    Yields:
+        How many scores a rule was asked for, after each call.
     """
     layout, extent = compiled.arrays, compiled.extent
-    log_range, asked = np.array(extent.log_max - extent.log_min), 0
+    log_range = np.array(extent.log_max - extent.log_min)
     for first, block in compiled.message_blocks:
         if known_range(block.source) is None:  # a rule, shared by the block
             scores = _sampled_scores(block, compiled)
-            asked += scores.size
             log_range[first : first + len(block.scopes)] = np.inf if np.isneginf(scores).any() else np.ptp(scores)
+            yield scores.size
     entries = np.maximum(factor_entries(layout, compiled.universe_sizes), 2.0)
     deviation = 0.5 * log_range / np.sqrt(2.0 * np.log(entries))
     variance = np.bincount(
         layout.edge_variable, weights=deviation[layout.edge_factor] ** 2, minlength=len(compiled.universe_sizes)
     )
-    return np.sqrt(variance), asked
+    return np.sqrt(variance)
 
 
 def _sampled_scores(block: FactorBlock, compiled: CompiledGraph) -> FloatArray:
