@@ -40,9 +40,13 @@ def main(methods, count, first_seed, show):
                 click.echo(f"{method} {seed}: {trial.plan.describe()}; {trial.options} {trial.budget} {trial.stages}")
                 for kind, text in new[:6]:
                     click.echo(f"    {kind}: {text:.400}")
-        click.echo(f"{method}: {count} models in {time.perf_counter() - start:.1f} s, slowest {slowest}, {dict(endings)}")
+        click.echo(
+            f"{method}: {count} models in {time.perf_counter() - start:.1f} s, slowest {slowest}, {dict(endings)}"
+        )
         for kind, seeds in sorted(failed.items()):
-            click.echo(f"  {len(seeds):5d}  {kind}: seeds {' '.join(map(str, seeds[:12]))}{' ...' if seeds[12:] else ''}")
+            click.echo(
+                f"  {len(seeds):5d}  {kind}: seeds {' '.join(map(str, seeds[:12]))}{' ...' if seeds[12:] else ''}"
+            )
 
 
 if __name__ == "__main__":

@@ -176,9 +176,7 @@ def check_fixed_point(plan, snapshot):
         edges = [key for key in inside.to_factor if key[1] == i]
         belief, prior, live = inside.beliefs[i], plan.prior(i)[domain], alive[i][domain]
         heard = prior + sum((sent[key] for key in edges), np.zeros(len(domain)))
-        log_z += float(log_sum(heard, 0)) - sum(
-            float(log_sum(inside.to_factor[key] + sent[key], 0)) for key in edges
-        )
+        log_z += float(log_sum(heard, 0)) - sum(float(log_sum(inside.to_factor[key] + sent[key], 0)) for key in edges)
         found += _check_variable(i, belief, prior, live, heard, edges, inside, sent, allowed, slack)
         found += _check_residuals(edges, belief, inside, sent, allowed, len(edges))
     doubt = 1e-9 + 10 * slack + 2.0 * len(sent) * snapshot.tolerance
