@@ -13,7 +13,7 @@ import numpy as np
 import anytimebp as abp
 
 MOST_JOINT = 50_000  # joint states, beyond which a model is not enumerated
-SHAPES = ("tree", "tree", "loops", "loops", "cycle", "star", "parallel", "grid")
+SHAPES = ("tree", "tree", "loops", "loops", "cycle", "star", "parallel", "grid", "wide")
 ARITIES = (1, 1, 2, 2, 2, 2, 3, 3, 4)
 
 
@@ -33,10 +33,15 @@ class Block:
 
 @dataclass
 class Plan:
-    """A model: sizes of universes, labels, factors, and evidence as given and as log scores."""
+    """A model: sizes of universes, labels, factors, and evidence as given and as log scores.
+
+    A plain one has positive tables of small range, and unary scores that favour few states: the models that `adaptive`
+    goes through with rounds on sparse domains.
+    """
 
     seed: int
     shape: str
+    is_plain: bool
     sizes: list
     labels: list
     blocks: list = field(default_factory=list)
@@ -112,10 +117,11 @@ def random_plan(seed):
     sizes = [sizes[i] for i in order]
     place = np.argsort(order)
     scopes = [[int(place[i]) for i in scope] for scope in scopes]
-    rate = rng.choice([0.0, 0.5, 1.0])
+    is_plain = bool(rng.random() < 0.3)
+    rate = 1.0 if is_plain else rng.choice([0.0, 0.5, 1.0])
     scopes += [[i] for i in range(len(sizes)) if rng.random() < rate]
     labels = [_labels(rng, n) for n in sizes]
-    plan = Plan(seed, shape, sizes, labels)
+    plan = Plan(seed, shape, is_plain, sizes, labels)
     _add_factors(plan, rng, scopes)
     _add_evidence(plan, rng)
     return plan
@@ -197,6 +203,16 @@ def _parallel(rng):
     return sizes, scopes
 
 
+def _wide(rng):
+    """Return few variables of many states, whose tables are large against everything else."""
+    sizes = [int(rng.integers(5, 8)) for _ in range(int(rng.integers(2, 6)))]
+    scopes = [
+        rng.choice(len(sizes), int(rng.integers(2, min(4, len(sizes)) + 1)), replace=False).tolist()
+        for _ in range(int(rng.integers(1, 5)))
+    ]
+    return sizes, scopes
+
+
 def _grid(rng):
     rows, columns = int(rng.integers(2, 4)), int(rng.integers(2, 5))
     sizes = _limited(rng, rows * columns, 4)
@@ -216,9 +232,14 @@ class Style:
     ties: bool
     offset: float
     witness: list | None
+    unary: float
+    ways: tuple
 
 
-def _style(rng, sizes):
+def _style(rng, sizes, *, is_plain):
+    if is_plain:
+        scale, unary = float(rng.uniform(0.1, 3.0)), float(rng.uniform(1.0, 8.0))
+        return Style(scale, 0.0, 0.0, bool(rng.random() < 0.1), 0.0, None, unary, ("log_table", "table", "rule"))
     ties = bool(rng.random() < 0.25)
     scale = float(10.0 ** rng.uniform(-1, 3)) if rng.random() < 0.7 else float(rng.uniform(0.1, 3.0))
     return Style(
@@ -228,12 +249,14 @@ def _style(rng, sizes):
         ties=ties,
         offset=float(rng.choice([0.0, 0.0, 0.0, 10.0, 1e3, 1e6])),
         witness=[int(rng.integers(n)) for n in sizes] if rng.random() < 0.85 else None,
+        unary=1.0,
+        ways=tuple(_ways),
     )
 
 
 def _scores(rng, style, shape, witness):
     """Return random log scores, at least one of them finite."""
-    table = rng.normal(0.0, style.scale, shape)
+    table = rng.normal(0.0, style.scale * (style.unary if len(shape) == 1 else 1.0), shape)
     if style.ties:
         table = np.round(table)
     finite = table.copy()
@@ -250,7 +273,7 @@ def _scores(rng, style, shape, witness):
 
 
 def _add_factors(plan, rng, scopes):
-    style = _style(rng, plan.sizes)
+    style = _style(rng, plan.sizes, is_plain=plan.is_plain)
     groups = {}
     for scope in scopes:
         groups.setdefault(tuple(plan.sizes[i] for i in scope), []).append(scope)
@@ -270,6 +293,7 @@ def _block(rng, style, shape, scopes):
     stacked = at_once and bool(rng.random() < 0.5)
     if stacked:
         ways = ["log_table", "table"]
+    ways = [way for way in ways if way in style.ways]
     for _ in range(20):
         way = str(rng.choice(ways))
         made = [
