@@ -15,7 +15,7 @@ from fuzz.trials import UNCOMPILED, Trial
 from oracle.random_models import random_plan
 from oracle.verdict import Kept, check_snapshot, enumerated, supported
 
-COUNT = int(os.environ.get("ANYTIMEBP_MODELS", "4" if UNCOMPILED else "30"))
+COUNT = int(os.environ.get("ANYTIMEBP_MODELS", "4" if UNCOMPILED else "24"))
 FIRST = int(os.environ.get("ANYTIMEBP_FIRST_MODEL", "0"))
 
 
