@@ -311,6 +311,8 @@ class Trial:
             self._say("stop without a budget", "OUT_OF_MEMORY")
         if reason is abp.StopReason.CONVERGED:
             self._check_converged(result)
+        if reason is abp.StopReason.NOT_CONVERGED and plan.is_forest:
+            self._say("not converged on a forest", f"residual {result.max_residual}")
         if not result.consistent and reason is not abp.StopReason.TARGET_REACHED and len(caught) == len(texts):
             self._say("no warning though unsettled", reason.name)
         near = 1e-6 + len(plan.factors) * result.tolerance
