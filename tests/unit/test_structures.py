@@ -154,3 +154,11 @@ def test_a_large_list_is_not_made_a_table():
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert result.work < 200 * 20_000
     assert graph.summary().full_bp_bytes < 50_000_000
+
+
+@pytest.mark.parametrize("method", [method for method in abp.METHODS if method != "truncated"])
+def test_a_default_that_no_joint_state_has_does_not_count_however_large(method):
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 2)
+    graph.add_factor([0, 1], structure=abp.Difference([-1001.0, -1000.0, -1001.0], default=0.0))
+    assert abp.infer(graph, method, rng=0).log_z == pytest.approx(-1000.0 + np.log(2.0 + 2.0 * np.exp(-1.0)))

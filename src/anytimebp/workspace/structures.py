@@ -85,12 +85,14 @@ def flat(sizes: IndexArray) -> Scores:
 
 def _list(log_scores: FloatArray, places: list[IndexArray], default: float, states: States) -> Scores:
     """Return entries in the order of their places, with an order by each axis where sums may cancel."""
+    total = math.prod(len(axis) for axis in states)
+    if len(log_scores) >= total:
+        default = -np.inf  # no joint state has it, and it may be out of all proportion to those that are listed
     if default == -np.inf:  # what is impossible anyway need not be listed
         possible = np.flatnonzero(log_scores > -np.inf)
         log_scores, places = log_scores[possible], [place[possible] for place in places]
     order = joint_order(places, tuple(len(axis) for axis in states))
     log_scores, places = log_scores[order], [place[order] for place in places]
-    total = math.prod(len(axis) for axis in states)
     extent = listed_range(log_scores, default, is_complete=len(log_scores) >= total)
     by_axis = [np.argsort(place, kind="stable") for place in places[1:]] if default > -np.inf else []
     if default > -np.inf:
@@ -112,14 +114,15 @@ def _difference(source: DifferenceSource, first: IndexArray, second: IndexArray)
     low, high = max(shift, 1 - len(second)), min(shift + len(source.log_kernel), len(first))
     kernel = source.log_kernel[low - shift : high - shift] if low < high else np.array([source.default])
     low = low if low < high else 0
-    every = len(first) + len(second) - 1
+    is_complete = len(kernel) >= len(first) + len(second) - 1
+    default = -np.inf if is_complete else source.default  # nothing has it then: see `_list`
     offsets = np.arange(low, low + len(kernel))
     pairs = np.minimum(len(first), len(second) + offsets) - np.maximum(0, offsets)
     return Scores(
         DIFFERENCE,
-        listed_range(kernel, source.default, is_complete=len(kernel) >= every),
+        listed_range(kernel, default, is_complete=is_complete),
         np.array([low, len(kernel)]),
-        np.concatenate([[source.default], kernel]),
+        np.concatenate([[default], kernel]),
         np.empty(0, dtype=np.int64),
         twice=True,
         work=int(pairs.sum()) + len(first) + len(second),
