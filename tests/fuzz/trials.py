@@ -300,7 +300,8 @@ class Trial:
         if result.current is not result:
             self.complaints += check_snapshot(plan, result.current)
         self.kept.append(Kept(result))
-        texts = [w for w in caught if not issubclass(w.category, abp.NotConvergedWarning)]
+        fair = (abp.NotConvergedWarning, abp.UncertainResultWarning, abp.UnconnectedVariableWarning)
+        texts = [w for w in caught if not issubclass(w.category, fair)]
         self.complaints += [(f"warning {w.category.__name__}", str(w.message)) for w in texts]
         asked = {"TARGET_REACHED": "target_error", "OUT_OF_UPDATES": "max_updates", "OUT_OF_WORK": "max_work"}
         asked["OUT_OF_TIME"] = "seconds"
@@ -313,8 +314,9 @@ class Trial:
             self._check_converged(result)
         if reason is abp.StopReason.NOT_CONVERGED and plan.is_forest:
             self._say("not converged on a forest", f"residual {result.max_residual}")
-        if not result.consistent and reason is not abp.StopReason.TARGET_REACHED and len(caught) == len(texts):
-            self._say("no warning though unsettled", reason.name)
+        warned = any(issubclass(w.category, abp.NotConvergedWarning) for w in caught)
+        if warned == (result.consistent or needed is not None):  # a budget of the user's needs no warning
+            self._say("no warning though unsettled" if not warned else "warning for nothing", reason.name)
         near = 1e-6 + len(plan.factors) * result.tolerance
         if result.estimated_error == 0.0 and self._distance(result) > near:
             self._say("estimate 0 though far from the truth", f"{self._distance(result)} off, {reason.name}")

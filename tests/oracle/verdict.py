@@ -34,7 +34,7 @@ class Messages:
 def messages(plan, snapshot):
     """Return the messages of a snapshot that was made with factor marginals; None where it has none."""
     found = snapshot.factor_marginals
-    if found is None:
+    if not found:
         return None
     inner = found._marginals
     domains, beliefs, to_factor = [], [], {}
@@ -145,7 +145,7 @@ def _check_estimate(snapshot):
 
 def _check_factor_marginals(plan, snapshot):
     found = []
-    for f, (scope, table) in enumerate(plan.factors if snapshot.factor_marginals is not None else []):
+    for f, (scope, table) in enumerate(plan.factors if snapshot.factor_marginals else []):
         joint = snapshot.factor_marginals[f]
         if joint.shape != table.shape or not np.isfinite(joint).all():
             found.append(("factor marginals not finite", f"factor {f} {scope}: {joint.tolist()}"))
@@ -291,7 +291,7 @@ class Kept:
         factors = snapshot.factor_marginals
         return {
             "marginals": b"".join(np.asarray(m).tobytes() for m in snapshot.marginals.values()),
-            "factor marginals": None if factors is None else b"".join(m.tobytes() for m in factors.values()),
+            "factor marginals": None if not factors else b"".join(m.tobytes() for m in factors.values()),
             "domain sizes": snapshot.domain_sizes.tolist(),
             "work": dict(snapshot.work_parts),
             "estimated error": repr(snapshot.estimated_error),

@@ -46,7 +46,7 @@ def stage_on(graph, rng, tolerance=1e-9):
         drained(message_spread(compiled)),
         tolerance,
         None,
-        full_fits=False,
+        full_fits=True,  # otherwise pairs outside are looked at as well, which the slow twin does not do
     )
     stage.workspace = workspace = stage._within(len(REACHES) - 1)
     space, nested = workspace.space, workspace.nested
