@@ -61,5 +61,10 @@ class FactorBlock:
 def describe_factor(blocks: Sequence[FactorBlock], variables: VariableTable, index: int) -> str:
     """Return a factor's number and scope as errors show it."""
     block = blocks[bisect_right([b.first for b in blocks], index) - 1]
-    names = ", ".join(variables.name(int(i)) for i in block.scopes[index - block.first])
+    names = ", ".join(plain_name(variables.name(int(i))) for i in block.scopes[index - block.first])
     return f"factor {index} ({names})"
+
+
+def plain_name(name: str) -> str:
+    """Return a name as errors show it: in quotes and written out if it holds what could drive a terminal."""
+    return name if name.isprintable() else repr(name)
