@@ -131,10 +131,10 @@ def write_model(graph: FactorGraph, path: PathLike) -> None:
         warnings.warn(f"{path}: the format cannot hold everything: {'; '.join(dropped)}", DroppedWarning, stacklevel=2)
 
 
-def write_model_file(graph: FactorGraph, path: PathLike) -> list[str]:
-    """Write a model and return what the format cannot hold."""
+def write_model_file(graph: FactorGraph, path: PathLike, like: PathLike | None = None) -> list[str]:
+    """Write a model, in the format of the ending of `like` if that is given; return what the format cannot hold."""
     file = Path(path)
-    write = _handler(WRITERS, file, "a model")
+    write = _handler(WRITERS, file if like is None else Path(like), "a model")
     with _writing(file, ".npz") as output:
         return write(graph, output, file)
 

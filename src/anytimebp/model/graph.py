@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownVariableError
-from anytimebp.model.factor import FactorBlock
+from anytimebp.model.factor import FactorBlock, plain_name
 from anytimebp.model.listed import ListedSource, read_entries
 from anytimebp.model.rule import Propose, Rule, RuleSource, check_propose
 from anytimebp.model.source import (
@@ -117,7 +117,7 @@ class FactorGraph:
             The index of the factor.
         """
         indices = self._read_scope(scope, self._read_scope_name(scope))
-        what = f"factor {self._n_factors} ({', '.join([self._variables.name(i) for i in indices])})"
+        what = f"factor {self._n_factors} ({self._scope_names(np.array(indices))})"
         shape = tuple([len(self._variables[i].labels) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
         self._check_one_given(
@@ -319,7 +319,7 @@ class FactorGraph:
         return rows
 
     def _scope_names(self, indices: IndexArray) -> str:
-        return ", ".join(self._variables.name(int(i)) for i in indices)
+        return ", ".join([plain_name(self._variables.name(int(i))) for i in indices])
 
     def _sparse_source(
         self,
