@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anytimebp.errors import (
     AnytimeBPError,
+    DistributionWarning,
     DroppedWarning,
     EvidenceError,
     FormatError,
@@ -58,6 +59,7 @@ __all__ = [
     "AtMostOne",
     "Deterministic",
     "Difference",
+    "DistributionWarning",
     "DroppedWarning",
     "DynamicGrowth",
     "Equality",

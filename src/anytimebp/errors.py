@@ -98,6 +98,10 @@ class FormatError(AnytimeBPError, ValueError):
         return f"{place}: {self.message}"
 
 
+class DistributionWarning(UserWarning):
+    """A file was read, but a conditional distribution in it does not sum to 1; the numbers are kept as given."""
+
+
 class DroppedWarning(UserWarning):
     """A file was written, but its format cannot hold everything; the text says what is missing."""
 

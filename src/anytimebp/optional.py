@@ -3,6 +3,13 @@
 from importlib import import_module
 from typing import Any
 
+INSTALLED_AS = {"sklearn": "scikit-learn"}
+
+
+def missing_package(package: str, extra: str) -> str:
+    """Return how to get a package: by its own name, or in a clone, as this library is on no package index."""
+    return f'this needs {package}: pip install {INSTALLED_AS.get(package, package)} (or, in a clone, ".[{extra}]")'
+
 
 def load_optional(module: str, extra: str | None = None) -> Any:
     """Return a module of an optional package, or say how to get it.
@@ -17,5 +24,5 @@ def load_optional(module: str, extra: str | None = None) -> Any:
     except ModuleNotFoundError as error:
         if error.name != package:  # the package is there, but something that it needs itself is not
             raise
-        msg = f'this needs {package}, an extra: pip install "anytimebp[{extra or package}]"'
+        msg = missing_package(package, extra or package)
         raise ModuleNotFoundError(msg, name=package) from None

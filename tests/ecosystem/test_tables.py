@@ -191,12 +191,16 @@ except ImportError as error:
         (
             ["pandas"],
             "abp.infer(graph, 'bp').to_pandas()",
-            'needs pandas, an extra: pip install "anytimebp[pandas]"',
+            'needs pandas: pip install pandas (or, in a clone, ".[pandas]")',
         ),
-        (["polars"], "abp.infer(graph, 'bp').to_polars()", 'pip install "anytimebp[polars]"'),
-        (["xarray"], "abp.infer(graph, 'bp').to_xarray()", 'pip install "anytimebp[xarray]"'),
-        (["networkx"], "abp.to_networkx(graph)", 'pip install "anytimebp[networkx]"'),
-        (["pyarrow", "polars"], "abp.infer(graph, 'bp').__arrow_c_stream__()", 'pip install "anytimebp[arrow]"'),
+        (["polars"], "abp.infer(graph, 'bp').to_polars()", "pip install polars"),
+        (["xarray"], "abp.infer(graph, 'bp').to_xarray()", "pip install xarray"),
+        (["networkx"], "abp.to_networkx(graph)", "pip install networkx"),
+        (
+            ["pyarrow", "polars"],
+            "abp.infer(graph, 'bp').__arrow_c_stream__()",
+            'pip install pyarrow (or, in a clone, ".[arrow]")',
+        ),
         (["pyarrow"], "abp.infer(graph, 'bp').__arrow_c_stream__()", "arrow_array_stream"),
     ],
 )

@@ -121,6 +121,8 @@ NASTY = [
     *(b"-1 0 1 2 1e999 nan inf -inf 1_0 0x10 1e-400 99999999999999999999999 1000000000000 4611686018427387904".split()),
     *(b"# // /* */ { } ( ) [ ] | , ; \" ' <a> </BIF> &x; MARKOV BAYES table default property variable".split()),
     *[b"\n", b"\r", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", "é".encode(), "\u2028".encode(), b"9" * 5000, b"[" * 3000],
+    *[b"900000000", b"<a>" * 200, b"<a b='" + b"x" * 3000, b"//\n" * 2000, b"/**/" * 2000, b"\x1b]0;x\x07", b"0.6 0.6"],
+    *[b"<!ATTLIST a b CDATA 'x'>" * 60, b"".join(b"<a%d/>" % k for k in range(1200)), b"0 " * 500],
     *[b"1" + b"0" * 400, b"'''", b"((((", b"\\\n", b"\n   ", b"9L", b"<f8", b"|O", b"decision", b"<NAME>"],
     *[
         b'<!DOCTYPE x [<!ENTITY a "b">]>',

@@ -30,6 +30,7 @@ def reader(ending, tmp_path):
 
 
 @pytest.mark.parametrize("ending", SEEDS)
+@pytest.mark.filterwarnings("ignore::anytimebp.errors.DistributionWarning")
 @pytest.mark.filterwarnings("ignore:Reading `.npy`")  # NumPy, on headers that look like those of Python 2
 def test_spoiled_files_give_a_model_or_an_error_that_names_the_file(ending, tmp_path):
     read, path = reader(ending, tmp_path), tmp_path / f"spoiled{ending}"

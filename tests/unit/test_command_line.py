@@ -148,7 +148,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(folder, capsys):
 
 
 def test_unforeseen_errors_are_a_line_too(folder, capsys, monkeypatch):
-    monkeypatch.setattr(abp, "read_model", lambda _: 1 / 0, raising=False)
+    monkeypatch.setattr("anytimebp.cli.paths.read_model_file", lambda *_: 1 / 0)
     assert run("info", "m.uai") == 1
     assert "unforeseen ZeroDivisionError" in capsys.readouterr().err
 

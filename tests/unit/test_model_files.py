@@ -364,6 +364,7 @@ def test_what_properties_hold_is_not_the_variables(read):
     assert_same_names(read(XMLBIF, ".xmlbif"), read(text, ".xmlbif"))
 
 
+@pytest.mark.filterwarnings("ignore::anytimebp.errors.DistributionWarning")
 def test_xmlbif_tables_are_read_in_pieces(read):
     values = np.random.default_rng(0).random((2, 50_000))  # more text than one piece
     rows = "\n".join(" ".join(map(repr, row)) for row in values.T.tolist())

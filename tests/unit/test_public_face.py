@@ -14,6 +14,7 @@ NAMES = {
     "Deterministic",
     "Difference",
     "Equality",
+    "DistributionWarning",
     "DroppedWarning",
     "FormatError",
     "DynamicGrowth",

@@ -179,12 +179,12 @@ def test_without_matplotlib_nothing_is_run(tmp_path, monkeypatch, capsys):
     import anytimebp.cli.reproduce as command  # noqa: PLC0415
 
     def missing(*_):
-        msg = 'this needs matplotlib, an extra: pip install "anytimebp[plot]"'
+        msg = 'this needs matplotlib: pip install matplotlib (or, in a clone, ".[plot]")'
         raise ModuleNotFoundError(msg)
 
     monkeypatch.setattr(command, "load_optional", missing)
     assert main(["reproduce", "grids", "--quick", "--out", str(tmp_path / "out")]) == 2
-    assert 'pip install "anytimebp[plot]"' in capsys.readouterr().err
+    assert 'pip install matplotlib (or, in a clone, ".[plot]")' in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

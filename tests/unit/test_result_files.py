@@ -4,6 +4,7 @@ import csv
 import errno
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -332,3 +333,23 @@ def test_a_pipe_whose_reader_leaves_is_named(tmp_path):
     with pytest.raises(BrokenPipeError) as caught:
         write_more_than_a_pipe_holds(path)
     assert caught.value.filename == str(path)
+
+
+def test_csv_holds_no_formulas_and_every_name_can_be_read_back(tmp_path):
+    names = ["=1+1", "+a", "-a", "@a", "\ta", "\ra", "'=a", "''-a", "'a", "a;=b", "plain", "-5", "+1.5e3"]
+    labels = ["=cmd()", -1, 2, "'=cmd()", "a=b", "-", "-1+1"]
+    graph = abp.FactorGraph()
+    for name in names:
+        graph.add_variable(name, labels)
+    abp.write_marginals(abp.infer(graph, "bp"), tmp_path / "r.csv")
+    with (tmp_path / "r.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))[1:]
+    for row in rows:
+        for cell in row:
+            assert cell[0] not in "=+-@\t\r" or cell in {"-1", "-5", "+1.5e3"}, cell
+
+    def back(cell):
+        return re.sub("^'(?='*[=+@\t\r-])", "", cell)
+
+    assert [back(row[0]) for row in rows[:: len(labels)]] == names
+    assert [row[1] for row in rows[: len(labels)]] == ["'=cmd()", "-1", "2", "''=cmd()", "a=b", "'-", "'-1+1"]

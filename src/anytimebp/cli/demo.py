@@ -8,6 +8,7 @@ import click
 
 import anytimebp as abp
 from anytimebp.cli.convert import say_what_is_lost
+from anytimebp.cli.names import say
 from anytimebp.cli.paths import check_output
 from anytimebp.cli.sentence import LOCAL_TYPES, SENTENCE, build
 from anytimebp.cli.show import ended_line
@@ -24,17 +25,17 @@ def demo(save: Path | None) -> None:
     graph = build()
     if save:
         say_what_is_lost(write_model_file(graph, save))
-    click.echo(f"{SENTENCE}\n\n{graph.summary()}\n")
+    say(f"{SENTENCE}\n\n{graph.summary()}\n")
     result = abp.infer(graph, seconds=60.0)
-    click.echo(f"{'':<22}{'alone':<26}together")
+    say(f"{'':<22}{'alone':<26}together")
     for variable in graph.variables:
         before, after = local_guess(graph, variable.name), result.top(variable)[0]
         if variable.name in LOCAL_TYPES or "none" not in {before[0], after[0]}:
             changed = "" if before[0] == after[0] else "   <- changed"
-            click.echo(f"{variable.name:<22}{before[0]!s:<16}{before[1]:<10.2f}{after[0]!s:<16}{after[1]:.2f}{changed}")
-    click.echo(f"\n{ended_line(result)}; {result.updates} factor updates, log Z = {result.log_z:.3f}")
+            say(f"{variable.name:<22}{before[0]!s:<16}{before[1]:<10.2f}{after[0]!s:<16}{after[1]:.2f}{changed}")
+    say(f"\n{ended_line(result)}; {result.updates} factor updates, log Z = {result.log_z:.3f}")
     if save:
-        click.echo(f"The model is in {save}: try `anytimebp infer {save}`, with --observe Paris=person, say.")
+        say(f"The model is in {save}: try `anytimebp infer {save}`, with --observe Paris=person, say.")
 
 
 def local_guess(graph: FactorGraph, variable: str) -> tuple[object, float]:

@@ -15,10 +15,13 @@ import click
 
 import anytimebp as abp
 from anytimebp.cli.live import LiveBar, wants_bar
+from anytimebp.cli.memory_size import read_memory_size
+from anytimebp.cli.names import printable_name, say
 from anytimebp.cli.observed import count_allowed, describe_evidence, fixed_variables, read_observed
 from anytimebp.cli.outputs import write_each
-from anytimebp.cli.paths import check_output, model_argument
-from anytimebp.cli.show import Facts, show_result
+from anytimebp.cli.paths import check_output, model_argument, read_given_model
+from anytimebp.cli.show import Facts, Wanted, show_result
+from anytimebp.cli.standard_streams import STANDARD_OUTPUT, input_name, is_standard_input
 from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS, METHODS
 from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_ending
 from anytimebp.formats.marginal_tables import load_parquet
@@ -37,6 +40,7 @@ class Request:
     """What the command line asks for."""
 
     model: Path
+    kind: str | None
     evidence: Path | None
     observe: tuple[str, ...]
     method: str
@@ -46,15 +50,21 @@ class Request:
     damping: float
     grow: int | None
     threads: int
+    max_memory: int | None
     seed: int
     output: tuple[Path, ...]
     report: Path | None
     top: int
+    variable: tuple[str, ...]
 
 
 @click.command()
 @model_argument
-@click.option("--evidence", type=click.Path(dir_okay=False, path_type=Path), help="Evidence: .evid (UAI) or .json.")
+@click.option(
+    "--evidence",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Evidence: .evid (UAI) or .json; - is standard input.",
+)
 @click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be given many times.")
 @click.option(
     "--method",
@@ -75,6 +85,12 @@ class Request:
     "--grow", type=int, help="Of dynamic, fixed and random: states that join the domains in a round; 1 unless given."
 )
 @click.option("--threads", type=int, default=1, show_default=True, help="That share the reading of large tables.")
+@click.option(
+    "--max-memory",
+    metavar="SIZE",
+    callback=read_memory_size,
+    help="Of the run: 500MB, 2GB, 1.5GiB or bytes; by default what the machine has.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random methods.")
 @click.option(
     "--output",
@@ -84,38 +100,49 @@ class Request:
 )
 @click.option("--report", type=click.Path(path_type=Path), help="Write a page to look at, .html.")
 @click.option("--top", type=click.IntRange(0), default=5, show_default=True, help="Variables to show, of each kind.")
+@click.option(
+    "--variable", multiple=True, metavar="NAME", help="Show this variable's marginal instead; may be repeated."
+)
 def infer(**options: object) -> None:
     """Print and write the marginals of a model file.
 
-    MODEL is a .uai, .fg, .bif, .xmlbif or .npz file, or a .gz of these. Ctrl-C ends the run with the best consistent
-    marginals so far and writes every output; pressed again, it aborts. Output files are written whole or not at all,
-    and without a time limit the same command writes the same bytes.
+    MODEL is a .uai, .fg, .bif, .xmlbif or .npz file, or a .gz of these, or - for standard input, with --format. Ctrl-C
+    ends the run with the best consistent marginals so far and writes every output; pressed again, it aborts. Output
+    files are written whole or not at all, and without a time limit the same command writes the same bytes.
     """
     request = Request(**options)  # type: ignore[arg-type]
     if request.grow is not None and request.method not in GROWING_METHODS:
         msg = f"--grow is for --method {', '.join(GROWING_METHODS)}, not for {request.method}"
         raise click.UsageError(msg)
     _check_files(request)
-    graph = abp.read_model(request.model)
+    graph = read_given_model(request.model, request.kind)
     evidence = read_observed(request.evidence, request.observe, graph)
+    asked = [graph.variables.index_of(name) for name in dict.fromkeys(request.variable)]
     summary = graph.summary()
     history = History()
     result = _run(request, graph, evidence, history)
     files = _files(request, result, history, evidence)
     failures = write_each(files, interrupted=result.stop_reason is StopReason.INTERRUPTED)
     facts = Facts(summary.is_forest, fixed_variables(evidence, graph), count_allowed(evidence, graph))
-    show_result(result, facts, request.top, [] if failures else [path for path, _ in files])
+    show_result(result, facts, Wanted(request.top, asked), [] if failures else [path for path, _ in files])
     for failure in failures[1:]:
-        click.echo(f"anytimebp: {failure}", err=True)
+        say(f"anytimebp: {printable_name(failure)}", err=True)
     if failures:
         raise failures[0]
 
 
 def _check_files(request: Request) -> None:
     inputs = [request.model, *([request.evidence] if request.evidence else [])]
-    if request.evidence:
+    if request.evidence and is_standard_input(request.evidence):
+        if is_standard_input(request.model):
+            msg = "standard input holds the model or the evidence, not both"
+            raise click.UsageError(msg)
+    elif request.evidence:
         check_ending(request.evidence, EVIDENCE_READERS, "evidence")
     for path in request.output:
+        if str(path) == STANDARD_OUTPUT:
+            msg = "--output takes a file, whose ending says the format; standard output has the summary"
+            raise click.UsageError(msg)
         check_output(path, MARGINAL_WRITERS, "marginals", inputs)
         if ending(path) == ".parquet":
             load_parquet(path)
@@ -135,6 +162,7 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
         damping=request.damping,
         grow=1 if request.grow is None else request.grow,
         threads=request.threads,
+        max_memory=request.max_memory,
         rng=request.seed,
         record=_record(request.method) if looks else "end",
     )
@@ -173,7 +201,7 @@ def _files(
     ]
     if request.report:
         about = {
-            "model": str(request.model),
+            "model": input_name(request.model),
             "evidence": describe_evidence(evidence),
             "command": shlex.join(["anytimebp", *sys.argv[1:]]),
             "version": abp.__version__,

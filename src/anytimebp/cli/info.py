@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 import numpy as np
 
-import anytimebp as abp
-from anytimebp.cli.paths import model_argument
+from anytimebp.cli.names import printable_name, say
+from anytimebp.cli.paths import model_argument, read_given_model
+from anytimebp.cli.standard_streams import input_name
 from anytimebp.model.source import IndexArray
 from anytimebp.model.summary import GraphSummary, format_bytes
 from anytimebp.workspace.memory import available_memory
@@ -18,14 +19,14 @@ BAR = 40  # characters of the longest bar
 
 @click.command()
 @model_argument
-def info(model: Path) -> None:
+def info(model: Path, kind: str | None) -> None:
     """Show sizes, universes, memory for full BP, structure, and what method fits."""
-    graph = abp.read_model(model)
+    graph = read_given_model(model, kind)
     summary = graph.summary()
-    click.echo(f"{model}\n{summary}")
+    say(f"{printable_name(input_name(model))}\n{summary}")
     if len(graph.variables):
-        click.echo(f"\nstates             variables\n{_histogram(graph.variables.sizes())}")
-    click.echo(f"\n{_advice(summary)}")
+        say(f"\nstates             variables\n{_histogram(graph.variables.sizes())}")
+    say(f"\n{_advice(summary)}")
 
 
 def _advice(summary: GraphSummary) -> str:

@@ -19,6 +19,7 @@ from anytimebp.cli.convert import convert
 from anytimebp.cli.demo import demo
 from anytimebp.cli.infer import infer
 from anytimebp.cli.info import info
+from anytimebp.cli.names import printable_name, say, warnings_as_lines
 from anytimebp.cli.reproduce import reproduce
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = app.main([word for word in given if word != "--debug"], "anytimebp", standalone_mode=False)
+        with warnings_as_lines():
+            code = app.main([word for word in given if word != "--debug"], "anytimebp", standalone_mode=False)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # whoever read our output has seen enough; click may turn one into the other
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -106,6 +108,7 @@ def describe_os_error(error: OSError) -> str:
 
 def _end(error: BaseException, message: str, code: int, *, debug: bool) -> int:
     if debug:
-        traceback.print_exception(error)
-    click.echo(f"anytimebp: {message}", err=True)
+        say("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
+    line = message if isinstance(error, click.ClickException) else printable_name(message)
+    say(f"anytimebp: {line}", err=True)
     return code

@@ -1,8 +1,13 @@
-"""Names from files on a terminal: shown, never obeyed."""
+"""Names from files on a terminal: shown, never obeyed. Everything that the command line prints goes through here."""
 
 from __future__ import annotations
 
 import unicodedata
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
 
 UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -13,3 +18,26 @@ def printable_name(name: object) -> str:
         character if unicodedata.category(character) not in UNSHOWN else character.encode("unicode_escape").decode()
         for character in str(name)
     )
+
+
+def printable_text(text: object) -> str:
+    """Return a text of our own, lines and all, in which names may stand, with control characters written out."""
+    return "\n".join(map(printable_name, str(text).split("\n")))
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Print a text on standard output, or on standard error."""
+    click.echo(printable_text(text), err=err)
+
+
+def warn(text: object) -> None:
+    """Print a warning, a line on standard error."""
+    say(f"anytimebp: warning: {printable_name(text)}", err=True)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Let warnings of the library be lines without a place in its code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: warn(message)
+        yield

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-import anytimebp as abp
+from anytimebp.cli.paths import read_given_evidence
+from anytimebp.formats.evidence import MOST_DIGITS
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 
@@ -15,7 +16,7 @@ SHOWN = 5  # observations that are written out
 
 def read_observed(file: Path | None, words: tuple[str, ...], graph: FactorGraph) -> dict[str, object]:
     """Return the evidence of a file and of words `NAME=STATE`."""
-    evidence = abp.read_evidence(file, graph) if file else {}
+    evidence = read_given_evidence(file, graph) if file else {}
     for word in words:
         name, label = _split(word, graph)
         if name in evidence:
@@ -41,15 +42,23 @@ def _split(word: str, graph: FactorGraph) -> tuple[str, object]:
     name = word[: known[0]] if known else word[: places[0]]
     label = word[len(name) + 1 :]
     variable = graph.variables[name]  # says so if there is no such variable
-    return name, int(label) if isinstance(variable.labels, range) and label.isdecimal() else label
+    return name, _whole(label, name) if isinstance(variable.labels, range) and label.isdecimal() else label
 
 
 def _labels(graph: FactorGraph, name: str, text: str) -> list[object]:
     """Return the labels that a text may mean; they may be other things than text."""
     labels = graph.variables[name].labels
     if isinstance(labels, range):
-        return [int(text)] if text.isascii() and text.isdigit() and int(text) in labels else []
+        return [int(text)] if text.isascii() and text.isdigit() and _whole(text, name) in labels else []
     return [label for label in labels if str(label) == text]
+
+
+def _whole(text: str, name: str) -> int:
+    """Return a whole number; Python itself refuses to read very long ones."""
+    if len(text) > MOST_DIGITS:
+        message = f"--observe: variable {name!r} has no state that is a number of {len(text):,} digits: {text[:20]}..."
+        raise click.UsageError(message)
+    return int(text)
 
 
 def fixed_variables(evidence: dict[str, object], graph: FactorGraph) -> set[int]:

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import click
-
+from anytimebp.cli.names import say
 from anytimebp.errors import FormatError
 
 
@@ -43,7 +42,7 @@ def _holding_off_interrupts(*, hold: bool) -> Iterator[None]:
 
     def wait(number: int, frame: FrameType | None) -> None:
         del number, frame
-        click.echo("anytimebp: writing the files; press again to abort", err=True)
+        say("anytimebp: writing the files; press again to abort", err=True)
         signal.signal(signal.SIGINT, usual)
 
     signal.signal(signal.SIGINT, wait)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from anytimebp.cli.live import wants_bar
+from anytimebp.cli.names import say
 from anytimebp.errors import OptionError
 from anytimebp.experiments.plans import PLANS, QUICK, Tell
 from anytimebp.optional import load_optional
@@ -72,7 +73,7 @@ def reproduce(experiment: str, runs: int | None, out: Path | None, data: Path | 
             evaluation.measure_nerel(folder, data, seeds, tell, quick=quick)
         tell("drawing", 1, 1)
         written = evaluation.write_pages(folder, chosen, quick=quick)
-    click.echo(f"{written[0]} and {len(written) - 1} figures; raw results in {folder.data}")
+    say(f"{written[0]} and {len(written) - 1} figures; raw results in {folder.data}")
 
 
 def _check_extras(*, nerel: bool) -> None:
@@ -91,7 +92,7 @@ def _kept(data: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"what is finished is kept in {data}; the same command goes on from there", err=True)
+        say(f"what is finished is kept in {data}; the same command goes on from there", err=True)
         raise
 
 
@@ -101,13 +102,13 @@ def _showing() -> Iterator[Tell]:
     if not wants_bar():
         said: set[tuple[str, int]] = set()
 
-        def say(what: str, done: int, total: int) -> None:
+        def tell(what: str, done: int, total: int) -> None:
             where = what.split(",", maxsplit=1)[0]
             if (where, done * 10 // total) not in said:  # every tenth of an experiment, and every family
                 said.add((where, done * 10 // total))
-                click.echo(f"{done} of {total}: {what}", err=True)
+                say(f"{done} of {total}: {what}", err=True)
 
-        yield say
+        yield tell
         return
     columns = (BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import click
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from anytimebp.cli.names import printable_name
+from anytimebp.cli.names import printable_name, warn
 from anytimebp.engine.methods import GROWING_METHODS
 from anytimebp.model.source import IndexArray
 from anytimebp.report.choices import split_choice
@@ -23,6 +22,8 @@ from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
 MORE = "--output FILE.csv for all marginals, --report FILE.html for a page to look at"
+MOST_IN_FULL = 50  # states of a variable whose marginal is shown in full
+SHOWN_OF_MANY = 20  # states of any other
 LONG = 1.0  # seconds from which a faster method is worth a word
 PIPE_WIDTH = 110  # characters of a line where no terminal says
 
@@ -36,7 +37,7 @@ ENDED = {
     StopReason.INTERRUPTED: "interrupted",
 }
 NEXT = {
-    StopReason.OUT_OF_MEMORY: "a machine with more memory, or --target-error to stop earlier",
+    StopReason.OUT_OF_MEMORY: "a larger --max-memory, a machine with more memory, or --target-error to stop earlier",
     StopReason.NOT_CONVERGED: "another --method, --damping 0.5, or a looser --tolerance",
     StopReason.INTERRUPTED: "run it again with --seconds to stop by itself",
 }
@@ -64,17 +65,29 @@ class Facts(NamedTuple):
     n_allowed: int
 
 
-def show_result(result: Result, facts: Facts, top: int, files: Sequence[Path] = ()) -> None:
+class Wanted(NamedTuple):
+    """What to show of the marginals.
+
+    Attributes:
+        top: Variables, of each kind.
+        variables: Indices of those asked for, whose marginals are shown instead.
+    """
+
+    top: int
+    variables: Sequence[int]
+
+
+def show_result(result: Result, facts: Facts, wanted: Wanted, files: Sequence[Path] = ()) -> None:
     """Print a result on standard output, and a warning on standard error if it is neither settled nor close enough.
 
     Args:
         result: The answer.
         facts: On the model.
-        top: Variables to show, of each kind.
+        wanted: What to show.
         files: That were written.
     """
     if not result.consistent and result.stop_reason is not StopReason.TARGET_REACHED:
-        click.echo("anytimebp: warning: the marginals are not at a fixed point", err=True)
+        warn("the marginals are not at a fixed point")
     console = _Output(
         width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=False
     )
@@ -82,17 +95,26 @@ def show_result(result: Result, facts: Facts, top: int, files: Sequence[Path] = 
     console.print(_figures(result, facts))
     if result.trace and result.trace[-1].choice:
         console.print(_chosen(result.trace[-1].choice))
-    order = by_uncertainty(result, facts.fixed)
-    if 0 < len(order) <= 2 * top:
-        console.print(_table("most uncertain first", result, order[::-1]))
-    elif top > 0 and len(order):
-        console.print(_table("most uncertain", result, order[::-1][:top]))
-        console.print(_table("most certain", result, order[:top]))
+    for table in _tables(result, facts, wanted):
+        console.print(table)
     step = next_step(result)
     if step != MORE or not files:
         console.print(f"next: {step}")
     if files:
-        console.print(f"wrote {', '.join(map(str, files))}")
+        console.print(f"wrote {', '.join(map(printable_name, files))}")
+
+
+def _tables(result: Result, facts: Facts, wanted: Wanted) -> Iterator[Table]:
+    """Give the marginals asked for, or the most uncertain and the most certain ones."""
+    if wanted.variables:
+        yield from (_marginal(result, index) for index in wanted.variables)
+        return
+    order = by_uncertainty(result, facts.fixed)
+    if 0 < len(order) <= 2 * wanted.top:
+        yield _table("most uncertain first", result, order[::-1])
+    elif wanted.top > 0 and len(order):
+        yield _table("most uncertain", result, order[::-1][: wanted.top])
+        yield _table("most certain", result, order[: wanted.top])
 
 
 def ended_line(result: Result) -> str:
@@ -158,6 +180,27 @@ def _chosen(choice: str) -> str:
     """Say what `adaptive` was doing in the end, and why."""
     way, reason = split_choice(choice)
     return f"chose {way}" + (f" ({reason})" if reason else "")
+
+
+def _marginal(result: Result, index: int) -> Table:
+    """Return the marginal of one variable: in full and in order if it is short, else its likeliest states."""
+    variable = result.marginals.variables[index]
+    in_full = variable.n_states <= MOST_IN_FULL
+    if in_full:
+        rows = list(zip(variable.labels, result.marginals[index].tolist(), strict=True))
+    else:
+        rows = result.top(index, SHOWN_OF_MANY)
+    table = Table(
+        title=printable_name(variable.name), title_justify="left", title_style="bold", box=None, pad_edge=False
+    )
+    table.add_column("state", overflow="fold")
+    table.add_column("probability", justify="right")
+    for label, p in rows:
+        table.add_row(Text(printable_name(label)), probability_text(p))
+    if not in_full:
+        rest = max(0.0, 1.0 - sum(p for _, p in rows))
+        table.add_row(f"{variable.n_states - len(rows):,} others", probability_text(rest))
+    return table
 
 
 def _table(title: str, result: Result, variables: IndexArray) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -10,15 +11,52 @@ import numpy as np
 
 from anytimebp.errors import FormatError
 from anytimebp.formats.potentials import block_potentials, can_be_filled, note_rounding
-from anytimebp.formats.table_runs import TableRuns
+from anytimebp.formats.table_runs import Entries, TableRuns
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import DenseSource, FloatArray, TableSource
 from anytimebp.model.structures import has_structure
+from anytimebp.model.variable import VariableTable
 
 MOST_ROUNDING = 1e-3
 """Conditional distributions in files are rounded; sums further from 1 than this are no such rounding."""
 
+MOST_OFF = 1e-2
+"""Sums further from 1 are worth a warning when a file is read; published networks are rounded to two digits."""
+
 AS_TEXT = "labels of states that are numbers or other objects are written as text"
+
+
+class RowSums:
+    """Looks for distributions, of tables with the child's axis last, that do not sum to 1."""
+
+    def __init__(self, variables: VariableTable) -> None:
+        """Start with none."""
+        self._variables = variables
+        self._count = 0
+        self._first = ""
+
+    def add(self, scopes: Sequence[Sequence[int]], tables: FloatArray) -> None:
+        """Look at stacked tables, shape (factors, states of each variable of a scope)."""
+        with np.errstate(over="ignore"):
+            sums = tables.sum(axis=-1)
+        places = np.argwhere(np.abs(sums - 1.0) > MOST_OFF)
+        if len(places) and not self._count:
+            member, *states = places[0].tolist()
+            self._first = self._describe(scopes[member], states, float(sums[tuple(places[0])]))
+        self._count += len(places)
+
+    def remarks(self) -> list[str]:
+        """Return what there is to say, if anything."""
+        if not self._count:
+            return []
+        others = "" if self._count == 1 else f", and {self._count - 1:,} more do not sum to 1"
+        return [f"{self._first}{others}; the numbers are kept as they are"]
+
+    def _describe(self, scope: Sequence[int], states: Sequence[int], total: float) -> str:
+        *parents, child = [self._variables[int(i)] for i in scope]
+        given = [f"{v.name!r} = {v.labels[state]!r}" for v, state in zip(parents, states, strict=True)]
+        rest = f" given {', '.join(given)}" if given else ""
+        return f"the distribution of {child.name!r}{rest} sums to {total:.6g}, not to 1"
 
 
 @dataclass
@@ -73,8 +111,14 @@ class Network:
         return network
 
 
-def build(network: Network, path: Path) -> FactorGraph:
-    """Return a network, whose tables are used up, as a factor graph: distributions with the variable itself last."""
+def build(network: Network, path: Path, odd: list[str]) -> FactorGraph:
+    """Return a network, whose tables are used up, as a factor graph: distributions with the variable itself last.
+
+    Args:
+        network: What a file states.
+        path: Of that file.
+        odd: Gets a remark if a distribution does not sum to 1.
+    """
     graph = FactorGraph()
     for name, labels in network.labels.items():
         if name not in network.parents:
@@ -84,8 +128,12 @@ def build(network: Network, path: Path) -> FactorGraph:
     runs = TableRuns()
     for child, parents in network.parents.items():
         runs.add([place[name] for name in (*parents, child)], network.tables.pop(child))
-    for run in runs.finish():
-        graph.add_factors(run.scopes, table=run.scores)
+    sums = RowSums(graph.variables)
+    for scopes, tables in runs.finish():
+        if not isinstance(tables, Entries):
+            graph.add_factors(scopes, table=tables)
+            sums.add(scopes.tolist(), tables)
+    odd += sums.remarks()
     return graph
 
 

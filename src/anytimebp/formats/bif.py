@@ -16,44 +16,58 @@ import numpy as np
 
 from anytimebp.errors import FormatError
 from anytimebp.formats.bayesian import Network, build
+from anytimebp.formats.input_file import LABEL, NAMED_VARIABLE, ROW, Source, read_at_most
 from anytimebp.formats.tokens import count_lines, without_bom
-from anytimebp.formats.whole_file import read_at_most
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray
 
-SKIPPED = re.compile(r"(?:\s+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-TOKEN = re.compile(r'"[^"]*"|[{}()\[\],;|]|(?:(?!/[/*])[^\s{}()\[\],;|"])+')
+SKIPPED = re.compile(r"(?:\s+|//[^\r\n]*|/\*.*?\*/){1,1000}", re.DOTALL)  # takes 350 bytes a repetition to match
+WORD_END = re.compile(r'[\s{}()\[\],;|"]|/[/*]')
 MARKS = frozenset("{}()[],;|")
 FREE_ENTRIES = 2**24  # of tables that are filled by defaults; a short file could claim any number
 MOST_BYTES = 2**30  # of text, which is read whole; a small file may unpack to any number
 END = ""
 
 
-def read_bif(path: Path) -> FactorGraph:
-    """Read a Bayesian network; each factor has the child last."""
-    return _Parser(path, _read_text(path)).network()
+def read_bif(path: Path, odd: list[str]) -> FactorGraph:
+    """Read a Bayesian network; each factor has the child last. `odd` gets a remark on sums of distributions."""
+    text, source = _read_text(path)
+    return _Parser(source, text).network(odd)
 
 
-def _read_text(path: Path) -> str:
-    data = without_bom(read_at_most(path, MOST_BYTES), path)
+def _read_text(path: Path) -> tuple[str, Source]:
+    data, source = read_at_most(path, MOST_BYTES)
+    data = without_bom(data, path)
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8"), source
     except UnicodeDecodeError as error:
         raise FormatError(path, "the file is not UTF-8 text", data.count(b"\n", 0, error.start) + 1) from None
+
+
+def _token_end(text: str, start: int) -> int:
+    """Return where the token that starts here ends; `start` itself if there is no whole one."""
+    first = text[start : start + 1]
+    if first == '"':
+        return text.find('"', start + 1) + 1 or start
+    if first in MARKS:
+        return start + 1
+    end = WORD_END.search(text, start)
+    return end.start() if end else len(text)
 
 
 class _Parser:
     """Reads statements from text, token by token."""
 
-    def __init__(self, path: Path, text: str) -> None:
-        self._path = path
+    def __init__(self, source: Source, text: str) -> None:
+        self._path = source.path
+        self._make_room = source.make_room
         self._text = text
         self._at = 0  # where to read on
         self._last = 0  # where the last token starts
         self._found = Network()
         self._free = FREE_ENTRIES
 
-    def network(self) -> FactorGraph:
+    def network(self, odd: list[str]) -> FactorGraph:
         statements: dict[str, Callable[[], None]] = {
             "network": self._skip_network,
             "variable": self._variable,
@@ -65,7 +79,7 @@ class _Parser:
             statements[word]()
         if not self._found.labels:
             raise FormatError(self._path, "the file states no variable")
-        return build(self._found, self._path)
+        return build(self._found, self._path, odd)
 
     # ---------------------------------------------------------------- statements
     def _skip_network(self) -> None:
@@ -76,6 +90,7 @@ class _Parser:
         name = self._name(self._next(), "the name of a variable")
         if name in self._found.labels:
             self._fail(f"variable {name!r} is declared twice")
+        self._make_room(NAMED_VARIABLE)
         self._expect("{")
         while (word := self._next()) != "}":
             if word == "type":
@@ -96,6 +111,7 @@ class _Parser:
         for label in self._names_until("}", "a state", empty=True):
             if label in labels:
                 self._fail(f"variable {name!r} has a state twice")
+            self._make_room(LABEL)
             labels[label] = None
         self._expect(";")
         if str(len(labels)) != count:
@@ -142,6 +158,7 @@ class _Parser:
                     self._fail(f"the distribution of {child!r} has two defaults")
                 default = self._numbers(size, f"the default row of {child!r}")
             elif word == "(":
+                self._make_room(ROW)
                 key = self._row_key(parents)
                 if key in rows:
                     self._fail(f"the distribution of {child!r} has a row twice")
@@ -186,16 +203,17 @@ class _Parser:
     # ---------------------------------------------------------------- tokens
     def _next(self) -> str:
         """Return the next token, or END."""
-        start = SKIPPED.match(self._text, self._at).end()  # type: ignore[union-attr]
+        start = self._at
+        while skipped := SKIPPED.match(self._text, start):
+            start = skipped.end()
         self._last = start
         if start == len(self._text):
             self._at = start
             return END
-        match = TOKEN.match(self._text, start)
-        if match is None:
+        self._at = _token_end(self._text, start)
+        if self._at == start:
             self._fail("a comment or a quoted name does not end")
-        self._at = match.end()
-        return match[0]
+        return self._text[start : self._at]
 
     def _expect(self, mark: str) -> None:
         if self._next() != mark:
@@ -265,8 +283,8 @@ class _Parser:
         """Raise at the token read last."""
         if not self._text.strip():
             raise FormatError(self._path, "the file is empty")
-        match = TOKEN.match(self._text, self._last)
-        token = match[0] if match else self._text[self._last :]
+        end = _token_end(self._text, self._last)
+        token = self._text[self._last : end if end > self._last else None]
         place = f", at {token[:40]!r}" if token else ", at the end of the file"
         raise FormatError(self._path, f"{message}{place}", count_lines(self._text[: self._last]) + 1)
 
@@ -300,8 +318,7 @@ def _block_text(network: Network, child: str, parents: list[str], path: Path) ->
 
 def _word(name: str, path: Path) -> str:
     """Return a name as a word of BIF, in quotes where it needs them."""
-    match = TOKEN.match(name)
-    if match and match[0] == name and not name[0].isspace() and not name.startswith(("/", '"')) and name not in MARKS:
+    if name and not WORD_END.search(name) and not name.startswith("/"):
         return name
     if '"' in name:
         raise FormatError(path, f"the name {name!r} holds a quote, which BIF cannot; write .xmlbif or .npz")

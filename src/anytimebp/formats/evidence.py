@@ -7,21 +7,25 @@ from collections import Counter
 from pathlib import Path
 
 from anytimebp.errors import EvidenceError, FormatError
+from anytimebp.formats.input_file import read_at_most
 from anytimebp.formats.tokens import without_bom
-from anytimebp.formats.whole_file import read_at_most
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 
-MOST_BYTES = 100_000_000  # a small file may unpack to any number
+MOST_BYTES = 2**25  # of text; what it states may take thirty times as much memory
+
+MOST_DIGITS = 1000  # of a whole number
 
 
 def read_json_evidence(path: Path, graph: FactorGraph) -> dict[str, object]:
     """Read evidence and check it against the model."""
-    data = without_bom(read_at_most(path, MOST_BYTES), path)
+    data, _ = read_at_most(path, MOST_BYTES)
     try:
-        found = json.loads(data, object_pairs_hook=_once)
+        found = json.loads(without_bom(data, path), object_pairs_hook=_once, parse_int=_whole)
     except json.JSONDecodeError as error:
         raise FormatError(path, f"not JSON: {error.msg}", error.lineno) from None
+    except FormatError:
+        raise
     except EvidenceError as error:
         raise FormatError(path, str(error)) from None
     except (ValueError, RecursionError) as error:
@@ -34,6 +38,14 @@ def read_json_evidence(path: Path, graph: FactorGraph) -> dict[str, object]:
     except (EvidenceError, TypeError) as error:
         raise FormatError(path, str(error)) from None
     return evidence
+
+
+def _whole(text: str) -> int:
+    """Return a whole number; Python itself refuses to read very long ones, with an error that names no cause."""
+    if len(text) > MOST_DIGITS:
+        msg = f"a number of {len(text):,} digits is the label of no state: {text[:20]}..."
+        raise EvidenceError(msg)
+    return int(text)
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

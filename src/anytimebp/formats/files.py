@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, TypeVar
 
-from anytimebp.errors import AnytimeBPError, DroppedWarning, FormatError, InconsistentModelError
+from anytimebp.errors import AnytimeBPError, DistributionWarning, DroppedWarning, FormatError, InconsistentModelError
 from anytimebp.formats.bif import read_bif, write_bif
 from anytimebp.formats.evidence import read_json_evidence
 from anytimebp.formats.libdai import read_fg, write_fg
@@ -26,7 +26,7 @@ from anytimebp.results.snapshot import Snapshot
 PathLike: TypeAlias = str | os.PathLike[str]
 Handler = TypeVar("Handler")
 
-READERS: Mapping[str, Callable[[Path], FactorGraph]] = {
+READERS: Mapping[str, Callable[[Path, list[str]], FactorGraph]] = {
     ".uai": read_uai,
     ".fg": read_fg,
     ".bif": read_bif,
@@ -66,18 +66,37 @@ def read_model(path: PathLike) -> FactorGraph:
     Raises:
         FormatError: The file is not what its ending says; names the line and the token.
         InconsistentModelError: A factor of the model is zero everywhere.
+
+    Warns with DistributionWarning where a conditional distribution of a Bayesian network does not sum to 1.
     """
-    file = Path(path)
-    read = _handler(READERS, file, "a model")
+    graph, odd = read_model_file(path)
+    if odd:
+        warnings.warn(f"{path}: {'; '.join(odd)}", DistributionWarning, stacklevel=2)
+    return graph
+
+
+def read_model_file(
+    path: PathLike, like: PathLike | None = None, name: str | None = None
+) -> tuple[FactorGraph, list[str]]:
+    """Read a model and return it with remarks on its numbers.
+
+    Args:
+        path: The file.
+        like: A file name whose ending says the format, if that of the file does not.
+        name: What errors call the file, if not by its path.
+    """
+    file, name = Path(path), name or str(path)
+    read = _handler(READERS, file if like is None else Path(like), "a model")
+    odd: list[str] = []
     try:
-        return read(file)
-    except FormatError:
-        raise
+        return read(file, odd), odd
+    except FormatError as error:
+        raise FormatError(name, error.message, error.line) from None
     except InconsistentModelError as error:
-        message = f"{file}: {error}"
+        message = f"{name}: {error}"
         raise InconsistentModelError(message) from None
     except AnytimeBPError as error:
-        raise FormatError(file, str(error)) from None
+        raise FormatError(name, str(error)) from None
 
 
 def read_evidence(path: PathLike, graph: FactorGraph) -> dict[str, object]:
@@ -86,8 +105,19 @@ def read_evidence(path: PathLike, graph: FactorGraph) -> dict[str, object]:
     Returns:
         What `infer(graph, evidence=...)` takes.
     """
+    return read_evidence_file(path, graph)
+
+
+def read_evidence_file(
+    path: PathLike, graph: FactorGraph, like: PathLike | None = None, name: str | None = None
+) -> dict[str, object]:
+    """Read evidence; `like` and `name` are those of `read_model_file`."""
     file = Path(path)
-    return _handler(EVIDENCE_READERS, file, "evidence")(file, graph)
+    read = _handler(EVIDENCE_READERS, file if like is None else Path(like), "evidence")
+    try:
+        return read(file, graph)
+    except FormatError as error:
+        raise FormatError(name or file, error.message, error.line) from None
 
 
 def write_model(graph: FactorGraph, path: PathLike) -> None:
@@ -101,10 +131,10 @@ def write_model(graph: FactorGraph, path: PathLike) -> None:
         warnings.warn(f"{path}: the format cannot hold everything: {'; '.join(dropped)}", DroppedWarning, stacklevel=2)
 
 
-def write_model_file(graph: FactorGraph, path: PathLike) -> list[str]:
-    """Write a model and return what the format cannot hold."""
+def write_model_file(graph: FactorGraph, path: PathLike, like: PathLike | None = None) -> list[str]:
+    """Write a model, in the format of the ending of `like` if that is given; return what the format cannot hold."""
     file = Path(path)
-    write = _handler(WRITERS, file, "a model")
+    write = _handler(WRITERS, file if like is None else Path(like), "a model")
     with _writing(file, ".npz") as output:
         return write(graph, output, file)
 

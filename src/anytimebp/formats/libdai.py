@@ -16,10 +16,11 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from anytimebp.formats.input_file import FACTOR, FACTOR_BLOCK, VARIABLE, Source
 from anytimebp.formats.potentials import as_potentials, lost_labels, lost_names, note_rounding, tables_of_block
-from anytimebp.formats.table_runs import Entries, Run, TableRuns, add_constants
+from anytimebp.formats.table_runs import Entries, Run, TableRuns, add_constants, check_states
 from anytimebp.formats.tokens import Tokens, open_tokens
-from anytimebp.model.factor import FactorBlock, describe_factor
+from anytimebp.model.factor import FactorBlock, describe_factor, plain_name
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.listed import ListedSource
 from anytimebp.model.source import FloatArray, IndexArray
@@ -37,6 +38,13 @@ AT_ONCE = 2**15  # entries that are read at once: small against tables, large ag
 MOST_INDICES = 2**53  # beyond, whole numbers are not all floats
 
 
+class Size(NamedTuple):
+    """The number of states of a variable, and the number of the token that states it first."""
+
+    n_states: int
+    place: int
+
+
 class Head(NamedTuple):
     """What the file states of a factor before its entries."""
 
@@ -47,17 +55,20 @@ class Head(NamedTuple):
     n_entries: int
 
 
-def read_fg(path: Path) -> FactorGraph:
+def read_fg(path: Path, _odd: list[str]) -> FactorGraph:
     """Read a factor graph; variables come in the order of their labels, named x and their label.
 
     Factors are tables, or listed entries once zeros have taken all the room.
     """
-    sizes: dict[int, int] = {}
+    sizes: dict[int, Size] = {}
     runs = TableRuns()
     room = FREE_ENTRIES
+    shape: list[int] | None = None
     with open_tokens(path) as tokens:
         for k in range(tokens.integer("the number of factors")):
             head = _read_head(tokens, f"factor {k}", sizes)
+            tokens.source.make_room(4 * FACTOR if head.shape == shape else FACTOR_BLOCK)
+            shape = head.shape
             cost = max(0, head.n_joint - FREE_PER_ENTRY * head.n_entries)
             if cost <= room or not head.labels:
                 room -= cost
@@ -65,19 +76,24 @@ def read_fg(path: Path) -> FactorGraph:
             else:
                 runs.add_listed(head.labels, _read_entries(tokens, head))
         tokens.finish("the last factor")
-        return _build(runs.finish(), sizes)
+        check_states(tokens, [size.n_states for size in sizes.values()], [size.place for size in sizes.values()])
+        return _build(runs.finish(), sizes, tokens.source)
 
 
-def _read_head(tokens: Tokens, what: str, sizes: dict[int, int]) -> Head:
+def _read_head(tokens: Tokens, what: str, sizes: dict[int, Size]) -> Head:
     arity = tokens.integer(f"the number of variables of {what}", high=MAX_ARITY)
     labels = tokens.integers(arity, f"the variables of {what}").tolist()
     if len(set(labels)) < arity:
         tokens.fail(f"{what} names a variable twice", tokens.position - 1)
     shape = [tokens.integer(f"the numbers of states of {what}", low=1, high=MAX_STATES) for _ in range(arity)]
     for axis, (label, size) in enumerate(zip(labels, shape, strict=True)):
-        if sizes.setdefault(label, size) != size:
-            message = f"{what}: variable {label} has {sizes[label]} states in a factor before this one"
-            tokens.fail(message, tokens.position - arity + axis)
+        place = tokens.position - arity + axis
+        if label not in sizes:
+            tokens.source.make_room(VARIABLE)
+            sizes[label] = Size(size, place)
+        elif sizes[label].n_states != size:
+            message = f"{what}: variable {label} has {sizes[label].n_states} states in a factor before this one"
+            tokens.fail(message, place)
     n_joint = prod(shape)
     count = tokens.integer(f"the number of entries of {what}", high=min(n_joint, 2**62))
     tokens.check_room(2 * count, f"the entries of {what}", tokens.position - 1)
@@ -131,13 +147,14 @@ def _read_listed(tokens: Tokens, head: Head, count: int, left: int) -> tuple[Ind
     return whole, values
 
 
-def _build(runs: list[Run], sizes: dict[int, int]) -> FactorGraph:
+def _build(runs: list[Run], sizes: dict[int, Size], source: Source) -> FactorGraph:
     graph = FactorGraph()
     labels = np.array(sorted(sizes), dtype=np.int64)
-    alike = groupby(enumerate(labels.tolist()), key=lambda place: (place[0] == place[1], sizes[place[1]]))
+    alike = groupby(enumerate(labels.tolist()), key=lambda place: (place[0] == place[1], sizes[place[1]].n_states))
     for (automatic, n_states), places in alike:
         names = [f"x{label}" for _, label in places]
         graph.add_variables(len(names), n_states, None if automatic else names)
+    universes = graph.variables.sizes()
     for run in runs:
         scopes = np.searchsorted(labels, run.scopes)
         if isinstance(run.scores, Entries):
@@ -145,7 +162,7 @@ def _build(runs: list[Run], sizes: dict[int, int]) -> FactorGraph:
         elif scopes.shape[1]:
             graph.add_factors(scopes, table=run.scores)
         else:
-            add_constants(graph, run.scores)
+            add_constants(graph, run.scores, universes, source)
     return graph
 
 
@@ -158,7 +175,7 @@ def write_fg(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
     used = np.zeros(len(graph.variables), dtype=np.bool_)
     for block in graph.blocks:
         used[block.scopes.ravel()] = True
-    lonely = [graph.variables.name(int(i)) for i in np.flatnonzero(~used)]
+    lonely = [plain_name(graph.variables.name(int(i))) for i in np.flatnonzero(~used)]
     if lonely:
         more = ", ..." if len(lonely) > SHOWN else ""
         dropped.append(f"variables without factors ({len(lonely):,}: {', '.join(lonely[:SHOWN])}{more})")

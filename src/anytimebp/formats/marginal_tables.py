@@ -12,14 +12,21 @@ from typing import Any, BinaryIO
 
 from anytimebp.errors import FormatError
 from anytimebp.model.variable import Labels
+from anytimebp.optional import missing_package
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.tables import label_texts
 
-QUOTED = re.compile('[,"\r\n]')  # what CSV holds in quotes only
+QUOTED = re.compile('[,;"\t\r\n]')  # what CSV holds in quotes only, or is a separator to some
+FORMULA = re.compile("'*[=+@\t\r-]")  # what spreadsheets take for a formula, or would be taken for one marked as text
+NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 def write_csv(result: Snapshot, file: BinaryIO, path: Path) -> None:
-    """Write a line per state: variable, state, probability."""
+    """Write a line per state: variable, state, probability.
+
+    A name or label that a spreadsheet would run as a formula gets an apostrophe in front. To read names back, take one
+    apostrophe off whatever has apostrophes before any of = + - @, tab and carriage return. Numbers stay as they are.
+    """
     del path
     file.write(b"variable,state,probability\n")
     for variable in result.marginals.variables:
@@ -31,6 +38,8 @@ def write_csv(result: Snapshot, file: BinaryIO, path: Path) -> None:
 
 def _field(text: str) -> str:
     """Return a text as a field of CSV; the module csv of Python 3.11 leaves carriage returns without quotes."""
+    if FORMULA.match(text) and not NUMBER.fullmatch(text):
+        text = f"'{text}"
     return '"' + text.replace('"', '""') + '"' if QUOTED.search(text) else text
 
 
@@ -83,7 +92,7 @@ def load_parquet(path: Path) -> Any:
     try:
         return import_module("pyarrow.parquet")
     except ImportError:
-        raise FormatError(path, 'Parquet needs pyarrow, an extra: pip install "anytimebp[arrow]"') from None
+        raise FormatError(path, missing_package("pyarrow", "arrow")) from None
 
 
 def write_parquet(result: Snapshot, file: BinaryIO, path: Path) -> None:

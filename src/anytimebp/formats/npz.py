@@ -11,13 +11,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import shutil
 import struct
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, BinaryIO, cast
@@ -26,8 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import FormatError
+from anytimebp.formats.input_file import (
+    AT_ONCE,
+    FACTOR_BLOCK,
+    MAX_COMPRESSION,
+    VARIABLE,
+    Source,
+    most_unpacked,
+    open_input,
+)
 from anytimebp.formats.potentials import refuse_rule
-from anytimebp.formats.whole_file import MAX_COMPRESSION, open_input
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.listed import ListedSource
@@ -40,6 +47,7 @@ DAMAGED = (
     *(zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, zlib.error, struct.error, RuntimeError),
     *(TokenError, SyntaxError, MemoryError, OverflowError, TypeError),  # of headers of arrays, which NumPy parses
 )
+PER_HEADER_BYTE = 10  # bytes of memory
 FREE_VARIABLES = 10_000_000  # that a file may claim without room for them; beyond, each takes a byte at least
 
 
@@ -123,32 +131,38 @@ def _write_array(archive: zipfile.ZipFile, name: str, values: npt.NDArray[Any]) 
         np.lib.format.write_array(member, values, allow_pickle=False)
 
 
-def read_npz(path: Path) -> FactorGraph:
+def read_npz(path: Path, _odd: list[str]) -> FactorGraph:
     """Read a graph that `write_npz` wrote."""
-    with open_input(path) as (file, n_bytes), _seekable(file) as seekable:
+    with open_input(path) as source, _seekable(source) as seekable:
         try:
             archive = zipfile.ZipFile(seekable)
         except DAMAGED as error:
             raise FormatError(path, f"not an .npz archive, or cut short ({error})") from None
         with archive:
-            return _read_graph(_Members(archive, path), max(FREE_VARIABLES, n_bytes))
+            return _read_graph(_Members(archive, source), max(FREE_VARIABLES, source.n_bytes))
 
 
-def _seekable(file: BinaryIO) -> AbstractContextManager[IO[bytes]]:
+def _seekable(source: Source) -> AbstractContextManager[IO[bytes]]:
     """Return a file in which one can go back and forth: what is packed goes to the disk first, not into memory."""
-    if not isinstance(file, gzip.GzipFile) and file.seekable():
-        return nullcontext(file)
-    unpacked = tempfile.TemporaryFile()  # noqa: SIM115
-    shutil.copyfileobj(file, unpacked)
-    return unpacked
+    if not isinstance(source.file, gzip.GzipFile):
+        return nullcontext(source.file)
+    with ExitStack() as stack:
+        unpacked = stack.enter_context(tempfile.TemporaryFile())
+        while data := source.read(AT_ONCE):
+            unpacked.write(data)
+        stack.pop_all()  # the caller closes it
+        return unpacked
 
 
 class _Members:
     """The arrays of an archive, checked against the bytes that are there before any is allocated."""
 
-    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
+    def __init__(self, archive: zipfile.ZipFile, source: Source) -> None:
         self._archive = archive
-        self.path = path
+        self._left = max(source.size, most_unpacked(source.size))
+        self._source = source
+        self.path = source.path
+        self.make_room = source.make_room
 
     def array(self, name: str, kind: str) -> npt.NDArray[Any]:
         """Return an array whose dtype is of a kind."""
@@ -157,13 +171,22 @@ class _Members:
             packed = info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
             if packed or info.file_size > MAX_COMPRESSION * info.compress_size + 1000:
                 raise zipfile.BadZipFile("its size or its compression is not that of an .npz")  # noqa: EM101, TRY003
+            self._count(info.file_size)
             with self._archive.open(info) as member:
                 values = _read_array(member, info.file_size)
+        except FormatError:
+            raise
         except DAMAGED as error:
             raise FormatError(self.path, f"array {name!r} is missing or damaged ({error})") from None
         if values.dtype.kind not in kind:
             raise FormatError(self.path, f"array {name!r} holds {values.dtype}, which does not belong there")
         return values
+
+    def _count(self, n_bytes: int) -> None:
+        """Refuse arrays that unpack to more than an archive of this size may hold."""
+        self._left -= n_bytes
+        if self._left < 0:
+            self._source.fail_unpacked()
 
 
 def _read_array(member: Any, n_bytes: int) -> npt.NDArray[Any]:
@@ -185,11 +208,13 @@ def _read_graph(members: _Members, most_variables: int) -> FactorGraph:
         if sum(block["n"] for block in header["variables"]) > most_variables:
             raise FormatError(members.path, f"the file claims more than {most_variables:,} variables")
         for block in header["variables"]:
+            members.make_room(VARIABLE)
             names, states = block["names"], block["states"]
             if names:
                 read_states(states, str(names[0]))  # errors then name a variable
             graph.add_variables(block["n"], states, names)
         for k, block in enumerate(header["factors"]):
+            members.make_room(FACTOR_BLOCK)
             _add_block(graph, members, k, block)
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise FormatError(members.path, f"the header is not as it should be ({error!r})") from None
@@ -198,6 +223,7 @@ def _read_graph(members: _Members, most_variables: int) -> FactorGraph:
 
 def _read_header(members: _Members) -> dict[str, Any]:
     text = members.array("header", "u").tobytes()
+    members.make_room(PER_HEADER_BYTE * len(text))
     try:
         header = json.loads(text)
     except (ValueError, RecursionError):

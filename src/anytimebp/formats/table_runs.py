@@ -11,9 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.errors import ModelError
+from anytimebp.formats.input_file import Source
+from anytimebp.formats.tokens import Tokens
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
 
+FREE_STATES = 2**24  # of all variables of a text file; beyond, a run would take gigabytes because of a few bytes
 TOGETHER = 2**18  # entries that are read or stacked at once: small against the tables, large against the calls
 
 
@@ -70,10 +73,40 @@ def _rows(scopes: list[Sequence[int]]) -> IndexArray:
     return np.array(scopes, dtype=np.int64).reshape(len(scopes), -1 if scopes[0] else 0)
 
 
-def add_constants(graph: FactorGraph, values: FloatArray) -> None:
-    """State factors without variables as factors on the first one: the same distribution and the same log Z."""
-    if not len(graph.variables):
+def add_constants(graph: FactorGraph, values: FloatArray, sizes: IndexArray, source: Source) -> None:
+    """State factors without variables as factors on the smallest one: the same distribution and the same log Z.
+
+    Args:
+        graph: Gets the factors.
+        values: Their potentials, shape (factors,).
+        sizes: Of all universes.
+        source: The file that they come from.
+    """
+    if not len(sizes):
         msg = "a factor needs a variable, and there are none"
         raise ModelError(msg)
-    for value in values.tolist():
-        graph.add_factor([0], table=np.full(graph.variables[0].n_states, value))
+    smallest = int(sizes.argmin())
+    source.make_room(8 * len(values) * int(sizes[smallest]))
+    tables = np.repeat(values[:, np.newaxis], sizes[smallest], axis=1)
+    graph.add_factors(np.full((len(values), 1), smallest), table=tables)
+
+
+def check_states(tokens: Tokens, sizes: Sequence[int], places: Sequence[int]) -> None:
+    """Refuse universes that a file states and does not fill, once all of it is read.
+
+    Args:
+        tokens: Of the file, all used.
+        sizes: Of the universes.
+        places: The numbers of the tokens that state these.
+    """
+    most = FREE_STATES + tokens.position
+    total = 0
+    for size, place in zip(sizes, places, strict=True):
+        total += size
+        if total > most:
+            message = (
+                f"with the {size:,} states of this variable, there are {total:,}, and the file backs up {most:,}: "
+                f"{FREE_STATES:,}, and one more for each of its {tokens.position:,} numbers; larger universes go into "
+                "an .npz file"
+            )
+            tokens.fail(message, place)

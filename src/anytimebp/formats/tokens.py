@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from anytimebp.errors import FormatError
-from anytimebp.formats.whole_file import open_input
+from anytimebp.formats.input_file import Source, open_input
 from anytimebp.model.source import FloatArray, IndexArray
 
 BLOCK = 2**15
@@ -31,17 +31,10 @@ BLANKS = (b" ", b"\n", b"\t", b"\r")
 class Tokens:
     """The tokens of one file, each used once."""
 
-    def __init__(self, path: Path, file: BinaryIO, n_bytes: int) -> None:
-        """Start at the beginning.
-
-        Args:
-            path: Named in errors, and read again for them.
-            file: Open for reading.
-            n_bytes: What the file holds at the most.
-        """
-        self._path = path
-        self._file = file
-        self._n_bytes = n_bytes
+    def __init__(self, source: Source) -> None:
+        """Start at the beginning of a file, which is read again for errors."""
+        self.source = source
+        self._path = source.path
         self._rest = b""
         self._text = ""
         self._first_line = 1
@@ -126,7 +119,7 @@ class Tokens:
 
     def check_room(self, count: int, what: str, position: int | None = None) -> None:
         """Refuse a count, of the token number `position`, that the file cannot hold, at two characters a number."""
-        if count > self._n_bytes // 2 + 1:
+        if count > self.source.n_bytes // 2 + 1:
             self.fail(f"{what}: {count:,} numbers are announced, more than the file can hold", position)
 
     def at_end(self) -> bool:
@@ -201,7 +194,7 @@ class Tokens:
 
     def _read_block(self) -> str:
         """Return a block of text that ends between two tokens, and outside comments."""
-        new = self._file.read(BLOCK)
+        new = self.source.read(BLOCK)
         data = self._rest + new
         self._rest = b""
         self._ended = not new
@@ -218,7 +211,7 @@ class Tokens:
 
     def _skip_line(self) -> None:
         """Pass over the rest of a comment, up to its line's end."""
-        while piece := self._file.read(BLOCK):
+        while piece := self.source.read(BLOCK):
             if end := BYTE_LINE_END.search(piece):
                 self._rest = piece[end.start() :]
                 return
@@ -237,8 +230,8 @@ class Tokens:
 @contextmanager
 def open_tokens(path: Path) -> Iterator[Tokens]:
     """Open a file as tokens."""
-    with open_input(path) as (file, n_bytes):
-        yield Tokens(path, file, n_bytes)
+    with open_input(path) as source:
+        yield Tokens(source)
 
 
 def count_lines(text: str) -> int:

@@ -15,17 +15,25 @@ from typing import BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
-from anytimebp.formats.bayesian import child_axis
+from anytimebp.formats.bayesian import RowSums, child_axis
+from anytimebp.formats.input_file import FACTOR, FACTOR_BLOCK, VARIABLE
 from anytimebp.formats.potentials import factor_potentials, lost_labels, lost_names
-from anytimebp.formats.table_runs import TOGETHER, add_constants
+from anytimebp.formats.table_runs import TOGETHER, add_constants, check_states
 from anytimebp.formats.tokens import Tokens, open_tokens
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray
 from anytimebp.model.variable import MAX_STATES, MAX_VARIABLES
 
+FIRST_SIZE = 2  # the token that states the first number of states
 
-def read_uai(path: Path) -> FactorGraph:
-    """Read a model; factors of the same shape that follow each other become one block."""
+
+def read_uai(path: Path, odd: list[str]) -> FactorGraph:
+    """Read a model; factors of the same shape that follow each other become one block.
+
+    Args:
+        path: The file.
+        odd: Gets a remark if the model is Bayesian and a distribution does not sum to 1.
+    """
     with open_tokens(path) as tokens:
         kind = tokens.word("the kind of model")
         if kind.upper() not in {"MARKOV", "BAYES"}:
@@ -33,17 +41,25 @@ def read_uai(path: Path) -> FactorGraph:
         sizes = _read_sizes(tokens)
         graph = FactorGraph()
         for n_states, run in groupby(sizes):
+            tokens.source.make_room(VARIABLE)
             graph.add_variables(sum(1 for _ in run), n_states)
+        universes, sums = np.array(sizes, dtype=np.int64), RowSums(graph.variables)
         scopes = _read_scopes(tokens, len(sizes))
         for first, members, shape in _runs(scopes, sizes):
+            tokens.source.make_room(FACTOR_BLOCK)
             values = _read_tables(tokens, first, members, shape)
             if not shape:
-                add_constants(graph, values)
-            elif len(members) == 1:  # the lighter call, and large tables mostly stand alone
+                add_constants(graph, values, universes, tokens.source)
+                continue
+            if kind.upper() == "BAYES":
+                sums.add(members, values)
+            if len(members) == 1:  # the lighter call, and large tables mostly stand alone
                 graph.add_factor(members[0], table=values[0])
             else:
                 graph.add_factors(np.array(members), table=values)
         tokens.finish("the last table")
+        check_states(tokens, sizes, range(FIRST_SIZE, FIRST_SIZE + len(sizes)))
+        odd += sums.remarks()
     return graph
 
 
@@ -65,6 +81,7 @@ def _read_scopes(tokens: Tokens, n_variables: int) -> list[tuple[int, ...]]:
         scope = tuple([tokens.integer(what, high=n_variables - 1) for _ in range(arity)])
         if len(set(scope)) < arity:
             tokens.fail(f"{what} names a variable twice", tokens.position - 1)
+        tokens.source.make_room(FACTOR)
         scopes.append(scope)
     return scopes
 

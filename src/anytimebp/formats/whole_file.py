@@ -1,4 +1,4 @@
-"""Opening files: compressed ones as if they were not, and output that is written whole or not at all."""
+"""Output that is written whole or not at all, compressed if its name says so; and what a name says of a format."""
 
 from __future__ import annotations
 
@@ -6,46 +6,11 @@ import errno
 import gzip
 import os
 import stat
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO, cast
-
-from anytimebp.errors import FormatError
-
-GZIP_MAGIC = b"\x1f\x8b"
-MAX_COMPRESSION = 1032  # what deflate can do at the very best
-UNPACKED = 2**24  # bytes that are read at once; Python allocates them before it knows whether they are there
-
-
-@contextmanager
-def open_input(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file for reading, gzip or plain by its first bytes; also give the bytes that it holds at the most."""
-    with path.open("rb") as raw:
-        packed = raw.read(2) == GZIP_MAGIC
-        size = os.fstat(raw.fileno()).st_size if stat.S_ISREG(os.fstat(raw.fileno()).st_mode) else 2**40
-        raw.seek(0)
-        if not packed:
-            yield raw, size
-            return
-        try:
-            with gzip.GzipFile(fileobj=raw) as file:
-                yield cast("BinaryIO", file), size * MAX_COMPRESSION
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise FormatError(path, f"the gzip file is damaged or cut short ({error})") from None
-
-
-def read_at_most(path: Path, most: int) -> bytes:
-    """Return what a file holds, unpacked; refuse to read more than so many bytes."""
-    pieces: list[bytes] = []
-    with open_input(path) as (file, n_bytes):
-        while piece := file.read(min(n_bytes + 1, UNPACKED)):
-            pieces.append(piece)
-            if sum(map(len, pieces)) > most:
-                raise FormatError(path, f"the file holds more than {most:,} bytes, the most that is read of its kind")
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 @contextmanager

@@ -17,35 +17,44 @@ import numpy as np
 
 from anytimebp.errors import FormatError
 from anytimebp.formats.bayesian import Network, build
+from anytimebp.formats.input_file import LABEL, NAMED_VARIABLE, Source, open_input
 from anytimebp.formats.tokens import LONGEST_TOKEN
-from anytimebp.formats.whole_file import open_input
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
 from anytimebp.model.source import FloatArray
 
 BLOCK = 2**16
 FORBIDDEN = re.compile("[\x00-\x1f\ud800-\udfff\ufffe\uffff]")  # not text of XML, or changed by reading it
 MOST_TEXT = 2**20  # characters of a name; a small file may unpack to any number
+MOST_NAMES = 1000  # of different elements and attributes; each is kept by the parser, and XMLBIF has 20
+MOST_DECLARED = 50  # attributes, which the parser goes through at every element; XMLBIF declares 3
+DEEPEST = 100  # elements inside each other, each kept by the parser; XMLBIF has 4
+LONGEST_PIECE = 2**20  # bytes of one tag, comment or the like, which some parsers read again with each block
 TEXT_OF = frozenset({"NAME", "OUTCOME", "VALUE", "FOR", "GIVEN", "TABLE"})
 
 
-def read_xmlbif(path: Path) -> FactorGraph:
-    """Read a Bayesian network; each factor has the child last."""
-    reader = _Reader(path)
-    with open_input(path) as (file, _):
-        while data := file.read(BLOCK):
+def read_xmlbif(path: Path, odd: list[str]) -> FactorGraph:
+    """Read a Bayesian network; each factor has the child last. `odd` gets a remark on sums of distributions."""
+    with open_input(path) as source:
+        reader = _Reader(source)
+        while data := source.read(BLOCK):
             reader.feed(data)
         reader.feed(b"", end=True)
     if not reader.network.labels:
         raise FormatError(path, "the file states no variable")
-    return build(reader.network, path)
+    return build(reader.network, path, odd)
 
 
 class _Reader:
     """Takes in elements as they come."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, source: Source) -> None:
         self.network = Network()
-        self._path = path
+        self._path = source.path
+        self._make_room = source.make_room
+        self._fed = 0  # bytes
+        self._depth = 0
+        self._declared = 0
+        self._names: dict[str, str] = {}  # of elements and attributes, filled by the parser
         self._element = ""
         self._properties = 0  # that we are inside of; what they hold is not ours
         self._text: list[str] = []
@@ -55,12 +64,14 @@ class _Reader:
         self._children: list[str] = []
         self._parents: list[str] = []
         self._table: _TableText | None = None
-        self._parser = expat.ParserCreate()
+        self._parser = expat.ParserCreate(intern=self._names)
+        self._parser.specified_attributes = True  # not those that a declaration adds to every element
         self._parser.buffer_text = True
         self._parser.buffer_size = BLOCK
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
+        self._parser.AttlistDeclHandler = self._attribute_declared
         self._parser.EntityDeclHandler = self._entity
         self._parser.SkippedEntityHandler = self._skipped_entity
 
@@ -68,6 +79,9 @@ class _Reader:
         """Read on."""
         try:
             self._parser.Parse(data, end)
+            self._fed += len(data)
+            if self._fed - self._parser.CurrentByteIndex > LONGEST_PIECE:
+                self._fail(f"a tag, a comment or the like goes on for more than {LONGEST_PIECE:,} bytes")
         except FormatError:
             raise
         except expat.ExpatError as error:
@@ -82,6 +96,11 @@ class _Reader:
     def _start(self, element: str, attributes: dict[str, str]) -> None:
         self._element = element.upper()
         self._text, self._room = [], MOST_TEXT
+        self._depth += 1
+        if self._depth > DEEPEST:
+            self._fail(f"elements are nested more than {DEEPEST} deep")
+        if len(self._names) > MOST_NAMES:
+            self._fail(f"there are more than {MOST_NAMES:,} kinds of elements and attributes")
         if self._element == "PROPERTY":
             self._properties += 1
         elif self._properties:
@@ -113,6 +132,7 @@ class _Reader:
         element = element.upper()
         text = "".join(self._text).strip()
         self._text, self._element = [], ""
+        self._depth -= 1
         if element == "PROPERTY":
             self._properties -= 1
         elif self._properties:
@@ -120,10 +140,13 @@ class _Reader:
         elif element == "NAME":
             self._name = text
         elif element in {"OUTCOME", "VALUE"}:
+            self._make_room(LABEL)
             self._outcomes.append(text)
         elif element == "FOR":
+            self._make_room(LABEL)
             self._children.append(text)
         elif element == "GIVEN":
+            self._make_room(LABEL)
             self._parents.append(text)
         elif element == "VARIABLE":
             self._add_variable()
@@ -138,6 +161,7 @@ class _Reader:
             self._fail(f"variable {name!r} is declared twice")
         if not labels or len(set(labels)) < len(labels):
             self._fail(f"variable {name!r} has no outcomes, or one of them twice")
+        self._make_room(NAMED_VARIABLE)
         self.network.labels[name] = labels
 
     def _add_definition(self) -> None:
@@ -162,6 +186,11 @@ class _Reader:
         if len(values) != prod(shape):
             self._fail(f"the table of {child!r} needs {prod(shape):,} numbers, got {len(values):,}")
         self.network.tables[child] = values.reshape(shape)
+
+    def _attribute_declared(self, *_: object) -> None:
+        self._declared += 1
+        if self._declared > MOST_DECLARED:
+            self._fail(f"the document type declares more than {MOST_DECLARED} attributes")
 
     def _entity(self, *_: object) -> None:
         self._fail("entities are not read")

@@ -67,10 +67,15 @@ class FactorBlock:
 def describe_factor(blocks: Sequence[FactorBlock], variables: VariableTable, index: int) -> str:
     """Return a factor's number and scope as errors show it."""
     block = blocks[bisect_right([b.first for b in blocks], index) - 1]
-    names = ", ".join(variables.name(int(i)) for i in block.scopes[index - block.first])
+    names = ", ".join(plain_name(variables.name(int(i))) for i in block.scopes[index - block.first])
     return f"{factor_title(index, block.name)} ({names})"
 
 
 def factor_title(index: int, name: str | None) -> str:
     """Return a factor's number, and its name if it has one."""
     return f"factor {index}" if name is None else f"factor {index} {name!r}"
+
+
+def plain_name(name: str) -> str:
+    """Return a name as errors show it: in quotes and written out if it holds what could drive a terminal."""
+    return name if name.isprintable() else repr(name)

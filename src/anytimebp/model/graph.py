@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownFactorError
 from anytimebp.model.changes import TableWatch, is_shared
-from anytimebp.model.factor import FactorBlock, FactorKey, factor_title
+from anytimebp.model.factor import FactorBlock, FactorKey, factor_title, plain_name
 from anytimebp.model.listed import ListedSource, read_entries
 from anytimebp.model.rule import Propose, Rule, RuleSource, check_propose
 from anytimebp.model.rule_labels import warn_of_labels
@@ -133,7 +133,7 @@ class FactorGraph:
         """
         title = factor_title(self._n_factors, self._read_factor_name(name))
         indices = read_scope(self._variables, scope, title)
-        what = f"{title} ({', '.join([self._variables.name(i) for i in indices])})"
+        what = f"{title} ({self._scope_names(indices)})"
         shape = tuple([len(self._variables[i].labels) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
         self._check_one_given(
@@ -347,8 +347,8 @@ class FactorGraph:
             return lambda _: f"factors {first} to {first + len(rows) - 1}"
         return lambda k: f"{factor_title(first + k, name)} ({self._scope_names(rows[k])})"
 
-    def _scope_names(self, indices: IndexArray) -> str:
-        return ", ".join(self._variables.name(int(i)) for i in indices)
+    def _scope_names(self, indices: Iterable[int] | IndexArray) -> str:
+        return ", ".join([plain_name(self._variables.name(int(i))) for i in indices])
 
     def _sparse_source(
         self,
