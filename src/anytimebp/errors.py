@@ -89,3 +89,7 @@ class DroppedWarning(UserWarning):
 
 class NotConvergedWarning(UserWarning):
     """The marginals of a run are not those of a fixed point; the stop reason says why."""
+
+
+class KernelCacheWarning(UserWarning):
+    """Compiled kernels cannot be kept on disk, so every process compiles them; the text says where, and what to do."""

@@ -27,6 +27,7 @@ NAMES = {
     "History",
     "InconsistentModelError",
     "Inference",
+    "KernelCacheWarning",
     "METHODS",
     "MemoryLimitError",
     "ModelError",
