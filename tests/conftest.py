@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -69,3 +70,18 @@ def every_stage():
         patch.setattr(frozen_tails, "SLOW", 0.0)
         patch.setattr(frozen_tails, "QUICK", 0)
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_ctrl_c(monkeypatch):
+    """Have every test begin as if Ctrl-C had not been pressed in the one before."""
+    if "anytimebp.engine.interrupt" in sys.modules:
+        monkeypatch.setattr("anytimebp.engine.interrupt.InterruptFlag._ended_a_call", float("-inf"))
+
+
+@pytest.fixture
+def plain_ctrl_c():
+    """Restore Python's own handling of Ctrl-C, which a shell that starts the tests in the background switches off."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -44,7 +44,9 @@ def infer(
     The default method, "adaptive", works on the likely states first where that saves time, then on all of them, and
     ends where belief propagation does; the `estimated_error` of a result says how far it is from there.
 
-    Ctrl-C ends the run and returns what there is (`stop_reason` is INTERRUPTED); pressed again, it raises.
+    Ctrl-C ends the run and returns what there is (`stop_reason` is INTERRUPTED). Pressed again, within two seconds also
+    in another call, it raises KeyboardInterrupt. So it does while kernels are loaded or compiled, when there is nothing
+    to return yet.
 
     Args:
         graph: The model; not changed.

@@ -122,6 +122,10 @@ class UnconnectedVariableWarning(ModelWarning):
     """Variables have neither a factor nor evidence, so that their marginals are uniform."""
 
 
+class KernelCacheWarning(UserWarning):
+    """Compiled kernels cannot be kept on disk, so every process compiles them; the text says where, and what to do."""
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of this library that has called it.
 

@@ -133,14 +133,6 @@ def test_a_callback_sees_snapshots_and_can_stop():
     assert bits(seen[-1]) == bits(result)
 
 
-@pytest.fixture
-def plain_ctrl_c():
-    """Restore Python's own handling of Ctrl-C, which a shell that starts the tests in the background switches off."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("plain_ctrl_c")
 def test_ctrl_c_gives_what_there_is_and_leaves_no_handler():
     graph = grid(4, 5, 1.0, 0.7, seed=2)

@@ -29,6 +29,7 @@ NAMES = {
     "InconsistentModelError",
     "Inference",
     "InternalError",
+    "KernelCacheWarning",
     "METHODS",
     "MemoryLimitError",
     "ModelError",

@@ -1,5 +1,8 @@
 """Several threads: the answers, sweeps and stops of one thread, and the same bits every time."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -210,6 +213,43 @@ def test_errors_of_a_helper_are_not_swallowed_when_tables_are_made():
 
     with pytest.raises(ValueError, match="of a helper"):
         crew.Crew(2, 1).do(fail, [(0,), (1,)])
+
+
+IN_A_FORKED_PROCESS = """
+import os, signal, sys, warnings
+import numpy as np, anytimebp as abp
+from anytimebp.workspace import crew
+
+warnings.simplefilter("ignore")
+crew.SHARED_ENTRIES = crew.SHARED_ROWS = crew.ENTRIES_PER_THREAD = 1
+graph = abp.FactorGraph()
+graph.add_variables(4, 1100)
+scores = np.random.default_rng(0).normal(0.0, 0.1, (4, 1100, 1100))
+graph.add_factors([[0, 1], [1, 2], [2, 3], [3, 0]], log_table=scores)
+inference = abp.Inference(graph, "bp", threads=2, tolerance=1e-3)
+while not inference._run or not inference._run.workspace.crew._pool._threads:
+    inference.run(seconds=0.0)
+sys.stdout.flush()
+child = os.fork()
+if not child:
+    signal.alarm(10)  # ends what would hang
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child else 0
+result = inference.run()
+print(f"{result.stop_reason.name} {result.log_z.hex()}")
+sys.exit(code)
+"""
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_paused_run_goes_on_in_a_forked_process():
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_FORKED_PROCESS], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    here, there = done.stdout.splitlines()
+    assert here == there
+    assert here.startswith("CONVERGED")
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2", None])

@@ -55,7 +55,7 @@ class AdaptiveRun:
         self,
         graph: FactorGraph,
         options: RunOptions,
-        load: Callable[[RunOptions], None] = lambda _: None,
+        load: Callable[[RunOptions], bool] = lambda _: True,
         *,
         at_any_cost: bool = False,
     ) -> None:
@@ -64,7 +64,7 @@ class AdaptiveRun:
         Args:
             graph: The model.
             options: Of the run.
-            load: Loads the kernels of another method, should that have to take over.
+            load: Loads the kernels of another method, should that have to take over; False if it was interrupted.
             at_any_cost: Whether to go through rounds on domains and inner rounds even where they do not pay.
         """
         self._load = load
@@ -175,12 +175,15 @@ class AdaptiveRun:
         run.work_parts.update(self._beginning.work_parts)
         return run
 
+    @property
+    def _growth_options(self) -> RunOptions:
+        return replace(self._options, method="dynamic")
+
     def _growth(self, before: CompactRun) -> SparseRun:
         """Return a run that grows state by state, where no domains could be had in batches."""
         reason = before.outcome.value if before.outcome else ""
         self.choice = str(Choice(Way.GROWTH, reason))
-        options = replace(self._options, method="dynamic")
-        self._load(options)
+        options = self._growth_options
         self._settled_before += before.settled_rounds
         self._earlier = before
         growth = SparseRun(self._graph, options, before.universe)
@@ -224,6 +227,8 @@ class AdaptiveRun:
                 yield step
             if not isinstance(self._run, CompactRun) or self._run.ending:
                 return
+            while not self._load(self._growth_options):
+                yield Step.WORKING
             try:
                 self._run = self._growth(self._run)
             except MemoryLimitError:

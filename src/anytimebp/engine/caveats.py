@@ -8,11 +8,13 @@ import numpy as np
 
 from anytimebp.errors import (
     FailedRunError,
+    KernelCacheWarning,
     NotConvergedWarning,
     UncertainResultWarning,
     UnconnectedVariableWarning,
     warn_caller,
 )
+from anytimebp.kernels.disk_cache import newly_unusable
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.graph import FactorGraph
@@ -36,6 +38,12 @@ MANY = 15.0  # nats; on peaked models messages to unlikely states move by up to 
 FEW = 3  # variables that a warning names
 MOST_READ = 2**18  # entries, some milliseconds, to find out whether a run on growing domains knows anything
 PER_EDGE = 2**11  # entries that are read in the time that an edge takes besides
+
+
+def warn_of_cache() -> None:
+    """Warn, once in a process, that kernels cannot be kept on disk."""
+    for problem in newly_unusable():
+        warn_caller(problem, KernelCacheWarning)
 
 
 def warn_of_unconnected(graph: FactorGraph, observed: dict[int, Observation]) -> None:

@@ -180,13 +180,16 @@ class FullRun:
         return self._make_schedule()
 
     def _make_tables(self) -> Iterator[Step]:
-        """Make the tables, and count what rules are asked for as it happens."""
+        """Make the tables, and count what rules are asked for, now or in the earlier run that has made them."""
         counted = self.work_parts["growth"]
+        tables = self.workspace.tables
+        is_quick = self._compact is None and self.workspace.tables_are_there
         making = self._compact.fill(self.workspace) if self._compact else self.workspace.prepare()
         for _ in making:
-            self.work_parts["growth"] = counted + self.workspace.tables.scored
-            yield Step.WORKING
-        self.work_parts["growth"] = counted + self.workspace.tables.scored
+            self.work_parts["growth"] = counted + tables.scored
+            if not is_quick or sum(self.work_parts.values()) >= self.limits.work:
+                yield Step.WORKING
+        self.work_parts["growth"] = counted + tables.scored
 
     def _make_schedule(self) -> Schedule:
         order = forest_order(self.workspace.layout)

@@ -5,29 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Self
 
 import numpy as np
 
-from anytimebp.engine.adaptive_run import AdaptiveRun
 from anytimebp.engine.budget import Budget, Target
-from anytimebp.engine.caveats import warn_of_divergence, warn_of_end, warn_of_unconnected
-from anytimebp.engine.compact_run import CompactRun
-from anytimebp.engine.full_run import FullRun
+from anytimebp.engine.caveats import warn_of_cache, warn_of_divergence, warn_of_end, warn_of_unconnected
 from anytimebp.engine.interrupt import InterruptFlag
-from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS
+from anytimebp.engine.methods import DEFAULT_METHOD
 from anytimebp.engine.options import RandomLike, RunOptions, check_budget
 from anytimebp.engine.recording import UNLIMITED, Every, Recorder, read_record
 from anytimebp.engine.run import Limits, Run, Step
-from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.stopwatch import Stopwatch
-from anytimebp.engine.warm_up import warm_up
+from anytimebp.engine.warm_up import compile_rules, load_kernels, load_meanwhile, make_run
 from anytimebp.errors import AnytimeBPError, FailedRunError, OptionError
 from anytimebp.growth.policy import GrowthPolicy
 from anytimebp.kernels.structures import structures
-from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
@@ -35,7 +29,6 @@ from anytimebp.model.structures import has_structure
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
-from anytimebp.workspace.universe import Universe
 
 WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
 
@@ -107,6 +100,7 @@ class Inference:
         self._busy = threading.Lock()
         self._moments: list[Moment] = []
         self._watch = Stopwatch()
+        self._interrupt = InterruptFlag()
         self._settled_seconds = 0.0
 
     @property
@@ -148,7 +142,9 @@ class Inference:
     ) -> Result:
         """Go on until the run is finished or the budget is used up, and return the answer.
 
-        Ctrl-C ends the call and returns what there is (`stop_reason` is INTERRUPTED); pressed again, it raises.
+        Ctrl-C ends the call and returns what there is (`stop_reason` is INTERRUPTED). Pressed again, within two seconds
+        also in another call, it raises KeyboardInterrupt. So it does while kernels are loaded or compiled, when there
+        is nothing to return yet.
 
         Args:
             seconds: Time for this call, the caller's own in callbacks not counted.
@@ -189,29 +185,39 @@ class Inference:
         watch: Callable[[Moment], object] | None,
     ) -> tuple[Run, StopReason]:
         """Run within the budget; return the run and why it stopped."""
+        with self._exclusively() as interrupt:
+            run, reason = self._steps_until(budget, callback, watch)
+        warn_of_cache()
+        return run, StopReason.INTERRUPTED if interrupt.is_set else reason
+
+    def _steps_until(
+        self,
+        budget: Budget,
+        callback: Callable[[Snapshot], object] | None,
+        watch: Callable[[Moment], object] | None,
+    ) -> tuple[Run, StopReason]:
         target = Target(budget.target_error)
         next_look = 0.0
-        with self._exclusively() as interrupt:
-            while True:
-                run, step = self._step(budget)
-                if step is Step.RECORD and self._tell(run, callback) and not run.ending:
-                    return run, StopReason.CALLBACK
-                if watch and self._watch.seconds >= next_look:
-                    next_look = self._watch.seconds + WATCH_INTERVAL
-                    with self._watch.paused():
-                        watch(self._moment(run))
-                if interrupt.is_set:
-                    return run, StopReason.INTERRUPTED
-                if run.ending:
-                    return run, run.ending
-                if target.is_worth_a_look(run) and self._is_close_enough(run, target):
-                    return run, StopReason.TARGET_REACHED
-                if run.updates >= budget.updates:
-                    return run, StopReason.OUT_OF_UPDATES
-                if sum(run.work_parts.values()) >= budget.work:
-                    return run, StopReason.OUT_OF_WORK
-                if self._watch.seconds >= budget.stop_at:
-                    return run, StopReason.OUT_OF_TIME
+        while True:
+            run, step = self._step(budget)
+            if step is Step.RECORD and self._tell(run, callback) and not run.ending:
+                return run, StopReason.CALLBACK
+            if watch and self._watch.seconds >= next_look:
+                next_look = self._watch.seconds + WATCH_INTERVAL
+                with self._watch.paused():
+                    watch(self._moment(run))
+            if self._interrupt.is_set:
+                return run, StopReason.INTERRUPTED
+            if run.ending:
+                return run, run.ending
+            if target.is_worth_a_look(run) and self._is_close_enough(run, target):
+                return run, StopReason.TARGET_REACHED
+            if run.updates >= budget.updates:
+                return run, StopReason.OUT_OF_UPDATES
+            if sum(run.work_parts.values()) >= budget.work:
+                return run, StopReason.OUT_OF_WORK
+            if self._watch.seconds >= budget.stop_at:
+                return run, StopReason.OUT_OF_TIME
 
     def _is_close_enough(self, run: Run, target: Target) -> bool:
         """Look at the estimated error, on the run's own time."""
@@ -224,26 +230,29 @@ class Inference:
             msg = "this Inference is running already, in another thread or around this call; make one for each"
             raise OptionError(msg)
         try:
-            with InterruptFlag() as interrupt, np.errstate(under="ignore"), self._watch.running():
+            with self._interrupt as interrupt, np.errstate(under="ignore"), self._watch.running():
                 yield interrupt
         finally:
             self._busy.release()
 
     def _load(self) -> None:
-        """Load the kernels of the run and the loops of compiled rules, or compile them."""
+        """Load the kernels of the run and the loops of compiled rules, or compile them.
+
+        Ctrl-C raises KeyboardInterrupt between two kernels, as there is nothing to answer with yet.
+        """
         if self._run is None:
-            for block in self._graph.blocks:
-                if isinstance(block.source, RuleSource):
-                    block.source.prepare()
-                elif has_structure(block.source):
-                    structures()
+            sources = [block.source for block in self._graph.blocks]
+            if any(has_structure(source) for source in sources):
+                structures()
+            compile_rules([source for source in sources if isinstance(source, RuleSource)])
         load_kernels(self._options)
+        warn_of_cache()
 
     def _step(self, budget: Budget) -> tuple[Run, Step | None]:
         """Run one slice; the step is None if the run was finished before."""
         if self._run is None:
             self._graph.take_changes()
-            run = make_run(self._graph, self._options, partial(load_meanwhile, self._watch))
+            run = make_run(self._graph, self._options, partial(load_meanwhile, self._watch, self._interrupt))
             warn_of_unconnected(self._graph, self._options.observed)
             self._run, self._steps = run, run.steps()
             return self._run, Step.WORKING
@@ -314,60 +323,3 @@ class Inference:
 def _total(done: int, more: float | None) -> int:
     """Return where a budget ends that starts after what is done."""
     return UNLIMITED if more is None or more >= UNLIMITED else min(UNLIMITED, done + int(more))
-
-
-def load_kernels(options: RunOptions) -> None:
-    """Load the kernels of a run, or compile them."""
-    method = options.method if options.policy is None else "dynamic"
-    warm_up(method, options, lambda: run_small_models(method, options))
-
-
-def load_meanwhile(watch: Stopwatch, options: RunOptions) -> None:
-    """Load the kernels of another method, while the clock stands still.
-
-    Knows the clock, not the inference: a run that led back to what owns it would keep its tables until the garbage
-    collector comes.
-    """
-    with watch.paused():
-        load_kernels(options)
-
-
-def make_run(graph: FactorGraph, options: RunOptions, load: Callable[[RunOptions], None]) -> Run:
-    """Return the run of a method, about to start; `load` loads the kernels of another one, should that take over."""
-    if options.method == "adaptive" and options.policy is None:
-        return AdaptiveRun(graph, options, load)
-    return FullRun(graph, options) if options.method in FULL_METHODS else SparseRun(graph, options)
-
-
-def run_small_models(method: str, options: RunOptions) -> None:
-    """Send every kernel of a method over small models."""
-    options = replace(
-        options,
-        method=method,
-        observed={},
-        max_memory=None,
-        rng=0,
-        tolerance=1e-3,
-        damping=0.0,
-        grow=1,
-        policy=None,
-    )
-    graph = FactorGraph()
-    graph.add_variables(3, 2)
-    graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
-    for run in small_runs(graph, options):
-        for _ in run.steps():
-            run.snapshot(0.0)
-
-
-def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
-    """Give runs that between them use every kernel of a method."""
-    yield make_run(graph, options, lambda _: None)
-    if options.method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
-        yield from (SparseRun(graph, replace(options, method=method)) for method in ("truncated", *GROWING_METHODS))
-    if options.method == "adaptive":
-        run = AdaptiveRun(graph, options, at_any_cost=True)
-        yield run
-        yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)
-        graph.add_factor([0], log_table=[0.0, -9.0])
-        yield CompactRun(graph, options, Universe(compiled_graph(graph), {}))

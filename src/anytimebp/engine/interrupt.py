@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import signal
 import threading
+from time import monotonic
 from types import FrameType
-from typing import Self
+from typing import ClassVar, Self
+
+AGAIN = 2.0
+"""Seconds after a call that Ctrl-C has ended in which it raises when pressed again, to end a loop of calls."""
 
 
 class InterruptFlag:
-    """While entered, the first Ctrl-C sets a flag and the second one raises; only in the main thread."""
+    """While entered, the first Ctrl-C sets a flag and the second one raises; only in the main thread.
+
+    The second one may come in another call, with a flag of its own, if it comes soon.
+
+    Attributes:
+        is_set: Whether Ctrl-C was pressed since it was last entered.
+    """
+
+    _ended_a_call: ClassVar[float] = float("-inf")  # when a call last returned after Ctrl-C, in this process
 
     def __init__(self) -> None:
         """Start without an interrupt."""
@@ -18,19 +30,22 @@ class InterruptFlag:
 
     def __enter__(self) -> Self:
         """Take over Ctrl-C, unless somebody else than Python's default handles it already."""
+        self.is_set = False
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._handle)
             self._active = True
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         """Give Ctrl-C back, unless a callback has taken it."""
         if self._active and signal.getsignal(signal.SIGINT) == self._handle:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         self._active = False
+        if self.is_set and error is None:
+            InterruptFlag._ended_a_call = monotonic()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.is_set:
+        if self.is_set or monotonic() - InterruptFlag._ended_a_call < AGAIN:
             signal.default_int_handler(number, frame)
         self.is_set = True

@@ -19,6 +19,8 @@ from numba.core import cgutils
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, lower_getattr_generic, models, register_model
 
+from anytimebp.kernels.disk_cache import compile_callback, keep_on_disk
+
 UNCOMPILED: bool = getattr(numba.config, "DISABLE_JIT", 0) == 1
 """Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
 
@@ -76,10 +78,10 @@ def kernel(
             "inline": "always" if merge else "never",
         }
         function = _keyed(function)
-        try:
-            return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
-        except RuntimeError:  # no writable place for the cache: compile in every process
-            return numba.njit(**options)(function)  # type: ignore[no-any-return]
+        made = numba.njit(**options)(function)
+        if not UNCOMPILED:
+            keep_on_disk(made, function)
+        return made  # type: ignore[no-any-return]
 
     return compile_it
 
@@ -242,11 +244,7 @@ else:
 
     def callback(function: Callable[[int], None]) -> Callback:
         """Return a function of one whole number, compiled, as something that `call` can call."""
-        options: dict[str, Any] = {"error_model": "numpy"}
-        try:
-            made = numba.cfunc(types.void(types.int64), cache=True, **options)(_keyed(function))
-        except RuntimeError:  # no writable place for the cache
-            made = numba.cfunc(types.void(types.int64), **options)(_keyed(function))
+        made = compile_callback(_keyed(function), types.int64, types.void, {"error_model": "numpy"})
         return Callback(made.address or 0, made)
 
     @intrinsic

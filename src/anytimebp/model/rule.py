@@ -48,9 +48,14 @@ class RuleSource:
         self.propose = propose
         self.scope = scope
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether Numba compiles the rule."""
+        return is_compiled(self.rule)
+
     def prepare(self) -> None:
         """Have a rule that Numba compiles compiled, without asking it for anything."""
-        if is_compiled(self.rule):
+        if self.is_compiled:
             with suppress(Exception):  # what is wrong with it comes up when it is asked
                 fill_by_loop(self.rule, [np.empty(0, dtype=np.int64)] * len(self.shape))
 

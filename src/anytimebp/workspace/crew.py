@@ -9,6 +9,7 @@ there are. Small tables are not worth sharing: the leader would be through befor
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
@@ -61,7 +62,7 @@ class Crew:
         if size == 1:
             return
         self._partial = np.empty(2 * PARTS * widest)
-        self._pool = ThreadPoolExecutor(self.size - 1, thread_name_prefix="anytimebp")
+        self._start_threads()
         self.mailbox[CLAIMED] = PARTS
         self.mailbox[LEAST_ENTRIES] = SHARED_ENTRIES
         self.mailbox[LEAST_ROWS] = SHARED_ROWS
@@ -73,6 +74,7 @@ class Crew:
     def __enter__(self) -> Self:
         """Call the helpers."""
         if self.size > 1:
+            self._renew_after_fork()
             self.mailbox[IS_OPEN] = 1
             for _ in range(self.size - 1):
                 self._pool.submit(help_slice, self.mailbox)
@@ -85,12 +87,23 @@ class Crew:
 
     def do(self, function: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -> None:
         """Make calls at the same time, at most one for each thread; return when all are through."""
+        self._renew_after_fork()
         others = [self._pool.submit(function, *call) for call in calls[1:]]
         try:
             function(*calls[0])
         finally:
             for other in others:
                 other.result()
+
+    def _start_threads(self) -> None:
+        """Make a pool, which starts its threads when they are first needed."""
+        self._pool = ThreadPoolExecutor(self.size - 1, thread_name_prefix="anytimebp")
+        self._process = os.getpid()
+
+    def _renew_after_fork(self) -> None:
+        """Make a new pool in a forked process: it has no threads, and the old pool would wait for them for ever."""
+        if self._process != os.getpid():
+            self._start_threads()
 
 
 def crew_for(layout: GraphLayout, domain_sizes: IndexArray, threads: int) -> Crew:

@@ -19,7 +19,7 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.workspace.crew import crew_for
 from anytimebp.workspace.domains import Domains
 from anytimebp.workspace.structures import factor_kinds
-from anytimebp.workspace.tables import SHARED_BYTES, Tables, make_tables, needs_log
+from anytimebp.workspace.tables import SHARED_BYTES, Tables, make_tables, needs_log, reuse_tables
 
 HUB_DEGREE = 16
 """Variables with more edges keep totals; below, multiplying all messages anew is faster and loses no digits."""
@@ -160,14 +160,24 @@ class Workspace:
 
     def prepare(self) -> Iterator[None]:
         """Make the tables, pausing now and then; reuse those that an earlier run left with the graph."""
-        shared = self.compiled.shared_tables.get(self.tables.arithmetic)
-        if not self.domains.states and isinstance(shared, Tables):
-            self.tables.take_over(shared)
+        shared = self._shared_tables
+        if shared is not None:
+            yield from reuse_tables(self.compiled, self.tables, shared)
         else:
             yield from make_tables(self.compiled, self.domains, self.tables, self.crew)
             if not self.domains.states and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)
+
+    @property
+    def tables_are_there(self) -> bool:
+        """Whether an earlier run has left the tables with the graph."""
+        return self._shared_tables is not None
+
+    @property
+    def _shared_tables(self) -> Tables | None:
+        shared = self.compiled.shared_tables.get(self.tables.arithmetic)
+        return shared if isinstance(shared, Tables) and not self.domains.states else None
 
     @property
     def out_of_range(self) -> bool:

@@ -19,7 +19,7 @@ from anytimebp.kernels.codes import LINEAR, MAX_LINEAR_RANGE, TABLE
 from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock, TableExtent
 from anytimebp.model.factor import FactorBlock, describe_factor
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray, cut
 from anytimebp.model.structures import is_structured
 from anytimebp.workspace.crew import Crew
 from anytimebp.workspace.domains import Domains
@@ -193,6 +193,28 @@ def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables, crew:
     for message_block, offsets in cut:
         tables.kind[message_block.first + np.array(offsets)] = kind[message_block.first + np.array(offsets)]
         yield from _cut_factors(message_block, offsets, domains, tables, compiled)
+
+
+def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Iterator[None]:
+    """Fill `tables` with what another run has made over all states.
+
+    Counts what that cost, and pauses wherever it did, so that work does not depend on which run came first.
+    """
+    done = 0
+    for first, block in compiled.message_blocks:
+        if isinstance(block.source, DenseSource):
+            continue
+        if made.kind[first] == TABLE:
+            for box in cut(tuple(slice(0, n) for n in block.source.shape), ASKED_AT_ONCE):
+                tables.scored += math.prod(side.stop - side.start for side in box)
+                yield
+        else:
+            tables.scored += int(made.structure_work[first])
+        last = first + len(block.scopes)
+        tables.log_scale[done:last] = made.log_scale[done:last]  # log Z is known once all are there
+        done = last
+        yield
+    tables.take_over(made)
 
 
 def _cut_by_evidence(message_block: MessageBlock, domains: Domains) -> list[int]:
