@@ -78,11 +78,11 @@ class FullRun:
         if compact is None:
             check_memory(self.compiled, domain_sizes(self.compiled, options.observed), options.max_memory)
         domains = self._all_states() if domains is None else domains
-        self.damper = Damper(options.damping)
         arithmetic = first_arithmetic(self.compiled, domains.log_prior_min)
         if compact is not None and compact.arithmetic == LOG:
             arithmetic = LOG
         self.workspace = Workspace(self.compiled, domains, arithmetic, options.threads)
+        self.damper = Damper(options.damping, self.workspace, options.tolerance)
         self.limits = Limits()
         self.updates = 0
         self.rounds = 0
@@ -156,7 +156,7 @@ class FullRun:
         domains = self._all_states()
         self.work_parts["priorities"] += domains.scored
         self.workspace = Workspace(self.compiled, domains, LOG, self.options.threads)
-        self.damper = Damper(self.options.damping)
+        self.damper = Damper(self.options.damping, self.workspace, self.options.tolerance)
         self._contraction = Contraction()
         self._error = None
         self._before = self._kept = None
