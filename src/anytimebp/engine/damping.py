@@ -63,9 +63,10 @@ class _Course:
         with np.errstate(invalid="ignore"):
             change = new - old
         possible, start = np.isfinite(change), self._workspace.arrays.edge_slot_start
-        high = np.maximum.reduceat(np.where(possible, change, -np.inf), start)
-        low = np.minimum.reduceat(np.where(possible, change, np.inf), start)
-        return np.maximum(high - low, 0.0)
+        high: FloatArray = np.maximum.reduceat(np.where(possible, change, -np.inf), start)
+        low: FloatArray = np.minimum.reduceat(np.where(possible, change, np.inf), start)
+        ranges: FloatArray = np.maximum(high - low, 0.0)
+        return ranges
 
 
 class Damper:

@@ -6,7 +6,8 @@ n * m, old and new, is under GONE of the largest, and it falls behind all states
 zeros such a state may fall by a factor a sweep for ever. It takes part in any other message by as little: where a
 factor sums over it, its share is at most its belief over that of the state the message is about. So a state of belief b
 is off by GONE / b at the most, in relative terms, through all that is not told of states that are gone. A state that
-rises counts, however small it is: it may come back.
+rises counts, however small it is: it may come back. One that falls faster and faster counts, too: messages that double
+from sweep to sweep are those of a run that diverges.
 """
 
 import math
@@ -25,6 +26,8 @@ GONE = 1e-30
 
 Larger, and less likely states lose digits: those of belief b keep GONE / b. Smaller, and runs wait longer for them."""
 LOG_GONE = math.log(GONE)
+STEADY = 0.1  # of the nats that its belief is under the largest, what a state may lose in one update and be settled
+FAST_FALL = 1e-3  # GONE ** STEADY: what a state may fall to anyway, as a part of what it was
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -85,6 +88,8 @@ def _residual_linear(weight, new, old):
             return np.inf
         ratio = (new[v] + TINY) / (old[v] + TINY)
         high = max(high, ratio)
+        if not counts and ratio < FAST_FALL and weight[v] * new[v] > 0.0:
+            counts = math.log(ratio) < STEADY * math.log(weight[v] * new[v] / peak)
         if counts:
             low = min(low, ratio)
     return math.log(high / low)
@@ -107,7 +112,7 @@ def _residual_log(in_logs, weight, new, old):
         if new[v] == -np.inf or old[v] == -np.inf:
             return np.inf
         high = max(high, new[v] - old[v])
-        if counts:
+        if counts or new[v] - old[v] < STEADY * (share + new[v] - peak):
             low = min(low, new[v] - old[v])
     return max(0.0, high - low)
 
