@@ -7,7 +7,8 @@ zeros such a state may fall by a factor a sweep for ever. It takes part in any o
 factor sums over it, its share is at most its belief over that of the state the message is about. So a state of belief b
 is off by GONE / b at the most, in relative terms, through all that is not told of states that are gone. A state that
 rises counts, however small it is: it may come back. One that falls faster and faster counts, too: messages that double
-from sweep to sweep are those of a run that diverges.
+from sweep to sweep are those of a run that diverges. States that other factors rule out count, and so does every change
+to or from a hard zero: scores of candidates, which may lift the zeros, hang on them.
 """
 
 import math
@@ -76,16 +77,14 @@ def _smallest(values):
 
 @kernel()
 def _residual_linear(weight, new, old):
-    """Return the residual of a message, with states that are gone left out."""
+    """Return the residual of a message, with states that are gone left out; zeros are where they were."""
     peak, peak_before = 0.0, 0.0
     for v in range(new.size):
         peak = max(peak, weight[v] * new[v])
         peak_before = max(peak_before, weight[v] * old[v])
     high, low = 0.0, np.inf
     for v in range(new.size):
-        counts = weight[v] * new[v] >= GONE * peak or weight[v] * old[v] >= GONE * peak_before
-        if (new[v] > 0.0 and old[v] <= 0.0) or (counts and new[v] <= 0.0 and old[v] > 0.0):
-            return np.inf
+        counts = weight[v] <= 0.0 or weight[v] * new[v] >= GONE * peak or weight[v] * old[v] >= GONE * peak_before
         ratio = (new[v] + TINY) / (old[v] + TINY)
         high = max(high, ratio)
         if not counts and ratio < FAST_FALL and weight[v] * new[v] > 0.0:
@@ -106,11 +105,9 @@ def _residual_log(in_logs, weight, new, old):
     high, low = -np.inf, np.inf
     for v in range(new.size):
         share = weight[v] if in_logs else log(weight[v])
-        counts = share + new[v] >= LOG_GONE + peak or share + old[v] >= LOG_GONE + peak_before
-        if new[v] == -np.inf and (old[v] == -np.inf or not counts):
+        counts = share == -np.inf or share + new[v] >= LOG_GONE + peak or share + old[v] >= LOG_GONE + peak_before
+        if new[v] == -np.inf:
             continue
-        if new[v] == -np.inf or old[v] == -np.inf:
-            return np.inf
         high = max(high, new[v] - old[v])
         if counts or new[v] - old[v] < STEADY * (share + new[v] - peak):
             low = min(low, new[v] - old[v])
@@ -199,15 +196,15 @@ def store(layout, space, edge, weight, new, damping):
         if smallest < -MAX_LOG:
             return DIVERGED
         faintest = _smallest(weight)
-        residual = high - low
-        if changed or (faintest if in_logs else log(faintest)) + smallest < LOG_GONE:
+        residual = np.inf if changed else high - low
+        if not changed and (faintest if in_logs else log(faintest)) + smallest < LOG_GONE:
             residual = _residual_log(in_logs, weight, new, old)
     else:
         if peak <= 0.0:
             return VANISHED
         high, low, smallest, changed = _compare_linear(new, old, 1.0 / peak)
-        residual = math.log(high / low)
-        if changed or _smallest(weight) * smallest < GONE:
+        residual = np.inf if changed else math.log(high / low)
+        if not changed and _smallest(weight) * smallest < GONE:
             residual = _residual_linear(weight, new, old)
         space.edge_min[edge] = smallest
     space.edge_scale[edge] = peak
