@@ -22,7 +22,8 @@ STRAIGHT = 0.5  # part of the messages' path that leads on, from which on they a
 STEPS = (0.0, 0.5, 0.75, 0.9)  # a run that stalls goes to the next one
 LAST_WINDOWS = 3  # at the strongest damping, stalls that are allowed before giving up
 TOO_MANY = 20_000  # sweeps; a residual that takes longer to fall to the tolerance is said to stall
-MAX_SWEEPS = 100_000
+LONGEST = 1000.0  # nats that messages may go straight on without the residual falling; states are gone long before
+MAX_SWEEPS = 60_000
 
 
 class _Course:
@@ -86,6 +87,7 @@ class Damper:
         self._sweeps = 0
         self._best = math.inf
         self._stalls = 0
+        self._way = 0.0  # nats since the residual has last fallen
         self._begin_window(WINDOW / (1.0 - damping))
 
     def _begin_window(self, length: float) -> None:
@@ -102,6 +104,7 @@ class Damper:
             return self._sweeps >= MAX_SWEEPS
         self._best_in_window = min(self._best_in_window, residual)
         self._in_window += 1
+        self._way += residual * (1.0 - self.damping)
         if self._course is not None:
             self._course.follow()
         elif self._in_window >= (1.0 - LOOK) * self._window and self._stalls_now():
@@ -122,8 +125,9 @@ class Damper:
         stalls = self._stalls_now()
         self._best = min(self._best, self._best_in_window)
         if not stalls:
+            self._way = 0.0
             self._begin_window(self._window)
-        elif self._course is not None and self._course.straightness > STRAIGHT:
+        elif self._way < LONGEST and self._course is not None and self._course.straightness > STRAIGHT:
             self._begin_window(2.0 * self._window)  # a longer one shows what takes longer to come back
         else:
             self._damp_more()
@@ -133,7 +137,7 @@ class Damper:
         stronger = [step for step in STEPS if step > self.damping]
         if stronger:
             self.damping = stronger[0]
-            self._best = math.inf
+            self._best, self._way = math.inf, 0.0
         else:
             self._stalls += 1
         self._begin_window(WINDOW / (1.0 - self.damping))
