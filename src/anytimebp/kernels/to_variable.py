@@ -1,4 +1,14 @@
-"""Messages from factors to variables: scaled, compared with the old ones, damped, kept."""
+"""Messages from factors to variables: scaled, compared with the old ones, damped, kept.
+
+The residual of a message is the dynamic range of log(new / old) over its states. A state that has no probability left
+and goes on losing it counts as settled, as long as it does: with n the other messages to the variable, its belief
+n * m, old and new, is under GONE of the largest, and it falls behind all states that are not. Around a loop with hard
+zeros such a state may fall by a factor a sweep for ever. It takes part in any other message by as little: where a
+factor sums over it, its share is at most its belief over that of the state the message is about. So a state of belief b
+is off by GONE / b at the most, in relative terms, through all that is not told of states that are gone. A state that
+rises counts, however small it is: it may come back. States that other factors rule out count, and so does every change
+to or from a hard zero: scores of candidates, which may lift the zeros, hang on them.
+"""
 
 import math
 
@@ -11,6 +21,11 @@ from anytimebp.kernels.through_table import log_sum
 from anytimebp.kernels.to_factor import largest
 
 TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
+GONE = 1e-30
+"""Part of the largest belief under which a state that falls counts as settled.
+
+Larger, and less likely states lose digits: those of belief b keep GONE / b. Smaller, and runs wait longer for them."""
+LOG_GONE = math.log(GONE)
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -29,17 +44,69 @@ def _compare_linear(new, old, scale):
 
 
 @kernel(FAST_WITHOUT_NAN)
-def _replace_positive(new, old, scale):
-    """Do as `_compare_linear` and replace `old` in the same pass, where no number is zero."""
-    high, low, smallest = 0.0, np.inf, 1.0
+def _swap_positive(weight, new, old, scale):
+    """Do as `_compare_linear` and swap the two in the same pass, where no number is zero.
+
+    Returns:
+        The largest and smallest ratio, the smallest number, and the smallest product with `weight`.
+    """
+    high, low, smallest, faintest = 0.0, np.inf, 1.0, 1.0
     for v in range(new.size):
         value = new[v] * scale
-        ratio = value / old[v]
+        before = old[v]
+        ratio = value / before
         old[v] = value
+        new[v] = before
         high = max(high, ratio)
         low = min(low, ratio)
         smallest = min(smallest, value)
-    return high, low, smallest
+        faintest = min(faintest, weight[v] * value)
+    return high, low, smallest, faintest
+
+
+@kernel(FAST_WITHOUT_NAN)
+def _smallest(values):
+    least = np.inf
+    for v in range(values.size):
+        least = min(least, values[v])
+    return least
+
+
+@kernel()
+def _residual_linear(weight, new, old):
+    """Return the residual of a message, with states that are gone left out; zeros are where they were."""
+    peak, peak_before = 0.0, 0.0
+    for v in range(new.size):
+        peak = max(peak, weight[v] * new[v])
+        peak_before = max(peak_before, weight[v] * old[v])
+    high, low = 0.0, np.inf
+    for v in range(new.size):
+        counts = weight[v] <= 0.0 or weight[v] * new[v] >= GONE * peak or weight[v] * old[v] >= GONE * peak_before
+        ratio = (new[v] + TINY) / (old[v] + TINY)
+        high = max(high, ratio)
+        if counts:
+            low = min(low, ratio)
+    return math.log(high / low)
+
+
+@kernel()
+def _residual_log(in_logs, weight, new, old):
+    """Do as `_residual_linear`, for messages in logs; weights are in logs or not."""
+    peak, peak_before = -np.inf, -np.inf
+    for v in range(new.size):
+        share = weight[v] if in_logs else log(weight[v])
+        peak = max(peak, share + new[v])
+        peak_before = max(peak_before, share + old[v])
+    high, low = -np.inf, np.inf
+    for v in range(new.size):
+        share = weight[v] if in_logs else log(weight[v])
+        counts = share == -np.inf or share + new[v] >= LOG_GONE + peak or share + old[v] >= LOG_GONE + peak_before
+        if new[v] == -np.inf:
+            continue
+        high = max(high, new[v] - old[v])
+        if counts:
+            low = min(low, new[v] - old[v])
+    return max(0.0, high - low)
 
 
 @kernel()
@@ -112,26 +179,32 @@ def store(layout, space, edge, weight, new, damping):
     peak = largest(new)
     factor, hub = layout.edge_factor[edge], space.variable_hub[layout.edge_variable[edge]]
     if space.arithmetic == LINEAR and damping == 0.0 and hub < 0 and not space.table_has_zero[factor]:
-        high, low, space.edge_min[edge] = _replace_positive(new, old, 1.0 / peak)
+        high, low, space.edge_min[edge], faintest = _swap_positive(weight, new, old, 1.0 / peak)
         space.edge_scale[edge] = peak
-        space.edge_residual[edge] = math.log(high / low)
+        space.edge_residual[edge] = math.log(high / low) if faintest >= GONE else _residual_linear(weight, old, new)
         return space.edge_residual[edge]
+    in_logs = space.table_in_logs[factor]
     if space.arithmetic == LOG:
         if peak == -np.inf:
             return VANISHED
         high, low, smallest, changed = _compare_log(new, old, peak)
         if smallest < -MAX_LOG:
             return DIVERGED
+        faintest = _smallest(weight)
         residual = np.inf if changed else high - low
+        if not changed and (faintest if in_logs else log(faintest)) + smallest < LOG_GONE:
+            residual = _residual_log(in_logs, weight, new, old)
     else:
         if peak <= 0.0:
             return VANISHED
         high, low, smallest, changed = _compare_linear(new, old, 1.0 / peak)
         residual = np.inf if changed else math.log(high / low)
+        if not changed and _smallest(weight) * smallest < GONE:
+            residual = _residual_linear(weight, new, old)
         space.edge_min[edge] = smallest
     space.edge_scale[edge] = peak
     if damping > 0.0:
-        in_logs, total = space.table_in_logs[factor], space.factor_total[factor]
+        total = space.factor_total[factor]
         space.edge_min[edge] = _damp(space.arithmetic, new, old, damping)
         scale = _scale_of(space.arithmetic, in_logs, weight, new, total)
         if np.isfinite(scale) and (space.arithmetic == LOG or scale > 0.0):  # not where no joint state is possible

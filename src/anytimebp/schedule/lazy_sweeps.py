@@ -2,6 +2,7 @@
 
 As long as some messages move much, those that have only little to catch up with can wait. On models of which a small
 part is slow to settle, that part is all that is still worked on. The bound is that of residual BP, without its heap.
+Where messages come to move as much in every sweep, nobody waits for them any longer.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from anytimebp.schedule.protocol import Progress
 from anytimebp.workspace.space import Workspace
 
 WAITS = 0.01  # what a factor may have to catch up with, as a part of the largest residual of the sweep before
+
+FALLS = 0.9  # part of its least value so far that the largest residual has to fall to, once in
+STUCK = 20  # passes; from then on, factors may have to catch up with half as much after every pass
 
 HALF = 0.5  # of all factors, updated since the last report, are reported as a sweep
 FULL = 1e4  # nats that a variable may have heard in all before counting starts over, so that no digit is lost
@@ -47,6 +51,7 @@ class LazySchedule:
         self._heard = Heard(np.zeros(len(layout.variable_edge_start) - 1), np.full(len(layout.edge_variable), -np.inf))
         self._threshold = float(np.finfo(np.float64).max)  # infinity is waiting
         self._in_sweep, self._total = 0, 0.0
+        self._least, self._stuck = np.inf, 0
         self._begin_pass()
 
     def _begin_pass(self) -> None:
@@ -74,12 +79,20 @@ class LazySchedule:
             return Progress(status, culprit, updates, work)
         return self._end_of_pass(updates, work)
 
+    def _passes_stuck(self) -> int:
+        """Return for how many passes the largest residual has not fallen."""
+        if self._in_pass:
+            self._stuck += 1
+            if self._largest < FALLS * self._least:
+                self._least, self._stuck = self._largest, 0
+        return self._stuck
+
     def _end_of_pass(self, updates: int, work: int) -> Progress:
         """Report a sweep if it is one; nothing moves any more if nobody had to be updated at the tolerance itself."""
         converged = self._in_pass == 0 and self._threshold <= self._tolerance
         largest, n = max(self._largest, self._left), max(1, len(self._order))
         self._in_sweep += self._in_pass
-        self._threshold = max(self._tolerance, WAITS * self._largest)
+        self._threshold = max(self._tolerance, WAITS * self._largest * 0.5 ** max(0, self._passes_stuck() - STUCK))
         if self._heard.moved.max(initial=0.0) > FULL:
             self._heard.seen[:] -= self._heard.moved[self._workspace.layout.edge_variable]
             self._heard.moved[:] = 0.0

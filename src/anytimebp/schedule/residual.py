@@ -2,7 +2,8 @@
 
 A factor's priority is the sum of what its incoming messages have moved since it was last updated, each as the dynamic
 range of the log ratio of new and old message. It bounds the factor's true residual from above (a factor never stretches
-ranges), so no update is computed just to be ranked.
+ranges), so no update is computed just to be ranked. In runs that take long, every eighth update goes to the next factor
+that has anything to catch up with, so that one that never settles does not keep others waiting.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ class HeapArrays(NamedTuple):
         place: (F + H,) where each item is in `item`.
         priority: (F + H,) of each item.
         unspread: (E,) what an edge's message has moved since its hub last passed news on.
+        turn: (2,) updates since all were last under the tolerance, and the factor whose turn comes next.
     """
 
     item: IndexArray
     place: IndexArray
     priority: FloatArray
     unspread: FloatArray
+    turn: IndexArray
 
 
 def full_heap(layout: GraphLayout, n_hubs: int) -> HeapArrays:
@@ -42,7 +45,7 @@ def full_heap(layout: GraphLayout, n_hubs: int) -> HeapArrays:
     order = np.arange(n_factors + n_hubs)
     priority = np.zeros(n_factors + n_hubs)
     priority[:n_factors] = np.inf
-    return HeapArrays(order, order.copy(), priority, np.zeros(len(layout.edge_variable)))
+    return HeapArrays(order, order.copy(), priority, np.zeros(len(layout.edge_variable)), np.zeros(2, dtype=np.int64))
 
 
 class ResidualSchedule:

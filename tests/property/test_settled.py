@@ -1,0 +1,93 @@
+"""What is called converged is a fixed point, whatever the method: a pass moves nothing by more than the tolerance.
+
+States without any belief left are excepted, see `oracle/settled.py`.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anytimebp as abp
+from oracle.models import random_loopy
+from oracle.settled import largest_move, twin_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
+few = settings(max_examples=4 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 25)
+LEAVES = 18  # enough to make their centre a hub
+
+
+def hub(seed, zeros, states=3):
+    """Return a hub whose neighbours are tied in a ring."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(LEAVES + 1, states)
+    others = np.arange(1, LEAVES + 1)
+    pairs = [*[(0, i) for i in others], *zip(others, np.roll(others, 1), strict=True)]
+    tables = rng.normal(0, 0.5, (len(pairs), states, states))
+    tables[:LEAVES] *= 2.0
+    tables[rng.random(tables.shape) < zeros] = -np.inf
+    tables[:, 0, 0] = 0.0
+    graph.add_factors(np.arange(LEAVES + 1)[:, np.newaxis], log_table=rng.normal(0, 1, (LEAVES + 1, states)))
+    graph.add_factors(pairs, log_table=tables)
+    return graph
+
+
+def loops(seed, zeros):
+    scale = [0.3, 1.0, 3.0][seed % 3]
+    return random_loopy(seed, scale=scale, zeros=zeros, n_variables=8, n_factors=12)
+
+
+def dying(seed, zeros):
+    """Return a graph with a loop around which a state loses its probability by a factor a sweep, for ever."""
+    graph, rng = loops(seed, zeros), np.random.default_rng(seed)
+    names = graph.add_variables(3, 2, names=["r0", "r1", "r2"])
+    loss = rng.choice([0.5, 0.05, 1e-3])
+    graph.add_factors([[names[k], names[(k + 1) % 3]] for k in range(3)], table=[[1.0, 1.0], [0.0, loss]])
+    graph.add_factor(["r0", "v0"], log_table=rng.normal(0, 0.5, (2, graph.variables[0].n_states)))
+    return graph
+
+
+@st.composite
+def observations(draw, graph):
+    """Return evidence for some variables that leaves states 0 possible, and the part of it that is scores."""
+    evidence, scores = {}, {}
+    for i in draw(st.sets(st.integers(0, len(graph.variables) - 1), max_size=2)):
+        n = graph.variables[i].n_states
+        kind = draw(st.sampled_from(["state", "set", "scores"]))
+        if kind == "scores":
+            scores[i] = evidence[i] = np.linspace(0.0, -2.0, n)
+        else:
+            evidence[i] = 0 if kind == "state" else {0, n - 1}
+    return evidence, scores
+
+
+@pytest.mark.parametrize("method", [m for m in abp.METHODS if m != "exact"])
+@few
+@given(
+    make=st.sampled_from([loops, hub, dying]),
+    seed=st.integers(0, 10**6),
+    zeros=st.sampled_from([0.0, 0.2]),
+    damping=st.sampled_from([0.0, 0.5, 0.9]),
+    grow=st.sampled_from([1, 3, 100]),
+    tolerance=st.sampled_from([1e-3, 1e-6]),
+    data=st.data(),
+)
+def test_another_pass_moves_nothing_by_more_than_the_tolerance(
+    method, make, seed, zeros, damping, grow, tolerance, data
+):
+    graph = make(seed, zeros)
+    evidence, scores = data.draw(observations(graph))
+    options = {"grow": grow} if method in {"random", "fixed", "dynamic"} else {}
+    inference = abp.Inference(
+        graph, method, evidence=evidence, damping=damping, tolerance=tolerance, rng=seed, **options
+    )
+    try:
+        result = inference.run(max_updates=30_000)
+    except abp.InconsistentModelError:  # the evidence, or a part of the universes, may leave no joint state
+        assert evidence or method == "truncated"
+        return
+    if result.stop_reason is abp.StopReason.CONVERGED:
+        assert largest_move(twin_of(graph, inference, scores)) <= tolerance * (1 + 1e-6) + 1e-12
