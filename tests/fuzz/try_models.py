@@ -31,14 +31,12 @@ def main(methods, count, first_seed, show):
             trial = Trial(seed, method)
             trial.run()
             slowest = max(slowest, (time.perf_counter() - begin, seed))
-            new, known = trial.judged()
             endings.update(trial.endings)
-            for label, complaints in (("", new), ("known: ", known)):
-                for kind in {kind for kind, _ in complaints}:
-                    failed[label + kind].append(seed)
-            if show and new:
+            for kind in {kind for kind, _ in trial.complaints}:
+                failed[kind].append(seed)
+            if show and trial.complaints:
                 click.echo(f"{method} {seed}: {trial.plan.describe()}; {trial.options} {trial.budget} {trial.stages}")
-                for kind, text in new[:6]:
+                for kind, text in trial.complaints[:6]:
                     click.echo(f"    {kind}: {text:.400}")
         click.echo(
             f"{method}: {count} models in {time.perf_counter() - start:.1f} s, slowest {slowest}, {dict(endings)}"

@@ -138,7 +138,8 @@ def _check_estimate(snapshot):
     estimate = snapshot.estimated_error
     if np.isnan(estimate) or estimate < 0.0:
         return [("estimate is no number", f"{estimate}")]
-    if estimate == 0.0 and not snapshot.consistent:
+    may_move = snapshot.max_residual > 0.0 and (snapshot.domain_sizes > 1).any()
+    if estimate == 0.0 and not snapshot.consistent and may_move:
         return [("estimate 0 though unsettled", f"residual {snapshot.max_residual}")]
     return []
 
