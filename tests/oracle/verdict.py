@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import anytimebp as abp
 from oracle.slow_bp import log_sum
 
 NO_PROBABILITY = 1e-13  # beliefs under this have no probability left; their messages may go on falling
@@ -145,9 +146,13 @@ def _check_estimate(snapshot):
 
 
 def _check_factor_marginals(plan, snapshot):
-    found = []
+    found, is_possible = [], all(alive.any() for alive in supported(plan))
     for f, (scope, table) in enumerate(plan.factors if snapshot.factor_marginals else []):
-        joint = snapshot.factor_marginals[f]
+        try:
+            joint = snapshot.factor_marginals[f]
+        except abp.InconsistentModelError as error:  # a run that was stopped before it could say so
+            found += [("factor marginals of a possible model refused", str(error))] if is_possible else []
+            continue
         if joint.shape != table.shape or not np.isfinite(joint).all():
             found.append(("factor marginals not finite", f"factor {f} {scope}: {joint.tolist()}"))
         elif (joint < 0.0).any() or abs(joint.sum() - 1.0) > 1e-9 or joint[table == -np.inf].any():
@@ -292,7 +297,7 @@ class Kept:
         factors = snapshot.factor_marginals
         return {
             "marginals": b"".join(np.asarray(m).tobytes() for m in snapshot.marginals.values()),
-            "factor marginals": None if not factors else b"".join(m.tobytes() for m in factors.values()),
+            "factor marginals": b"".join(_joint(factors, f) for f in range(len(factors))),
             "domain sizes": snapshot.domain_sizes.tolist(),
             "work": dict(snapshot.work_parts),
             "estimated error": repr(snapshot.estimated_error),
@@ -308,3 +313,11 @@ class Kept:
             for name in after
             if after[name] != self.before[name]
         ]
+
+
+def _joint(factors, f):
+    """Return the bytes of a factor's marginal; nothing where no joint state of it is possible."""
+    try:
+        return factors[f].tobytes()
+    except abp.InconsistentModelError:
+        return b""

@@ -16,10 +16,10 @@ EQUAL = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
 
 
 def unsettled():
-    """Return a model on which messages grow without bound."""
+    """Return a model on which messages run off beyond all bounds within a sweep."""
     graph = abp.FactorGraph()
-    graph.add_variables(4, 2)
-    graph.add_factors(list(combinations(range(4), 2)), log_table=EQUAL)
+    graph.add_variables(12, 2)
+    graph.add_factors(list(combinations(range(12), 2)), log_table=EQUAL)
     graph.add_factors([[0], [1]], log_table=[[0.0, -0.1], [-0.09, 0.0]])
     return graph
 

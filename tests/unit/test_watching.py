@@ -11,7 +11,7 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.cli.live import LiveBar
-from anytimebp.cli.show import Facts, ended_line, next_step, show_result
+from anytimebp.cli.show import Facts, Wanted, ended_line, next_step, show_result
 from anytimebp.report.choices import Chosen, choices_of, split_choice
 from anytimebp.report.history import History, whole_history
 from anytimebp.report.page import page_html
@@ -187,7 +187,7 @@ def test_a_narrow_bar_keeps_time_domains_and_error(monkeypatch):
 
 # ---------------------------------------------------------------- print
 def printed(result, capsys):
-    show_result(result, Facts(is_forest=False, fixed=set(), n_allowed=16), top=0)
+    show_result(result, Facts(is_forest=False, fixed=set(), n_allowed=16), Wanted(top=0, variables=[]))
     return capsys.readouterr()
 
 

@@ -14,13 +14,14 @@ import numpy as np
 from anytimebp.model.source import FloatArray, IndexArray
 
 LONGEST = 4  # marks, with the present, that changes are compared between
-KEPT = 7  # marks that are kept, so that there is one for each of them: sweep by sweep, every second one is used
-SLOWEST = 0.995  # rate per sweep that is believed; a larger one takes hundreds of sweeps to tell from no progress
+KEPT = 5  # marks that are kept: one for each of them, and one that is too new to be compared with
+FASTEST_GROWTH = 2.0  # rate per sweep; changes that grow faster are taken to grow at this one
+SLOWEST = 0.9995  # rate per sweep that is believed; a larger one takes thousands of sweeps to tell from no progress
 FASTEST = 0.1  # rate per sweep that is believed; what one quick sweep suggests is not trusted further
 SAFE = 2.0  # times what the series says is left; without it, 5 % of the estimates are under a third of the truth
 SETTLING_IN = 5  # sweeps before which changes are compared sweep by sweep; then by two, as sweeps go there and back
 STEEPEST = 4.0  # times the rate before, to which a rise counts
-MANY = 2**18  # slots from which on a part of the variables stands for all, so that marks stay small beside messages
+MANY = 2**16  # slots from which on a part of the variables stands for all, so that marks stay small beside messages
 
 
 class Mark(NamedTuple):
@@ -36,7 +37,7 @@ class Mark(NamedTuple):
 
 
 class BeliefHistory:
-    """Marks along a run: every sweep at first, then every sixteenth to eighth part of the run so far.
+    """Marks along a run: every sweep at first, then every second one, then every sixteenth to eighth part of the run.
 
     Attributes:
         marks: The last few, oldest first.
@@ -53,7 +54,7 @@ class BeliefHistory:
 
     def is_due(self, sweeps: int) -> bool:
         """Tell whether there is to be a mark after so many sweeps."""
-        return sweeps % (1 << max(0, sweeps.bit_length() - 4)) == 0
+        return sweeps < SETTLING_IN or sweeps % (1 << max(1, sweeps.bit_length() - 4)) == 0
 
     def note(self, sweeps: int, belief: FloatArray) -> None:
         """Set a mark.
@@ -110,7 +111,9 @@ class Trend:
 
     @property
     def left(self) -> float:
-        """By how much the beliefs are expected to move on, if there is a rate."""
+        """By how much the beliefs are expected to move on, if there is a rate; infinite where changes grow."""
+        if self._rate_after(1) >= 1.0:
+            return float("inf")
         moved, before, lag = self.moved, self._moved(1), self._path[0].time - self._path[1].time
         part = self._rate() ** lag
         wandering = min(1.0, moved / before) if before > 0.0 else 1.0
@@ -152,15 +155,20 @@ def rate_of(ratio: float, lag_before: float, lag: float) -> float:
     """
     if ratio <= 0.0:
         return 0.0
-    low, high = 0.0, SLOWEST
+    low, high = 0.0, FASTEST_GROWTH
     for _ in range(40):
         middle = 0.5 * (low + high)
         part = middle**lag_before
-        if part * (1.0 - middle**lag) < ratio * (1.0 - part):
+        if part * series(middle, lag) < ratio * series(middle, lag_before):
             low = middle
         else:
             high = middle
     return high
+
+
+def series(rate: float, lag: float) -> float:
+    """Return (1 - rate^lag) / (1 - rate), the sum of a geometric series; where the rate is 1, its limit."""
+    return lag if abs(rate - 1.0) < 1e-9 else (1.0 - rate**lag) / (1.0 - rate)  # noqa: PLR2004
 
 
 def _followed(slot_start: IndexArray) -> tuple[IndexArray | None, IndexArray]:

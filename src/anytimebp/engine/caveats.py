@@ -35,6 +35,9 @@ ASKED_FOR = (
 LARGE_ERROR = 0.5  # mean L2 distance; a uniform marginal is about 0.7 to 1 away from a certain one
 NEARLY_ALL = 0.9  # of the belief of a variable, outside its domain
 MANY = 15.0  # nats; on peaked models messages to unlikely states move by up to twelve at a fair estimate of 0.1
+FEW_STATES = (
+    0.5  # of all states: with fewer than that active, a run that memory has ended may have missed the likely ones
+)
 FEW = 3  # variables that a warning names
 MOST_READ = 2**18  # entries, some milliseconds, to find out whether a run on growing domains knows anything
 PER_EDGE = 2**11  # entries that are read in the time that an edge takes besides
@@ -94,6 +97,8 @@ def _knows_little(graph: FactorGraph, result: Result) -> bool:
     if callable(result.outside) and _is_cheap(graph, result):
         with suppress(FailedRunError):  # a rule that fails now has no part in the answer
             return result.estimated_error > LARGE_ERROR or result.unexplored_mass > NEARLY_ALL
+    if callable(result.outside) and result.stop_reason is StopReason.OUT_OF_MEMORY:  # no memory is left to look with
+        return bool(result.domain_sizes.sum() < FEW_STATES * result.n_states)
     error, outside = result.error, result.outside
     return (not callable(error) and error > LARGE_ERROR) or (not callable(outside) and outside > NEARLY_ALL)
 
@@ -101,10 +106,13 @@ def _knows_little(graph: FactorGraph, result: Result) -> bool:
 def _is_cheap(graph: FactorGraph, result: Result) -> bool:
     """Tell whether scoring the states outside the domains is.
 
-    Not where a caller may go on by small budgets, nor where rules would be asked by a run that had all it wanted.
+    Not where a caller may go on by small budgets, nor where rules would be asked by a run that had all it wanted, nor
+    where memory has come to an end.
     """
     has_rules = any(isinstance(block.source, RuleSource) for block in graph.blocks)
-    if result.stop_reason in ASKED_FOR or (has_rules and result.stop_reason is StopReason.CONVERGED):
+    if result.stop_reason in (*ASKED_FOR, StopReason.OUT_OF_MEMORY) or (
+        has_rules and result.stop_reason is StopReason.CONVERGED
+    ):
         return False
     compiled = compiled_graph(graph)
     layout = compiled.arrays

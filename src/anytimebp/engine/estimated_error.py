@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anytimebp.engine.belief_history import SLOWEST, Trend
+from anytimebp.engine.belief_history import Trend
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
@@ -18,6 +18,9 @@ UNSEEN = 4.0  # of what one round of messages out of the domains adds, for metho
 EARLY = 0.3  # of what another sweep like the first could move, before a second one shows the rate
 UNKNOWN = 4.0  # of what another sweep like the last could move, where nothing shows the rate
 LEAST = 3e-4  # of the same: an estimate is never smaller, so that only a settled run can say 0
+SETTLED = (
+    200.0  # of the same, at the most, once no message moves by more than the tolerance: sweeps leave 99.5 % at most
+)
 CERTAIN = 8.0  # nats between a belief and 1, from which on beliefs hide what messages do
 MOST = 1e3  # nats that count as infinitely many
 TINY = 1e-300  # what has underflowed may be this likely; the exponential of its negative logarithm is still finite
@@ -50,6 +53,7 @@ class SweepError:
         belief: FloatArray,
         slot_start: IndexArray,
         trend: Trend,
+        tolerance: float,
         *,
         has_settled: bool = False,
     ) -> None:
@@ -61,17 +65,18 @@ class SweepError:
             belief: Per variable slot.
             slot_start: (V + 1,) where each variable's slots start.
             trend: Of the beliefs.
-            has_settled: Whether no message would move by more than `residual`, so that even the slowest run is close.
+            tolerance: Of the run, in nats.
+            has_settled: Whether no message would move by more than that, so that even the slowest run is close.
         """
         self._layout, self._residual, self._belief, self._slot_start = layout, residual, belief, slot_start
-        self._trend, self._has_settled = trend, has_settled
+        self._trend, self._tolerance, self._has_settled = trend, tolerance, has_settled
 
     def __call__(self) -> float:
         """Return the estimate."""
         if not len(self._belief):
             return 0.0
         start, trend = self._slot_start, self._trend
-        residual = np.minimum(self._residual, MOST)
+        residual = np.minimum(self._residual, self._tolerance if self._has_settled else MOST)
         moved: FloatArray = np.bincount(self._layout.edge_variable, residual, len(start) - 1)  # type: ignore[assignment]
         turned, is_certain = moved_by(self._belief, start, moved)
         if trend.has_rate:
@@ -80,8 +85,9 @@ class SweepError:
             estimate = max(trend.moved, EARLY * float(turned.mean()))
         else:
             estimate = UNKNOWN * float(turned.mean())
-        most = float(turned.mean()) / (1.0 - SLOWEST) if self._has_settled else LARGEST
-        return min(LARGEST, most, estimate)
+        if self._has_settled:
+            return min(LARGEST, estimate, SETTLED * float(turned.mean()))
+        return min(LARGEST, max(estimate, LEAST * self._tolerance))
 
 
 def moved_by(belief: FloatArray, slot_start: IndexArray, nats: FloatArray) -> tuple[FloatArray, BoolArray]:

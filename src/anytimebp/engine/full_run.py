@@ -305,8 +305,7 @@ class FullRun:
         if self._error is not None:
             return self._error
         arrays, start = self.workspace.arrays, self.workspace.domains.slot_start
-        has_settled = self.ending is StopReason.CONVERGED
-        residual = np.minimum(arrays.edge_residual, self.options.tolerance if has_settled else np.inf)
+        residual, has_settled = arrays.edge_residual.copy(), self.ending is StopReason.CONVERGED
         history, marks, time = self._history, self._history.marks, self._time
         return lambda belief: SweepError(
             self.compiled.arrays,
@@ -314,6 +313,7 @@ class FullRun:
             belief,
             start,
             history.trend(marks, time, belief),
+            self.options.tolerance,
             has_settled=has_settled,
         )
 
