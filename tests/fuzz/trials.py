@@ -170,7 +170,7 @@ class Trial:
                 return graph, type(error).__name__
         self._check_result(result, budget, caught)
         self.endings.append(result.stop_reason.name)
-        return graph, result
+        return (graph, result) if result.updates <= MOST_UPDATES else None
 
     def _stops(self, inference):
         """Stop a run several times; return the updates that it has made."""
@@ -195,8 +195,8 @@ class Trial:
     # ------------------------------------------------------------ checks
     def _check_inconsistent(self, inference, error):
         domains = None
-        if self.method == "truncated" and inference._run is not None:
-            workspace = inference._run.workspace
+        workspace = getattr(inference._run, "workspace", None)
+        if self.method == "truncated" and workspace is not None:
             starts, states = workspace.universe.start, workspace.domain.slot_state
             domains = [states[s : s + n] for s, n in zip(starts[:-1], workspace.arrays.domain_size, strict=True)]
         if all(alive.any() for alive in supported(self.plan, domains)):

@@ -18,7 +18,7 @@ from enum import Enum
 import numpy as np
 
 from anytimebp.engine.compact_readout import STILL_WAITING, Known, read_outlooks
-from anytimebp.engine.estimated_error import LARGEST, UNSEEN
+from anytimebp.engine.estimated_error import LARGEST, LEAST, UNSEEN
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.options import RunOptions
 from anytimebp.engine.pair_readout import pairs_of_outlooks
@@ -255,7 +255,8 @@ class CompactRun:
                 self.work_parts["scoring"] += asked
                 yield Step.WORKING
         self.consistent = run.ending is StopReason.CONVERGED
-        error = min(LARGEST, UNSEEN * float(outside.sum()) / max(1, len(outside)))
+        unseen = UNSEEN * float(outside.sum()) / max(1, len(outside))
+        error = min(LARGEST, unseen + (0.0 if self.consistent else end.estimated_error))
         error = error if np.isfinite(outside).all() else float("inf")
         self._known = Known(
             marginals=marginals,
@@ -290,7 +291,8 @@ class CompactRun:
             joint = self._options.factor_marginals
             return unary_snapshot(self.universe, self._figures(seconds), factor_marginals=joint)
         if not self.consistent:
-            known = known._replace(figures=self._figures(seconds))
+            least = LEAST * self._options.tolerance  # only what has settled can be without error
+            known = known._replace(figures=self._figures(seconds), error=max(known.error, least))
         return known.snapshot(seconds)
 
     def answer(self, seconds: float) -> Snapshot | None:

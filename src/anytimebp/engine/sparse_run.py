@@ -379,7 +379,8 @@ class SparseRun:
 
     def _read(self, arrays: WorkspaceArrays, figures: Figures) -> Snapshot:
         n_factors = len(self.compiled.arrays.factor_edge_start) - 1
-        pending = self._heap.priority[:n_factors].copy()
+        of_hubs = self._heap.priority[n_factors:].max(initial=0.0)  # told to hubs, and not to their factors yet
+        pending = np.maximum(self._heap.priority[:n_factors], of_hubs)
         if figures.consistent:
             pending = np.full(n_factors, figures.max_residual)
         swept, joint = self.settled_rounds > 0, self.options.factor_marginals

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from anytimebp.engine.estimated_error import LARGEST, MOST, UNKNOWN, UNSEEN, moved_by
+from anytimebp.engine.estimated_error import LARGEST, LEAST, MOST, UNKNOWN, UNSEEN, moved_by
 from anytimebp.growth.estimates import FlatDomains, all_log_ratios
 from anytimebp.growth.outside_pairs import LARGEST_LOG, Sight, add_pairs
 from anytimebp.kernels.codes import LINEAR, OK
@@ -67,7 +67,8 @@ class UnexploredMass:
         per_edge = np.repeat(np.minimum(self._pending, MOST), np.diff(layout.factor_edge_start))
         nats: FloatArray = np.bincount(layout.edge_variable, per_edge, len(shares))  # type: ignore[assignment]
         unsettled, _ = moved_by(self._belief, self._start, nats)
-        return min(LARGEST, float(UNSEEN * shares.mean() + UNKNOWN * unsettled.mean()))
+        least = LEAST * float(self._pending.max(initial=0.0))  # only what has settled can be without error
+        return min(LARGEST, max(least, float(UNSEEN * shares.mean() + UNKNOWN * unsettled.mean())))
 
     @cached_property
     def shares(self) -> FloatArray | None:
