@@ -94,8 +94,9 @@ SECTIONS = {
         "1e-5."
     ),
     "Adaptive: estimated error": (
-        "Estimates against truths, over all recorded snapshots of runs on random grids from flat to very peaked, joint "
-        "extraction and real models. Picture: calibration.png."
+        "Estimates against truths, over all recorded snapshots of runs on random, attractive and truncated-linear "
+        "grids, joint extraction, random graphs and real models. The truth is where the same run ends. Picture: "
+        "calibration.png."
     ),
     "Files": (
         "A grid of 10 x 10 variables with 60 states each, numbers of four digits. `np.fromstring` parses the numbers "

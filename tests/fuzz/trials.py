@@ -174,7 +174,7 @@ class Trial:
 
     def _stops(self, inference):
         """Stop a run several times; return the updates that it has made."""
-        rng, done = np.random.default_rng([self.seed, 2]), 0
+        rng = np.random.default_rng([self.seed, 2])
         for _ in range(STOPS):
             kind, size = (
                 str(rng.choice(["max_updates", "max_work", "seconds", "next"])),
@@ -182,15 +182,13 @@ class Trial:
             )
             if kind == "next":
                 snapshot = next(inference, None)
-                done = snapshot.updates if snapshot else done
             else:
                 snapshot = inference.run(**{kind: 0.0 if kind == "seconds" else size})
-                done = snapshot.current.updates
                 self.complaints += check_snapshot(self.plan, snapshot.current)
             if snapshot is not None:
                 self.complaints += check_snapshot(self.plan, snapshot)
                 self.kept.append(Kept(snapshot))
-        return done
+        return inference._run.updates if inference._run else 0
 
     # ------------------------------------------------------------ checks
     def _check_inconsistent(self, inference, error):

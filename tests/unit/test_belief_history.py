@@ -105,3 +105,14 @@ def test_of_very_many_variables_some_stand_for_all(monkeypatch):
     trend = history.trend(history.marks, 5.0, end + mode * 0.5**5)
     truth = np.linalg.norm((mode * 0.5**5).reshape(100, 3), axis=1).mean()
     assert trend.left == pytest.approx(SAFE * truth, rel=0.3)
+
+
+def test_kinds_of_variables_that_take_turns_are_all_followed(monkeypatch):
+    monkeypatch.setattr(belief_history, "MANY", 40)
+    sizes = np.tile([8, 2], 20)  # every second variable moves
+    start = np.append(0, np.cumsum(sizes))
+    is_moving = np.repeat(sizes == 2, sizes)
+    history = BeliefHistory(start)
+    for sweeps in range(5):
+        history.note(sweeps, np.where(is_moving, 0.1 * 0.5**sweeps, 0.5))
+    assert history.trend(history.marks, 5.0, np.where(is_moving, 0.1 * 0.5**5, 0.5)).left > 0.0

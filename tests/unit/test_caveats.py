@@ -199,8 +199,8 @@ def test_a_rule_that_compares_states_with_labels_warns(rule):
     with pytest.warns(abp.ModelWarning, match=message) as caught:
         graph.add_factor(["sky", "ground"], rule=rule)
     assert [w.filename for w in caught] == [__file__]
-    with pytest.warns(abp.ModelWarning, match="factors 1 to 2 compares states with 'rain'"):
-        graph.add_factors([["sky", "ground"]] * 2, rule=rule)
+    with pytest.warns(abp.ModelWarning, match="factors 0 to 1 compares states with 'rain'"):
+        weather().add_factors([["sky", "ground"]] * 2, rule=rule)
 
 
 def fails(sky, ground):
@@ -272,3 +272,15 @@ def test_a_warning_that_is_made_an_error_leaves_the_run_usable():
         with pytest.raises(abp.UnconnectedVariableWarning):
             inference.run()
         assert inference.run().consistent
+
+
+def test_one_warning_is_enough_for_a_rule_that_many_factors_share():
+    graph = abp.FactorGraph()
+    for name in "abcd":
+        graph.add_variable(name, ["sun", "rain"])
+
+    def add_all():
+        for first, second in ("ab", "bc", "cd"):
+            graph.add_factor([first, second], rule=lambda x, y: np.where(x == "rain", -1.0, 0.0) + 0.0 * y)
+
+    assert len(caught_by("always", add_all)) == 1

@@ -166,3 +166,14 @@ def test_entries_are_copied():
     indices[:], scores[:] = 0, 9.0
     assert bits(abp.infer(graph, "bp")) == before
     assert graph.factor_log_table(0).tolist() == [[-np.inf, 1.0], [2.0, -np.inf]]
+
+
+def test_a_table_that_turned_bad_is_not_written(tmp_path):
+    table = np.ones((2, 2))
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 2)
+    graph.add_factor([0, 1], table=table)
+    table[0, 0] = np.nan
+    with pytest.raises(abp.ModelError, match="factor 0"):
+        abp.write_model(graph, tmp_path / "bad.uai")
+    assert not (tmp_path / "bad.uai").exists()

@@ -307,3 +307,19 @@ def test_one_base_class():
         thing = getattr(abp, name)
         if isinstance(thing, type) and issubclass(thing, Exception) and not issubclass(thing, Warning):
             assert issubclass(thing, abp.AnytimeBPError)
+
+
+def test_conditions_are_no_log_scores():
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 3)
+    with pytest.raises(abp.ModelError, match="True and False; give them as `table`"):
+        graph.add_factor([0, 1], log_table=np.eye(3) == 0)
+    with pytest.raises(abp.ModelError, match="True and False"):
+        graph.add_factors([[0], [1]], log_table=[True, False, True])
+    graph.add_factor([0, 1], rule=lambda a, b: a != b)
+    with pytest.raises(abp.RuleError, match="returned True or False.*np.where"):
+        abp.infer(graph, "bp")
+    fine = abp.FactorGraph()
+    fine.add_variables(2, 3)
+    fine.add_factor([0, 1], table=np.eye(3) == 0)
+    assert abp.infer(fine, evidence={0: 0}).marginals[1].tolist() == [0.0, 0.5, 0.5]

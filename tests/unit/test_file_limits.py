@@ -5,6 +5,7 @@ import io
 import json
 import os
 import tracemalloc
+import warnings
 import zipfile
 
 import numpy as np
@@ -266,3 +267,14 @@ def test_rounded_distributions_and_markov_models_do_not_warn(tmp_path):
 def test_published_networks_do_not_warn(models_folder):
     for name in ("alarm", "mildew", "pathfinder"):
         abp.read_model(models_folder / f"{name}.uai")
+
+
+def test_distributions_rounded_to_two_digits_are_fine(tmp_path):
+    file = tmp_path / "rounded.bif"
+    file.write_text(
+        "network u { } variable a { type discrete [ 3 ] { s, t, w }; } probability ( a ) { table 0.33, 0.33, 0.33; }",
+        encoding="utf-8",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        abp.read_model(file)

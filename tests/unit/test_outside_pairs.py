@@ -94,3 +94,17 @@ def test_looking_at_pairs_is_work_and_deterministic():
     assert one.current.work - one.current.work_parts["messages"] == sum(asked)
     again = abp.infer(pair(K, peak(), rule=needle), "adaptive", max_memory=300_000)
     assert again.estimated_error == one.estimated_error
+
+
+@pytest.mark.parametrize("most", [1, 4096])
+def test_a_heavy_pair_is_seen_among_many_factors_with_hard_zeros(most, monkeypatch):
+    monkeypatch.setattr(outside_pairs, "MOST_FACTORS", most)
+    graph = pair(3, np.array([0.0, 0.0, -60.0]), log_table=np.where(np.indices((3, 3)).sum(axis=0) == 4, 130.0, 0.0))
+    zero = np.zeros((3, 3))
+    zero[0, 1] = -np.inf
+    first = graph.add_variables(12, 3)
+    rows = np.array(first).reshape(6, 2)
+    graph.add_factors(np.array(first)[:, None], log_table=np.array([0.0, -1.0, -30.0]))
+    graph.add_factors(rows, log_table=zero)
+    result = abp.infer(graph, "dynamic", target_error=1e-4)
+    assert result.top("x0", 1)[0][0] == 2

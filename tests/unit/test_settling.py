@@ -180,3 +180,18 @@ def test_a_decoder_whose_messages_grow_for_ever_settles_on_its_codeword(seed, me
     result = abp.infer(graph, method)
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert all(marginal[0] > 1.0 - 1e-12 for marginal in result.marginals.values())
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", [2, 20])
+def test_a_run_that_circles_at_the_tolerance_is_damped(seed):
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(12, 3)
+    for _ in range(16):
+        scope = rng.choice(12, 3, replace=False).tolist()
+        table = np.exp(rng.normal(0, 1.5, (3, 3, 3))) * (rng.random((3, 3, 3)) > 0.3)
+        graph.add_factor(scope, table=table)
+    result = abp.infer(graph, "adaptive")
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert len(result.trace) < 2000

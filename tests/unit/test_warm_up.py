@@ -52,9 +52,30 @@ assert signatures() == before
 """
 
 
+FOREST_FIRST = """
+import anytimebp as abp
+from oracle.models import random_tree
+from unit.test_warm_up import signatures
+
+inference = abp.Inference(random_tree(0, max_states=5, n_factors=4), "{method}")
+inference._load()
+before = signatures()
+inference.run()
+assert signatures() == before
+"""
+
+
+@pytest.mark.parametrize("method", ["residual", "adaptive"])
+def test_a_forest_compiles_nothing_after_its_clock_has_started(method):
+    run_in_a_new_process(FOREST_FIRST.format(method=method))
+
+
 @pytest.mark.parametrize("first", ["truncated", "random"])
 def test_runs_that_grow_compile_nothing_after_their_clock_has_started_whichever_came_first(first):
-    script = IN_A_NEW_PROCESS.format(first=first)
+    run_in_a_new_process(IN_A_NEW_PROCESS.format(first=first))
+
+
+def run_in_a_new_process(script):
     tests = str(Path(__file__).parents[1])
     done = subprocess.run([sys.executable, "-c", script], cwd=tests, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -43,6 +43,9 @@ NEXT = {
 }
 
 
+UNARY = "; no message was sent yet: these are the unary scores alone"
+
+
 class _Output(Console):
     """A console that leaves it to the command what to do when nobody reads on."""
 
@@ -167,7 +170,8 @@ def _figures(result: Result, facts: Facts) -> str:
     return (
         f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
         f"{active:,} of {facts.n_allowed:,} states active{_settled_before(result)}\n"
-        f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}\n"
+        f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}"
+        f"{UNARY if not result.updates else ''}\n"
         f"estimated error {_estimate(result.estimated_error)}, unexplored mass {_estimate(result.unexplored_mass)}"
     )
 

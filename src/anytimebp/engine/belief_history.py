@@ -173,11 +173,12 @@ def series(rate: float, lag: float) -> float:
 
 def _followed(slot_start: IndexArray) -> tuple[IndexArray | None, IndexArray]:
     """Return the slots to follow, None for all, and where each variable starts among them."""
-    step = -(-int(slot_start[-1]) // MANY)
-    if step <= 1:
+    if int(slot_start[-1]) <= MANY:
         return None, slot_start[:-1]
     sizes = np.diff(slot_start)
+    order = np.random.default_rng(0).permutation(len(sizes))  # by index, kinds of variables that take turns are missed
+    n_followed = int(np.searchsorted(np.cumsum(sizes[order]), MANY, side="right"))
     chosen = np.zeros(len(sizes), dtype=np.bool_)
-    chosen[::step] = True
+    chosen[order[: max(1, n_followed)]] = True
     start = np.cumsum(sizes[chosen]) - sizes[chosen]
     return np.flatnonzero(np.repeat(chosen, sizes)), start

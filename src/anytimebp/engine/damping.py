@@ -119,7 +119,7 @@ class Damper:
         if best <= ENOUGH * self._best:
             return False
         fall = math.log(self._best / best) if best < self._best else 0.0
-        return self._window * math.log(max(1.0, best / self._tolerance)) > TOO_MANY * fall
+        return self._window * math.log(max(math.e, best / self._tolerance)) > TOO_MANY * fall
 
     def _close_window(self) -> None:
         stalls = self._stalls_now()

@@ -18,10 +18,9 @@ from anytimebp.engine.options import RandomLike, RunOptions, check_budget
 from anytimebp.engine.recording import UNLIMITED, Every, Recorder, read_record
 from anytimebp.engine.run import Limits, Run, Step
 from anytimebp.engine.stopwatch import Stopwatch
-from anytimebp.engine.warm_up import compile_rules, load_kernels, load_meanwhile, make_run
+from anytimebp.engine.warm_up import compile_rules, load_kernels, load_meanwhile, load_structures, make_run
 from anytimebp.errors import AnytimeBPError, FailedRunError, OptionError
 from anytimebp.growth.policy import GrowthPolicy
-from anytimebp.kernels.structures import structures
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
@@ -243,7 +242,7 @@ class Inference:
         if self._run is None:
             sources = [block.source for block in self._graph.blocks]
             if any(has_structure(source) for source in sources):
-                structures()
+                load_structures()
             compile_rules([source for source in sources if isinstance(source, RuleSource)])
         load_kernels(self._options)
         warn_of_cache()

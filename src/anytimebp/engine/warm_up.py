@@ -19,6 +19,7 @@ from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.stopwatch import Stopwatch
 from anytimebp.kernels import growth, helping, inner, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
+from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
@@ -59,6 +60,16 @@ def load_kernels(options: RunOptions, is_stopped: Callable[[], bool] = lambda: F
         if options.threads > 1:
             rehearse()
     _unfinished.discard(wanted)
+
+
+def load_structures() -> None:
+    """Load what lists and structures are summed by, or compile it, unless it is loaded already."""
+    stats = getattr(messages.sweep_slice, "stats", None)  # none where compilation is switched off
+    if stats is not None and not structures.cache_info().currsize:
+        folder = Path(stats.cache_path or ".")
+        if not any(folder.glob("structures._through_structure-*.nbi")):
+            logger.warning("compiling kernels for lists and structures; this happens once per installation")
+    structures()
 
 
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
@@ -123,7 +134,10 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     graph = FactorGraph()
     graph.add_variables(3, 2)
     graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
-    for run in small_runs(graph, options):
+    forest = FactorGraph()
+    forest.add_variables(2, 2)
+    forest.add_factor([0, 1], log_table=[[0.1, 0.0], [0.0, 0.2]])
+    for run in (*small_runs(graph, options), make_run(forest, options, lambda _: True)):
         for step in run.steps():
             run.snapshot(0.0)
             yield step

@@ -20,8 +20,10 @@ from anytimebp.model.variable import VariableTable
 MOST_ROUNDING = 1e-3
 """Conditional distributions in files are rounded; sums further from 1 than this are no such rounding."""
 
-MOST_OFF = 1e-2
-"""Sums further from 1 are worth a warning when a file is read; published networks are rounded to two digits."""
+MOST_OFF = 0.005
+"""Per state; sums further from 1 are worth a warning. Published networks are rounded to two digits."""
+
+MOST_FLOAT = 1e-9  # what sums of rounded numbers are off by besides
 
 AS_TEXT = "labels of states that are numbers or other objects are written as text"
 
@@ -39,7 +41,7 @@ class RowSums:
         """Look at stacked tables, shape (factors, states of each variable of a scope)."""
         with np.errstate(over="ignore"):
             sums = tables.sum(axis=-1)
-        places = np.argwhere(np.abs(sums - 1.0) > MOST_OFF)
+        places = np.argwhere(np.abs(sums - 1.0) > MOST_OFF * max(2, tables.shape[-1]) + MOST_FLOAT)
         if len(places) and not self._count:
             member, *states = places[0].tolist()
             self._first = self._describe(scopes[member], states, float(sums[tuple(places[0])]))

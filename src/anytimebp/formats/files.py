@@ -133,6 +133,7 @@ def write_model(graph: FactorGraph, path: PathLike) -> None:
 
 def write_model_file(graph: FactorGraph, path: PathLike, like: PathLike | None = None) -> list[str]:
     """Write a model, in the format of the ending of `like` if that is given; return what the format cannot hold."""
+    graph.take_changes()
     file = Path(path)
     write = _handler(WRITERS, file if like is None else Path(like), "a model")
     with _writing(file, ".npz") as output:

@@ -27,7 +27,7 @@ MOST_SCORES = 2**20  # and of all factors together; each may ask for LEAST_PAIRS
 LEAST_PAIRS = 4096
 PROPOSED_PAIRS = 1024  # the most of a rule that proposes candidates, so that few have to be looked at
 BLOCK = 4096  # scores that are asked for at a time
-MOST_FACTORS = 256  # that are looked at, those with most belief outside first
+MOST_FACTORS = 4096  # that are looked at, those of which pairs may count most first; of others the most is taken
 UNKNOWN_RANGE = 1e6  # nats; factors of unknown range come first
 NEGLIGIBLE = 1e-3  # part of what is outside anyway: pairs that cannot add so much are not looked at
 LARGEST_LOG = 700.0  # nats, so that numbers stay finite
@@ -55,7 +55,11 @@ class Sight(NamedTuple):
 
 def add_pairs(sight: Sight, mass: FloatArray) -> Iterator[int]:
     """Add to `mass`, (V,), the estimated belief of pairs outside; yield the scores asked for, call by call."""
-    factors = _worth_a_look(sight, NEGLIGIBLE * float(np.mean(mass)) if len(mass) else 0.0)
+    factors, bound = _worth_a_look(sight, NEGLIGIBLE * float(np.mean(mass)) if len(mass) else 0.0)
+    factors, others = factors[:MOST_FACTORS], factors[MOST_FACTORS:]
+    for factor in others:
+        edges = sight.compiled.edges(factor)
+        mass[sight.compiled.arrays.edge_variable[edges.start : edges.stop]] += np.exp(min(LARGEST_LOG, bound[factor]))
     limit = min(MOST_PAIRS, max(LEAST_PAIRS, MOST_SCORES // max(1, len(factors))))
     rng = np.random.default_rng(0)
     for factor in factors:
@@ -70,22 +74,22 @@ def add_pairs(sight: Sight, mass: FloatArray) -> Iterator[int]:
                 mass[variables[b]] += found
 
 
-def _worth_a_look(sight: Sight, least: float) -> list[int]:
-    """Return the factors of which pairs may count, those that may count most first."""
+def _worth_a_look(sight: Sight, least: float) -> tuple[list[int], FloatArray]:
+    """Return the factors of which pairs may count, those that may count most first, and (F,) the log of the most."""
     layout, extent = sight.compiled.arrays, sight.compiled.extent
     bound = np.full(len(extent.log_max), -np.inf)
     for first, block in sight.compiled.message_blocks:
         outside = np.sort(sight.log_outside[block.scopes], axis=1)
         bound[first : first + len(block.scopes)] = outside[:, -1] + outside[:, -2]
-    spread = np.where(np.isnan(extent.log_max) | extent.has_zero, UNKNOWN_RANGE, extent.log_max - extent.log_min)
+    spread = np.where(np.isnan(extent.log_max), UNKNOWN_RANGE, extent.log_max - extent.log_min)
     # t Z_f / (o o) <= exp(2 spread) times the summed weights of two domains
     log_size = np.log([max(1, len(sight.domain(v))) for v in range(len(sight.log_outside))])
     edge_size = log_size[layout.edge_variable]
     size = np.add.reduceat(edge_size, layout.factor_edge_start[:-1]) if len(bound) else np.empty(0)
     bound += 2.0 * spread + size
-    order = np.argsort(-bound, kind="stable")[:MOST_FACTORS]
+    order = np.argsort(-bound, kind="stable")
     found: list[int] = order[bound[order] > (math.log(least) if least > 0.0 else -np.inf)].tolist()
-    return found
+    return found, bound
 
 
 def _pair(
@@ -95,6 +99,8 @@ def _pair(
     edges = sight.compiled.edges(factor)
     variables = [int(sight.compiled.arrays.edge_variable[edge]) for edge in edges]
     states = [sight.domain(v) for v in variables]
+    if not all(len(own) for own in states):
+        return 0.0  # a variable that has no active states yet is unexplored anyway
     factor_view = _Factor(sight, factor, [sight.log_weight(edge) for edge in edges])
     rest = math.prod(len(own) for k, own in enumerate(states) if k not in axes)
     chosen = _chosen([sight.outside(variables[axis]) for axis in axes], limit // max(1, rest), rng)

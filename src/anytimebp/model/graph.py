@@ -27,6 +27,7 @@ from anytimebp.model.source import (
     IndexArray,
     TableSource,
     read_table,
+    refuse_booleans,
 )
 from anytimebp.model.structures import Structure
 from anytimebp.model.summary import GraphSummary, summarise
@@ -50,6 +51,7 @@ class FactorGraph:
         self._watch = TableWatch()
         self.compiled: object | None = None
         """Room for the compiled layout, which later runs reuse; dropped by every `add_*`."""
+        self._tried_rules: set[object] = set()  # code that was looked through for labels
         self.warned_of_unconnected = False
         """Whether a run has warned of variables without factors."""
 
@@ -142,10 +144,12 @@ class FactorGraph:
         check_propose(what, rule, propose)
         if log_table is None and table is None:
             source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
-            warn_of_labels(rule, [self._variables[i] for i in indices], what)
+            self._warn_of_labels(rule, indices, what)
             return self._append(scopes, source, name=name).start
         given = log_table if log_table is not None else table
         values = read_table(given, what)
+        if log_table is not None:
+            refuse_booleans(log_table, what)
         if values.shape != shape:
             hint = "; are its axes in another order?" if sorted(values.shape) == sorted(shape) else ""
             msg = (
@@ -205,10 +209,12 @@ class FactorGraph:
             raise ModelError(msg)
         if log_table is None and table is None:
             source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
-            warn_of_labels(rule, [self._variables[int(i)] for i in rows[0]], what)
+            self._warn_of_labels(rule, rows[0].tolist(), what)
             return self._append(rows, source)
         given = log_table if log_table is not None else table
         values = read_table(given, what)
+        if log_table is not None:
+            refuse_booleans(log_table, what)
         if values.shape == shape:
             values = values[np.newaxis]
         elif values.shape != (len(rows), *shape):
@@ -286,7 +292,7 @@ class FactorGraph:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the compiled layout out, which is rebuilt when needed, and the watch: nobody else has the copies."""
         self.take_changes()
-        return self.__dict__ | {"compiled": None, "_watch": TableWatch()}
+        return self.__dict__ | {"compiled": None, "_watch": TableWatch(), "_tried_rules": set()}
 
     def take_changes(self) -> None:
         """Check tables that were changed in place since they were added or last checked, and use the new numbers.
@@ -346,6 +352,13 @@ class FactorGraph:
         if len(rows) > 1 and len(values) == 1:
             return lambda _: f"factors {first} to {first + len(rows) - 1}"
         return lambda k: f"{factor_title(first + k, name)} ({self._scope_names(rows[k])})"
+
+    def _warn_of_labels(self, rule: Rule | None, scope: list[int], what: str) -> None:
+        """Warn of a rule that compares states with labels, once for all factors that share its code."""
+        code = getattr(rule, "__code__", rule)
+        if rule is not None and code not in self._tried_rules:
+            self._tried_rules.add(code)
+            warn_of_labels(rule, [self._variables[i] for i in scope], what)
 
     def _scope_names(self, indices: Iterable[int] | IndexArray) -> str:
         return ", ".join([plain_name(self._variables.name(int(i))) for i in indices])

@@ -155,6 +155,9 @@ def _as_block(scores: object, wanted: tuple[int, ...]) -> FloatArray:
         raise _FaultError(msg)
     try:
         given = np.asarray(scores)
+        if given.dtype.kind == "b":
+            msg = "must return log scores, it returned True or False"
+            raise _FaultError(msg, "np.where(condition, 0.0, -np.inf) allows the states for which a condition holds")
         fits = given.dtype.kind in NUMBERS and given.ndim in {0, len(wanted)}  # of fewer axes, which would be meant?
         block = np.array(np.broadcast_to(given, wanted), dtype=np.float64) if fits else None
     except (TypeError, ValueError):

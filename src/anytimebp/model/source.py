@@ -144,6 +144,16 @@ def read_table(table: object, what: str) -> FloatArray:
     return np.require(given, dtype=np.float64, requirements=["C", "A"])
 
 
+def refuse_booleans(log_table: object, what: str) -> None:
+    """Raise ModelError if log scores are True and False, which are meant as potentials 1 and 0."""
+    if np.asarray(log_table).dtype.kind == "b":
+        msg = (
+            f"the log scores of {what} are True and False; give them as `table`, in which False is impossible, or as "
+            "np.where(condition, 0.0, -np.inf)"
+        )
+        raise ModelError(msg)
+
+
 def _scan_log(values: FloatArray, what: Callable[[int], str]) -> TableRange:
     axes = tuple(range(1, values.ndim))
     log_max = np.maximum.reduce(values, axis=axes)
@@ -165,7 +175,7 @@ def _scan_potentials(values: FloatArray, what: Callable[[int], str]) -> TableRan
     smallest = np.minimum.reduce(values, axis=axes)
     if not ((largest < np.inf) & (smallest >= 0)).all():
         bad = ~((values >= 0) & (values < np.inf))
-        raise _bad_value(values, bad, "potentials are finite and not negative", what)
+        raise _bad_value(values, bad, "potentials are finite and not negative; log scores go to `log_table`", what)
     has_zero = smallest == 0
     if has_zero.any():
         _refuse_all_zero(largest > 0, what)

@@ -53,7 +53,7 @@ def check_universe(compiled: CompiledGraph, max_memory: int | None) -> None:
         largest = int(sizes.argmax())
         msg = (
             f"a run on sparse domains needs {format_bytes(needed)} ({needed:,.0f} bytes), {BYTES_PER_STATE} bytes per "
-            f"state, more than the {format_bytes(limit)} that there are; variable "
+            f"state, more than the {format_bytes(limit)} that {_whose(max_memory)}; variable "
             f"{compiled.variables.name(largest)!r} alone has {int(sizes[largest]):,} states"
         )
         raise MemoryLimitError(msg)
@@ -77,6 +77,11 @@ def first_bytes(compiled: CompiledGraph, domain_sizes: IndexArray, *, scores_can
     )
 
 
+def _whose(max_memory: int | None) -> str:
+    """Return who limits the memory, to complete "the bytes that"."""
+    return "are free on this machine" if max_memory is None else "`max_memory` allows"
+
+
 def check_first_domains(compiled: CompiledGraph, domain_sizes: IndexArray, needed: int, max_memory: int | None) -> None:
     """Raise MemoryLimitError if there are not the bytes that first domains of these sizes need."""
     if max_memory is None and needed < UNCHECKED_BYTES:
@@ -85,7 +90,7 @@ def check_first_domains(compiled: CompiledGraph, domain_sizes: IndexArray, neede
     if limit is not None and needed > limit:
         msg = (
             f"the first domains need {format_bytes(needed)} ({needed:,} bytes), more than the "
-            f"{format_bytes(limit)} that there are{_largest(compiled, domain_sizes)}"
+            f"{format_bytes(limit)} that {_whose(max_memory)}{_largest(compiled, domain_sizes)}"
         )
         raise MemoryLimitError(msg)
 
