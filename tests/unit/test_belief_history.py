@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from anytimebp.engine import belief_history
-from anytimebp.engine.belief_history import FASTEST_GROWTH, SAFE, SLOWEST, BeliefHistory, rate_of
+from anytimebp.engine.belief_history import SAFE, SLOWEST, BeliefHistory, rate_of
 
 START = np.array([0, 2, 5])
 END, MODE = np.array([0.5, 0.5, 0.2, 0.3, 0.5]), np.array([0.1, -0.1, 0.05, 0.05, -0.1])
@@ -41,7 +41,8 @@ def test_a_run_that_goes_back_and_forth_is_off_by_about_what_it_moves():
 
 def test_a_run_that_speeds_up_is_far_from_its_end():
     beliefs = [END + 1e-3 * MODE * 1.2**k for k in range(10)]
-    assert follow(beliefs).left == np.inf
+    trend = follow(beliefs)
+    assert trend.left > 500.0 * trend.moved
 
 
 def test_a_rate_that_rises_is_taken_to_rise_further():
@@ -70,14 +71,14 @@ def test_within_a_sweep_only_marks_at_least_a_sweep_old_count():
 
 
 @pytest.mark.parametrize(("before", "after"), [(1.0, 1.0), (2.0, 2.5), (8.0, 11.0), (3.0, 1.0)])
-@pytest.mark.parametrize("rate", [0.05, 0.4, 0.9, 1.1, 1.5])
+@pytest.mark.parametrize("rate", [0.05, 0.4, 0.9])
 def test_the_rate_is_that_of_the_series(rate, before, after):
     ratio = rate**before * (1.0 - rate**after) / (1.0 - rate**before)
     assert rate_of(ratio, before, after) == pytest.approx(rate, rel=1e-6)
 
 
 def test_rates_are_told_up_to_a_limit():
-    assert rate_of(5.0, 1.0, 1.0) == pytest.approx(FASTEST_GROWTH)
+    assert rate_of(5.0, 1.0, 1.0) == pytest.approx(SLOWEST)
     assert rate_of(-0.5, 1.0, 1.0) == 0.0
 
 

@@ -15,8 +15,7 @@ from anytimebp.model.source import FloatArray, IndexArray
 
 LONGEST = 4  # marks, with the present, that changes are compared between
 KEPT = 5  # marks that are kept: one for each of them, and one that is too new to be compared with
-FASTEST_GROWTH = 2.0  # rate per sweep; changes that grow faster are taken to grow at this one
-SLOWEST = 0.9995  # rate per sweep that is believed; a larger one takes thousands of sweeps to tell from no progress
+SLOWEST = 0.9995  # rate per sweep that is believed, also where changes grow: what is left is then 1000 times what moved
 FASTEST = 0.1  # rate per sweep that is believed; what one quick sweep suggests is not trusted further
 SAFE = 2.0  # times what the series says is left; without it, 5 % of the estimates are under a third of the truth
 SETTLING_IN = 5  # sweeps before which changes are compared sweep by sweep; then by two, as sweeps go there and back
@@ -111,9 +110,7 @@ class Trend:
 
     @property
     def left(self) -> float:
-        """By how much the beliefs are expected to move on, if there is a rate; infinite where changes grow."""
-        if self._rate_after(1) >= 1.0:
-            return float("inf")
+        """By how much the beliefs are expected to move on, if there is a rate."""
         moved, before, lag = self.moved, self._moved(1), self._path[0].time - self._path[1].time
         part = self._rate() ** lag
         wandering = min(1.0, moved / before) if before > 0.0 else 1.0
@@ -155,20 +152,15 @@ def rate_of(ratio: float, lag_before: float, lag: float) -> float:
     """
     if ratio <= 0.0:
         return 0.0
-    low, high = 0.0, FASTEST_GROWTH
+    low, high = 0.0, SLOWEST
     for _ in range(40):
         middle = 0.5 * (low + high)
         part = middle**lag_before
-        if part * series(middle, lag) < ratio * series(middle, lag_before):
+        if part * (1.0 - middle**lag) < ratio * (1.0 - part):
             low = middle
         else:
             high = middle
     return high
-
-
-def series(rate: float, lag: float) -> float:
-    """Return (1 - rate^lag) / (1 - rate), the sum of a geometric series; where the rate is 1, its limit."""
-    return lag if abs(rate - 1.0) < 1e-9 else (1.0 - rate**lag) / (1.0 - rate)  # noqa: PLR2004
 
 
 def _followed(slot_start: IndexArray) -> tuple[IndexArray | None, IndexArray]:
