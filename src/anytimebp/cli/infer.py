@@ -84,14 +84,14 @@ class Request:
 @click.option(
     "--grow", type=int, help="Of dynamic, fixed and random: states that join the domains in a round; 1 unless given."
 )
-@click.option("--threads", type=int, default=1, show_default=True, help="That share the reading of large tables.")
+@click.option("--threads", type=int, default=1, show_default=True, help="Threads that share the reading of large tables.")
 @click.option(
     "--max-memory",
     metavar="SIZE",
     callback=read_memory_size,
-    help="Of the run: 500MB, 2GB, 1.5GiB or bytes; by default what the machine has.",
+    help="Memory for the run: 500MB, 2GB, 1.5GiB or bytes; by default what the machine has.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of random methods.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random methods.")
 @click.option(
     "--output",
     multiple=True,

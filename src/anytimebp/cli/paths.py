@@ -26,7 +26,7 @@ def model_argument(function: Function) -> Function:
         "--format",
         "kind",
         type=click.Choice(FORMATS),
-        help="Of MODEL, where no ending says it, as on standard input (-).",
+        help="Format of MODEL, if its name does not show it, as on standard input (-).",
     )(function)
     return click.argument("model", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))(function)
 
