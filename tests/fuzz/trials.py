@@ -109,9 +109,9 @@ def every_stage(*, wanted):
 class Trial:
     """All runs of one model by one method."""
 
-    def __init__(self, seed, method):
-        """Draw the model and the options."""
-        self.seed, self.method = seed, method
+    def __init__(self, seed, method, *, once=False):
+        """Draw the model and the options; `once` leaves out the runs that must agree with the first one."""
+        self.seed, self.method, self.once = seed, method, once
         self.plan = random_plan(seed)
         self.options, self.budget, self.stages = random_options(self.plan, method)
         self.complaints = []
@@ -138,7 +138,9 @@ class Trial:
         self.complaints.append((kind, f"{text}{place}"))
 
     def _runs(self):
-        whole = self._ended({"factor_marginals": True}, {})
+        whole = self._ended({"factor_marginals": True}, self.budget if self.once else {})
+        if self.once:
+            return
         again = self._ended({"record": "end"}, {}, graph=whole[0])
         self._compare("another run", whole, again)
         self._compare("an interrupted run", whole, self._ended({"factor_marginals": True}, {}, interrupted=True))

@@ -20,15 +20,16 @@ from fuzz.trials import Trial
 @click.option("--method", "methods", multiple=True, type=click.Choice(abp.METHODS), help="All of them, unless given.")
 @click.option("--count", default=100, help="Models per method.")
 @click.option("--first-seed", default=0)
+@click.option("--once", is_flag=True, help="One run of each model, on its budget, instead of several that must agree.")
 @click.option("--show/--quiet", default=False, help="Print every complaint.")
-def main(methods, count, first_seed, show):
+def main(methods, count, first_seed, once, show):
     """Try models of rising seeds with every method."""
     for method in methods or abp.METHODS:
         start, endings, failed = time.perf_counter(), collections.Counter(), collections.defaultdict(list)
         slowest = (0.0, -1)
         for seed in range(first_seed, first_seed + count):
             begin = time.perf_counter()
-            trial = Trial(seed, method)
+            trial = Trial(seed, method, once=once)
             trial.run()
             slowest = max(slowest, (time.perf_counter() - begin, seed))
             endings.update(trial.endings)
