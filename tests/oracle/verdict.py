@@ -225,7 +225,7 @@ def _check_variable(i, belief, prior, live, heard, edges, inside, sent, allowed,
     if off > 1e-9 + 100 * slack * max(1, len(edges)):
         found.append(("beliefs are not those of the messages", f"v{i}: by {off} nats"))
     expected = np.exp(heard - log_sum(heard, 0))
-    if abs(expected - belief).max() > 1e-10 + 2.0 * len(edges) * allowed:
+    if abs(expected - belief).max() > 1e-10 + slack + 2.0 * len(edges) * allowed:
         found.append(("one more pass moves a marginal", f"v{i}: {belief} to {expected}"))
     return found
 

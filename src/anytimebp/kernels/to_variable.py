@@ -168,6 +168,8 @@ def _scale_of(arithmetic, in_logs, weight, message, total):
     overlap = 0.0
     for v in range(weight.size):
         overlap += weight[v] * (exp(message[v]) if arithmetic == LOG else message[v])
+    if overlap <= 0.0:
+        return np.inf
     return total - math.log(overlap) if arithmetic == LOG else total / overlap
 
 
