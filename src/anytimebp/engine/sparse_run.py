@@ -378,11 +378,10 @@ class SparseRun:
         return self._read(self.workspace.frozen(settled=True), figures)
 
     def _read(self, arrays: WorkspaceArrays, figures: Figures) -> Snapshot:
-        n_factors = len(self.compiled.arrays.factor_edge_start) - 1
-        of_hubs = self._heap.priority[n_factors:].max(initial=0.0)  # told to hubs, and not to their factors yet
-        pending = np.maximum(self._heap.priority[:n_factors], of_hubs)
+        n, priority = len(self.compiled.arrays.factor_edge_start) - 1, self._heap.priority
+        pending = np.maximum(priority[:n], priority[n:].max(initial=0.0))  # hubs may not have told their factors yet
         if figures.consistent:
-            pending = np.full(n_factors, figures.max_residual)
+            pending[:] = figures.max_residual
         swept, joint = self.settled_rounds > 0, self.options.factor_marginals
         return read_sparse(self._running, arrays, figures, pending, swept=swept, factor_marginals=joint)
 
