@@ -284,3 +284,19 @@ def test_one_warning_is_enough_for_a_rule_that_many_factors_share():
             graph.add_factor([first, second], rule=lambda x, y: np.where(x == "rain", -1.0, 0.0) + 0.0 * y)
 
     assert len(caught_by("always", add_all)) == 1
+
+
+@dataclasses.dataclass
+class Penalty:
+    """A rule that cannot be hashed, as dataclasses cannot."""
+
+    size: float
+
+    def __call__(self, sky, ground):
+        return -self.size * (sky == ground)
+
+
+def test_a_rule_need_not_be_hashable():
+    graph = weather()
+    graph.add_factor(["sky", "ground"], rule=Penalty(1.0))
+    assert abp.infer(graph, "bp").stop_reason is abp.StopReason.CONVERGED

@@ -51,7 +51,7 @@ class FactorGraph:
         self._watch = TableWatch()
         self.compiled: object | None = None
         """Room for the compiled layout, which later runs reuse; dropped by every `add_*`."""
-        self._tried_rules: set[object] = set()  # code that was looked through for labels
+        self._tried_rules: set[int] = set()  # code that was looked through for labels
         self.warned_of_unconnected = False
         """Whether a run has warned of variables without factors."""
 
@@ -355,7 +355,7 @@ class FactorGraph:
 
     def _warn_of_labels(self, rule: Rule | None, scope: list[int], what: str) -> None:
         """Warn of a rule that compares states with labels, once for all factors that share its code."""
-        code = getattr(rule, "__code__", rule)
+        code = id(getattr(rule, "__code__", rule))  # the graph keeps the rule, so that the number stays its own
         if rule is not None and code not in self._tried_rules:
             self._tried_rules.add(code)
             warn_of_labels(rule, [self._variables[i] for i in scope], what)

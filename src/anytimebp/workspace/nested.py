@@ -275,13 +275,6 @@ def within_reach(domains: Domains, least: FloatArray | None) -> Reach:
     return Reach(left, slot_state[place], place)
 
 
-def mean_distance(belief: FloatArray, before: FloatArray, slot_start: IndexArray) -> float:
-    """Return the mean over variables of the L2 distance between two rows of marginals."""
-    if not len(belief):
-        return 0.0
-    return float(np.sqrt(np.add.reduceat((belief - before) ** 2, slot_start[:-1])).mean())
-
-
 def _inner_arrays(space: WorkspaceArrays) -> WorkspaceArrays:
     """Return arrays over domains, in the first slots of the same edges and variables."""
     n_edges, n_factors, n_messages = len(space.edge_capacity), len(space.factor_total), len(space.message)
