@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
+from anytimebp.kernels.codes import GONE, LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.kernels.structures import Post, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
@@ -30,6 +30,7 @@ class WorkspaceArrays(NamedTuple):
 
     Attributes:
         arithmetic: LINEAR or LOG; which of the two all numbers marked * are in.
+        gone: Part of the largest belief under which a state that falls counts as settled; 0 while domains grow.
         domain_size: (V,) active states.
         variable_slot_start: (V + 1,) first slot of a variable in `prior`.
         edge_slot_start: (E,) first slot of an edge in `message`.
@@ -65,6 +66,7 @@ class WorkspaceArrays(NamedTuple):
     """
 
     arithmetic: int
+    gone: float
     domain_size: IndexArray
     variable_slot_start: IndexArray
     edge_slot_start: IndexArray
@@ -264,6 +266,7 @@ def allocate(
     n_hub_slots = int(hub_sizes.sum())
     return WorkspaceArrays(
         arithmetic=arithmetic,
+        gone=GONE,
         domain_size=domain_size,
         variable_slot_start=slot_start,
         edge_slot_start=edge_slot_end - capacity,
