@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from anytimebp.growth.fixed import FixedGrowth
     from anytimebp.growth.policy import GrowthPolicy, GrowthView
     from anytimebp.growth.uniform import RandomGrowth
-    from anytimebp.report.history import History
     from anytimebp.report.page import write_report
     from anytimebp.report.plot import plot_run
 
@@ -72,7 +71,6 @@ __all__ = [
     "GraphSummary",
     "GrowthPolicy",
     "GrowthView",
-    "History",
     "InconsistentModelError",
     "Inference",
     "InternalError",
@@ -123,7 +121,6 @@ _LATER = {
     "FixedGrowth": "anytimebp.growth.fixed",
     "GrowthPolicy": "anytimebp.growth.policy",
     "GrowthView": "anytimebp.growth.policy",
-    "History": "anytimebp.report.history",
     "RandomGrowth": "anytimebp.growth.uniform",
     "plot_run": "anytimebp.report.plot",
     "read_evidence": "anytimebp.formats.files",

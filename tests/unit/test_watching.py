@@ -13,7 +13,6 @@ import anytimebp as abp
 from anytimebp.cli.live import LiveBar
 from anytimebp.cli.show import Facts, Wanted, ended_line, next_step, show_result
 from anytimebp.report.choices import Chosen, choices_of, split_choice
-from anytimebp.report.history import History, whole_history
 from anytimebp.report.page import page_html
 from anytimebp.report.progress import ProgressLine
 from anytimebp.results.trace import Moment, Trace
@@ -93,13 +92,12 @@ def test_choices_and_errors_do_not_depend_on_the_clock():
 
 
 def test_the_page_has_the_estimated_error_as_a_figure_and_as_a_curve():
-    history = History()
-    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "bp", callback=history.observe)
-    page = page_html(result, history=history)
+    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "bp", record=abp.Every(rounds=1, estimates=True))
+    page = page_html(result)
     assert 0.0 < result.estimated_error < 1e-6
     assert float(figures(page)["Estimated error"]) == pytest.approx(result.estimated_error, rel=0.1)
     curve = run_block(page)["points"]["estimated_error"]
-    assert curve == [point.estimated_error for point in history]
+    assert curve == result.trace.column("estimated_error").tolist()
     assert curve[0] > 1e3 * curve[-1]
 
 
@@ -133,20 +131,26 @@ def test_a_residual_above_the_tolerance_of_a_settled_round_is_explained():
     assert "before they settled" not in page_html(small_result())
 
 
-# ---------------------------------------------------------------- history
-def test_a_history_has_the_estimated_errors_of_the_trace():
+# ---------------------------------------------------------------- estimates
+def test_the_page_has_the_estimated_errors_of_the_trace_and_that_of_the_result_at_the_end():
     result = small_result(moment(1, SPARSE, 0.5), moment(9, TAILS, math.nan))
-    known = [point.estimated_error for point in History.of(result)]
-    assert known == [0.5, result.estimated_error]
-    assert [point.estimated_error for point in whole_history(result, None)] == known
+    assert run_block(page_html(result))["points"]["estimated_error"] == [0.5, result.estimated_error]
 
 
-def test_a_history_looks_at_the_error_when_it_looks_at_the_mass():
-    history = History()
-    abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", callback=history.observe)
-    looked = [not math.isnan(point.estimated_error) for point in history]
-    assert looked == [not math.isnan(point.unexplored_mass) for point in history]
-    assert 3 < sum(looked) < len(history) / 2
+def test_a_trace_looks_at_the_error_when_it_looks_at_the_mass():
+    trace = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", record=abp.Every(rounds=1, estimates=True)).trace
+    looked = ~np.isnan(trace.column("estimated_error"))
+    assert looked.tolist() == (~np.isnan(trace.column("unexplored_mass"))).tolist()
+    assert 3 < looked.sum() < len(trace) / 2
+
+
+def test_watchers_hear_of_every_log_z_that_is_recorded():
+    heard = []
+    result = abp.Inference(grid(3, 6, 2.0, 0.5, seed=1), "bp", record=abp.Every(rounds=1, estimates=True)).run(
+        watch=heard.append
+    )
+    known = [each.log_z for each in heard if not math.isnan(each.log_z)]
+    assert known == [*result.trace.column("log_z"), result.log_z]
 
 
 # ---------------------------------------------------------------- line and bar
@@ -173,9 +177,9 @@ def test_the_bar_shows_the_last_error_known_and_the_choice(monkeypatch):
         bar.watch(moment(2, SPARSE, 2.5e-4))
         bar.watch(moment(3, TAILS))
         assert "domains 50%  error 2.5e-04  residual 5.0e-01  frozen tails  log Z ..." in bar_text(bar)
-        bar.observe(History.of(small_result(error=math.inf))[-1])
-        bar.watch(moment(4))
-        assert "error unknown  residual 5.0e-01  log Z" in bar_text(bar)
+        bar.watch(moment(4, error=math.inf)._replace(log_z=-3.25))
+        bar.watch(moment(5))
+        assert "error unknown  residual 5.0e-01  log Z -3.25" in bar_text(bar)
 
 
 def test_a_narrow_bar_keeps_time_domains_and_error(monkeypatch):

@@ -27,8 +27,7 @@ from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_en
 from anytimebp.formats.marginal_tables import load_parquet
 from anytimebp.formats.whole_file import ending
 from anytimebp.model.graph import FactorGraph
-from anytimebp.report.history import History
-from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
 GROWTH_BETWEEN_LOOKS = 1.1  # of all active states: a look costs about as much as scoring every candidate
@@ -121,9 +120,8 @@ def infer(**options: object) -> None:
     evidence = read_observed(request.evidence, request.observe, graph)
     asked = [graph.variables.index_of(name) for name in dict.fromkeys(request.variable)]
     summary = graph.summary()
-    history = History()
-    result = _run(request, graph, evidence, history)
-    files = _files(request, result, history, evidence)
+    result = _run(request, graph, evidence)
+    files = _files(request, result, evidence)
     failures = write_each(files, interrupted=result.stop_reason is StopReason.INTERRUPTED)
     facts = Facts(summary.is_forest, fixed_variables(evidence, graph), count_allowed(evidence, graph))
     show_result(result, facts, Wanted(request.top, asked), [] if failures else [path for path, _ in files])
@@ -152,10 +150,9 @@ def _check_files(request: Request) -> None:
         check_output(request.report, PAGE_ENDINGS, "a report", inputs)
 
 
-def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], history: History) -> Result:
-    """Run, with a bar if somebody watches, and a history if it is shown."""
+def _run(request: Request, graph: FactorGraph, evidence: dict[str, object]) -> Result:
+    """Run, with a bar if somebody watches, and with estimates of the whole run if they are shown."""
     bar = LiveBar(count_allowed(evidence, graph), request.seconds) if wants_bar() else None
-    looks = bar is not None or request.report is not None
     inference = abp.Inference(
         graph,
         request.method,
@@ -166,14 +163,8 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
         threads=request.threads,
         max_memory=request.max_memory,
         rng=request.seed,
-        record=_record(request.method) if looks else "end",
+        record=_record(request.method) if bar or request.report else "end",
     )
-
-    def observe(snapshot: Snapshot) -> None:
-        history.observe(snapshot)
-        if bar:
-            bar.observe(history[-1])
-
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", abp.NotConvergedWarning)  # what is printed says it
@@ -181,22 +172,17 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], hist
         warnings.simplefilter("ignore", abp.UnconnectedVariableWarning)  # uniform, and so among the most uncertain
         if bar:
             stack.enter_context(bar)
-        return inference.run(
-            request.seconds,
-            target_error=request.target_error,
-            callback=observe if looks else None,
-            watch=bar.watch if bar else None,
-        )
+        return inference.run(request.seconds, target_error=request.target_error, watch=bar.watch if bar else None)
 
 
 def _record(method: str) -> abp.Every:
-    """Return how often to take a snapshot: a few dozen times, however long the run."""
-    return abp.Every(rounds=1) if method in (*FULL_METHODS, "adaptive") else abp.Every(growth=GROWTH_BETWEEN_LOOKS)
+    """Return how often to look: a few dozen times, however long the run."""
+    if method in (*FULL_METHODS, "adaptive"):
+        return abp.Every(rounds=1, estimates=True)
+    return abp.Every(growth=GROWTH_BETWEEN_LOOKS, estimates=True)
 
 
-def _files(
-    request: Request, result: Result, history: History, evidence: dict[str, object]
-) -> list[tuple[Path, Callable[[Path], None]]]:
+def _files(request: Request, result: Result, evidence: dict[str, object]) -> list[tuple[Path, Callable[[Path], None]]]:
     """Return what is to be written, and how."""
     files: list[tuple[Path, Callable[[Path], None]]] = [
         (path, partial(abp.write_marginals, result)) for path in request.output
@@ -208,5 +194,5 @@ def _files(
             "command": shlex.join(["anytimebp", *sys.argv[1:]]),
             "version": abp.__version__,
         }
-        files.append((request.report, partial(abp.write_report, result, history=history, about=about)))
+        files.append((request.report, partial(abp.write_report, result, about=about)))
     return files

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from anytimebp.report.choices import split_choice
-from anytimebp.report.history import Point
 from anytimebp.results.trace import Moment
 
 BAR_WIDTH = 20  # characters
@@ -66,7 +65,7 @@ class LiveBar:
         share = moment.states / self._n_states
         done = share if self._seconds is None else max(share, moment.seconds / max(self._seconds, 1e-9))
         left = "" if self._seconds is None else f"  {max(0.0, self._seconds - moment.seconds):.1f} s left"
-        self._note_error(moment.estimated_error)
+        self._note(moment)
         fields = [
             f"{moment.seconds:.1f} s{left}",
             f"domains {share:.0%}",
@@ -79,12 +78,10 @@ class LiveBar:
             fields.pop()
         self._progress.update(self._task, completed=min(1.0, done), description="  ".join(fields))
 
-    def observe(self, point: Point) -> None:
-        """Take note of what only a snapshot knows."""
-        self._log_z = f"{point.log_z:.6g}"
-        self._note_error(point.estimated_error)
-
-    def _note_error(self, error: float) -> None:
-        """Keep the last estimated error that is known."""
+    def _note(self, moment: Moment) -> None:
+        """Keep the last log Z and estimated error that are known."""
+        error = moment.estimated_error
+        if not math.isnan(moment.log_z):
+            self._log_z = f"{moment.log_z:.6g}"
         if not math.isnan(error):
             self._error = f"{error:.1e}" if math.isfinite(error) else "unknown"

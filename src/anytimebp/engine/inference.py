@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -125,6 +126,7 @@ class Inference:
                     break
         snapshot = run.snapshot(self._watch.seconds)
         self._record(run, snapshot.log_z)
+        self._look_at(snapshot)
         if run.ending is StopReason.NOT_CONVERGED:
             warn_of_divergence(run.ending)
         return snapshot
@@ -151,7 +153,8 @@ class Inference:
             max_work: Table entries to read or score in this call.
             target_error: Stop once the estimated error is under this; see `Snapshot.estimated_error`.
             callback: Called with a snapshot at each recorded moment; a true answer stops the run.
-            watch: Called with the figures as they stand, some ten times a second and at the end.
+            watch: Called with the figures as they stand, some ten times a second and at the end; also with moments that
+                are recorded with estimates (see `Every`).
         """
         check_budget(seconds, max_updates, max_work, target_error, callback, watch)
         self._load()
@@ -162,9 +165,8 @@ class Inference:
             updates=_total(done, max_updates),
             work=_total(work, max_work),
             target_error=target_error,
-            is_watched=any(
-                given is not None for given in (seconds, max_updates, max_work, target_error, callback, watch)
-            ),
+            is_watched=self._recorder.keeps_estimates
+            or any(given is not None for given in (seconds, max_updates, max_work, target_error, callback, watch)),
         )
         run, reason = self._run_until(budget, callback, watch)
         current = run.snapshot(self._watch.seconds)
@@ -199,7 +201,7 @@ class Inference:
         next_look = 0.0
         while True:
             run, step = self._step(budget)
-            if step is Step.RECORD and self._tell(run, callback) and not run.ending:
+            if step is Step.RECORD and self._tell(run, callback, watch) and not run.ending:
                 return run, StopReason.CALLBACK
             if watch and self._watch.seconds >= next_look:
                 next_look = self._watch.seconds + WATCH_INTERVAL
@@ -286,23 +288,42 @@ class Inference:
     def _is_due(self, run: Run) -> bool:
         return self._recorder.is_due(run.rounds, run.states, self._watch.seconds) or run.ending is not None
 
-    def _tell(self, run: Run, callback: Callable[[Snapshot], object] | None) -> bool:
+    def _tell(
+        self,
+        run: Run,
+        callback: Callable[[Snapshot], object] | None,
+        watch: Callable[[Moment], object] | None,
+    ) -> bool:
         """Record a sweep or round if it is due, and tell the caller; return whether the caller wants to stop."""
         if not self._is_due(run):
             return False
-        snapshot = run.snapshot(self._watch.seconds) if callback else None
-        self._record(run, snapshot.log_z if snapshot else float("nan"))
-        if callback is None or snapshot is None:
+        if not callback and not self._recorder.keeps_estimates:
+            self._record(run, float("nan"))
             return False
+        snapshot = run.snapshot(self._watch.seconds)
+        self._record(run, snapshot.log_z)
         with self._watch.paused():
-            return bool(callback(snapshot))
+            self._look_at(snapshot)
+            if watch and self._recorder.keeps_estimates:
+                watch(self._moments[-1])
+            return bool(callback and callback(snapshot))
+
+    def _look_at(self, snapshot: Snapshot) -> None:
+        """Add to the moment just recorded what its snapshot has to compute, if that was asked for and is due."""
+        if self._recorder.is_worth_a_look(snapshot):
+            self._moments[-1] = self._moments[-1]._replace(
+                unexplored_mass=snapshot.unexplored_mass, estimated_error=snapshot.estimated_error
+            )
 
     def _record(self, run: Run, log_z: float, *, replace: bool = False) -> None:
-        if replace and self._moments and self._moments[-1].updates == run.updates:
-            self._moments.pop()
         moment = self._moment(run, log_z)
-        if self._moments and self._moments[-1][1:7] == moment[1:7]:
-            self._moments.pop()  # the end of the last round is the end of the run
+        last = self._moments[-1] if self._moments else None
+        if last and last[1:7] == moment[1:7]:  # the end of the last round is the end of the run
+            self._moments.pop()
+            if not math.isnan(last.unexplored_mass):
+                moment = moment._replace(unexplored_mass=last.unexplored_mass, estimated_error=last.estimated_error)
+        elif last and replace and last.updates == moment.updates:
+            self._moments.pop()
         self._moments.append(moment)
 
     def _moment(self, run: Run, log_z: float = float("nan")) -> Moment:

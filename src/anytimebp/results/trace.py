@@ -27,8 +27,10 @@ class Moment(NamedTuple):
         damping: In force at that moment.
         states: Active states of all variables together.
         log_z: Bethe estimate, where a snapshot was made; NaN elsewhere.
-        estimated_error: Where it is known without further work; NaN elsewhere.
+        estimated_error: Where it is known without further work, or was asked for (see `Every`); NaN elsewhere.
         choice: What `adaptive` does at that moment, and why; empty for other methods.
+        unexplored_mass: Largest, over variables, estimated belief outside the domain, where it was asked for; NaN
+            elsewhere.
     """
 
     seconds: float
@@ -41,6 +43,7 @@ class Moment(NamedTuple):
     log_z: float
     estimated_error: float = float("nan")
     choice: str = ""
+    unexplored_mass: float = float("nan")
 
 
 class Trace(Sequence[Moment]):
