@@ -6,7 +6,6 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,10 +13,10 @@ from pathlib import Path
 import click
 
 import anytimebp as abp
-from anytimebp.cli.live import LiveBar, wants_bar
+from anytimebp.cli.live import wants_bar
 from anytimebp.cli.memory_size import read_memory_size
 from anytimebp.cli.names import printable_name, say
-from anytimebp.cli.observed import count_allowed, describe_evidence, fixed_variables, read_observed
+from anytimebp.cli.observed import describe_evidence, fixed_variables, read_observed
 from anytimebp.cli.outputs import write_each
 from anytimebp.cli.paths import check_output, model_argument, read_given_model
 from anytimebp.cli.show import Facts, Wanted, show_result
@@ -27,6 +26,7 @@ from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_en
 from anytimebp.formats.marginal_tables import load_parquet
 from anytimebp.formats.whole_file import ending
 from anytimebp.model.graph import FactorGraph
+from anytimebp.report.progress import RunDisplay
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
@@ -120,10 +120,11 @@ def infer(**options: object) -> None:
     evidence = read_observed(request.evidence, request.observe, graph)
     asked = [graph.variables.index_of(name) for name in dict.fromkeys(request.variable)]
     summary = graph.summary()
-    result = _run(request, graph, evidence)
+    inference = _inference(request, graph, evidence)
+    result = _run(inference, request)
     files = _files(request, result, evidence)
     failures = write_each(files, interrupted=result.stop_reason is StopReason.INTERRUPTED)
-    facts = Facts(summary.is_forest, fixed_variables(evidence, graph), count_allowed(evidence, graph))
+    facts = Facts(summary.is_forest, fixed_variables(evidence, graph), inference.n_allowed)
     show_result(result, facts, Wanted(request.top, asked), [] if failures else [path for path, _ in files])
     for failure in failures[1:]:
         say(f"anytimebp: {printable_name(failure)}", err=True)
@@ -150,10 +151,9 @@ def _check_files(request: Request) -> None:
         check_output(request.report, PAGE_ENDINGS, "a report", inputs)
 
 
-def _run(request: Request, graph: FactorGraph, evidence: dict[str, object]) -> Result:
-    """Run, with a bar if somebody watches, and with estimates of the whole run if they are shown."""
-    bar = LiveBar(count_allowed(evidence, graph), request.seconds) if wants_bar() else None
-    inference = abp.Inference(
+def _inference(request: Request, graph: FactorGraph, evidence: dict[str, object]) -> abp.Inference:
+    """Return the run, which keeps estimates of all of it if they are shown."""
+    return abp.Inference(
         graph,
         request.method,
         evidence=evidence,
@@ -163,16 +163,21 @@ def _run(request: Request, graph: FactorGraph, evidence: dict[str, object]) -> R
         threads=request.threads,
         max_memory=request.max_memory,
         rng=request.seed,
-        record=_record(request.method) if bar or request.report else "end",
+        record=_record(request.method) if wants_bar() or request.report else "end",
     )
-    with ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
+
+
+def _run(inference: abp.Inference, request: Request) -> Result:
+    """Run, with a bar if somebody watches."""
+    go = partial(inference.run, request.seconds, target_error=request.target_error)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", abp.NotConvergedWarning)  # what is printed says it
         warnings.simplefilter("ignore", abp.UncertainResultWarning)
         warnings.simplefilter("ignore", abp.UnconnectedVariableWarning)  # uniform, and so among the most uncertain
-        if bar:
-            stack.enter_context(bar)
-        return inference.run(request.seconds, target_error=request.target_error, watch=bar.watch if bar else None)
+        if not wants_bar():
+            return go()
+        with RunDisplay(inference.n_allowed, request.seconds, leaves_line=False) as display:
+            return go(watch=display.watch)
 
 
 def _record(method: str) -> abp.Every:

@@ -108,6 +108,13 @@ class Inference:
         """Why the run is finished, or None while it can go on."""
         return self._run.ending if self._run else None
 
+    @property
+    def n_allowed(self) -> int:
+        """States of all variables together that the evidence allows: as many can become active."""
+        sizes = self._graph.variables.sizes()
+        seen = {index: known.states for index, known in self._options.observed.items() if known.states is not None}
+        return int(sizes.sum()) - sum(int(sizes[index]) - len(states) for index, states in seen.items())
+
     def __iter__(self) -> Self:
         """Go on with the run."""
         return self
