@@ -87,9 +87,8 @@ def random_options(plan, method):
 @contextmanager
 def every_stage(*, wanted):
     """Have small models go where large ones do: rounds on domains, inner rounds, structures without tables."""
-    from anytimebp.engine import adaptive_run, choice, compact_run  # noqa: PLC0415
+    from anytimebp.inference.adaptive import adaptive_run, choice, compact_run, frozen_tails  # noqa: PLC0415
     from anytimebp.model import structures  # noqa: PLC0415
-    from anytimebp.schedule import frozen_tails  # noqa: PLC0415
 
     with pytest.MonkeyPatch.context() as patch:
         if wanted:

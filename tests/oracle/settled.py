@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anytimebp.engine.sparse_run import SparseRun
+from anytimebp.inference.sparse_run import SparseRun
 from oracle.slow_bp import dynamic_range
 from oracle.slow_growth import domains_of, restricted, take_messages
 

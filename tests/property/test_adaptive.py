@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.engine.sparse_run import SparseRun
+from anytimebp.inference.sparse_run import SparseRun
 from oracle.enumeration import exact
 from oracle.models import grid, hub, peaked, random_loopy, random_tree, worst
 from oracle.slow_bp import SlowBP, load_messages
@@ -208,7 +208,7 @@ def test_the_same_run_twice_gives_the_same_bits_whatever_is_recorded(seed, kind)
 def test_the_way_does_not_change_where_it_ends(seed):
     graph = grid(3, 6, 4.0, 0.3, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("anytimebp.engine.adaptive_run.SMALL", 10**9)
+        patch.setattr("anytimebp.inference.adaptive.adaptive_run.SMALL", 10**9)
         plain = abp.infer(graph, "adaptive")
     staged = abp.infer(graph, "adaptive")
     assert plain.trace[0].choice.startswith("full BP")

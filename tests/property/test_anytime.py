@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.engine import unexplored
+from anytimebp.inference.look import unexplored
 from oracle.enumeration import exact
 from oracle.models import random_loopy, random_tree, worst
 from oracle.settled import largest_move

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.schedule.lazy_sweeps import LazySchedule
+from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from oracle.models import grid, random_loopy, worst
 from oracle.settled import largest_move, moves
 from oracle.slow_bp import SlowBP, load_messages

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import choice
-from anytimebp.engine.adaptive_run import AdaptiveRun
-from anytimebp.engine.choice import Counts, Way, first_choice
 from anytimebp.experiments import families
+from anytimebp.inference.adaptive import choice
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.choice import Counts, Way, first_choice
 from oracle.models import grid
 
 
@@ -91,7 +91,7 @@ def test_decisions_do_not_depend_on_time(monkeypatch):
     graph = grid(4, 120, 8.0, 1.0, seed=0)
     abp.infer(graph, "adaptive", max_updates=100_000)
     expected = abp.infer(graph, "adaptive")
-    monkeypatch.setattr("anytimebp.engine.stopwatch.perf_counter", slow_clock())
+    monkeypatch.setattr("anytimebp.inference.stopwatch.perf_counter", slow_clock())
     result = abp.infer(graph, "adaptive", record="end")
     assert result.seconds > 10.0
     assert bits(result) == bits(expected)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine.adaptive_run import AdaptiveRun
-from anytimebp.engine.full_run import FullRun
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.full_run import FullRun
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid, hub, peaked, random_loopy, random_tree
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import adaptive_run
-from anytimebp.engine.choice import Choice, Way
+from anytimebp.inference.adaptive import adaptive_run
+from anytimebp.inference.adaptive.choice import Choice, Way
 
 
 @pytest.fixture(autouse=True)

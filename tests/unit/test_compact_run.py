@@ -7,8 +7,8 @@ import pytest
 from tests.unit.test_structures import KINDS, twins
 
 import anytimebp as abp
-from anytimebp.engine import adaptive_run
-from anytimebp.engine.choice import Choice, Way
+from anytimebp.inference.adaptive import adaptive_run
+from anytimebp.inference.adaptive.choice import Choice, Way
 
 
 @pytest.fixture

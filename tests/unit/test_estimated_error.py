@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine.belief_history import BeliefHistory
-from anytimebp.engine.budget import Target
-from anytimebp.engine.estimated_error import LARGEST, SweepError, moved_by
+from anytimebp.inference.budget import Target
+from anytimebp.inference.control.belief_history import BeliefHistory
+from anytimebp.inference.control.estimated_error import LARGEST, SweepError, moved_by
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.calibration import FAMILIES, SMALL, check_targets, family_ratios, ratios
 from oracle.models import grid

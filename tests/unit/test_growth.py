@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import patience
+from anytimebp.inference.control import patience
 from oracle.enumeration import exact
 from oracle.models import grid, one_factor, random_loopy, worst
 from oracle.slow_growth import domains_of, restricted, take_messages

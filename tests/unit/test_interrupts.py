@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import adaptive_run, interrupt, warm_up
-from anytimebp.engine.choice import Choice, Way
+from anytimebp.inference import interrupt, warm_up
+from anytimebp.inference.adaptive import adaptive_run
+from anytimebp.inference.adaptive.choice import Choice, Way
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from oracle.models import grid
 

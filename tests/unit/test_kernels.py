@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
+from anytimebp.inference.schedule.residual import HeapArrays
 from anytimebp.kernels import arithmetic, residual, through_table
 from anytimebp.kernels.forest import elimination_order
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.schedule.residual import HeapArrays
 from oracle.models import random_loopy
 from oracle.slow_bp import SlowBP, load_messages
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine.adaptive_run import AdaptiveRun
-from anytimebp.engine.choice import Choice, Way
-from anytimebp.workspace.compact import CompactTables
-from anytimebp.workspace.served import ServedFactors
-from anytimebp.workspace.served_strips import ServedStrips
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.choice import Choice, Way
+from anytimebp.inference.adaptive.compact import CompactTables
+from anytimebp.inference.adaptive.served_strips import ServedStrips
+from anytimebp.paper.served import ServedFactors
 
 njit = pytest.importorskip("numba").njit
 compiled_only = pytest.mark.compiled

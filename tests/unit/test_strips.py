@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.engine.reach import REACHES
-from anytimebp.engine.strip_stage import StripStage
+from anytimebp.domains.domains import full_domains
+from anytimebp.inference.adaptive.nested import find_sources
+from anytimebp.inference.adaptive.reach import REACHES
+from anytimebp.inference.adaptive.strip_stage import StripStage
 from anytimebp.kernels.codes import NEEDS_ENTRIES, OK
 from anytimebp.kernels.inner import take_stock
 from anytimebp.kernels.rounds import PHASE, PLACES, SETTLE, UPDATES, round_slice
 from anytimebp.kernels.strips import join_above
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.workspace.domains import full_domains
-from anytimebp.workspace.nested import find_sources
-from anytimebp.workspace.table_sizes import message_spread
+from anytimebp.tables.sizes import message_spread
 from oracle.models import one_factor, random_loopy
 from oracle.slow_strips import take_strip_messages, total, without_far_states
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine.inference import Inference
+from anytimebp.inference.inference import Inference
 from anytimebp.kernels import sharing
 from anytimebp.kernels.codes import LINEAR, LOG
 from anytimebp.kernels.sharing import PARTS
-from anytimebp.workspace import crew, tables
+from anytimebp.tables import crew
+from anytimebp.tables import store as tables
 from oracle.models import grid, random_loopy, worst
 from oracle.slow_bp import SlowBP, load_messages
 from unit.test_hubs import wheel
@@ -218,7 +219,7 @@ def test_errors_of_a_helper_are_not_swallowed_when_tables_are_made():
 IN_A_FORKED_PROCESS = """
 import os, signal, sys, warnings
 import numpy as np, anytimebp as abp
-from anytimebp.workspace import crew
+from anytimebp.tables import crew
 
 warnings.simplefilter("ignore")
 crew.SHARED_ENTRIES = crew.SHARED_ROWS = crew.ENTRIES_PER_THREAD = 1
