@@ -14,8 +14,8 @@ import pytest
 import anytimebp as abp
 from anytimebp.report import shown_marginals as shown_module
 from anytimebp.report.page import as_json, page_html, thinned
-from anytimebp.report.shown_marginals import likeliest
 from anytimebp.report.wording import figure_text, probability_text, share_text, short_text, shown_labels
+from anytimebp.results.marginals import likeliest
 from anytimebp.results.trace import Moment, Trace
 from oracle.models import grid
 
@@ -320,7 +320,8 @@ def test_likeliest_is_stable():
     rng = np.random.default_rng(0)
     for _ in range(50):
         marginal = rng.integers(0, 4, 60) / 100
-        assert likeliest(marginal, 20) == np.argsort(-marginal, kind="stable")[:20].tolist()
+        for count in (0, 1, 20, 60, 100):
+            assert likeliest(marginal, count) == np.argsort(-marginal, kind="stable")[:count].tolist()
 
 
 def test_by_uncertainty_is_by_entropy():

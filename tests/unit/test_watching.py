@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.cli.show import Facts, Wanted, ended_line, next_step, show_result
+from anytimebp.cli.show import ended_line, next_step, show_result
 from anytimebp.report.choices import Chosen, choices_of, split_choice
 from anytimebp.report.page import page_html
 from anytimebp.report.progress import RunDisplay
@@ -279,7 +279,7 @@ def test_shares_are_of_the_states_that_the_evidence_allows(capsys):
 
 # ---------------------------------------------------------------- print
 def printed(result, capsys):
-    show_result(result, Facts(is_forest=False, fixed=set(), n_allowed=16), Wanted(top=0, variables=[]))
+    show_result(result, [], is_forest=False, n_allowed=16)
     return capsys.readouterr()
 
 

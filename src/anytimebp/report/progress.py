@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Self
 
 from anytimebp.report.choices import split_choice
+from anytimebp.report.wording import estimate_text
 from anytimebp.results.trace import Moment
 
 if TYPE_CHECKING:
@@ -71,11 +72,10 @@ class RunDisplay:
     def _texts(self, moment: Moment) -> list[str]:
         """Return what is known, in the order of importance."""
         left = "" if self._seconds is None else f"  {max(0.0, self._seconds - moment.seconds):.1f} s left"
-        error = f"{self._error:.1e}" if math.isfinite(self._error) else "unknown"
         return [
             f"{moment.seconds:.2f} s{left}",
             f"domains {moment.states / self._n_states:.0%}",
-            *([] if math.isnan(self._error) else [f"error {error}"]),
+            *([] if math.isnan(self._error) else [f"error {estimate_text(self._error)}"]),
             f"residual {moment.max_residual:.1e}",
             *([split_choice(moment.choice)[0]] if moment.choice else []),
             *([] if math.isnan(self._log_z) else [f"log Z {self._log_z:.6g}"]),
