@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from anytimebp.errors import OptionError
+from anytimebp.inference.figures import UNLIMITED
 from anytimebp.results.snapshot import Snapshot
 
-UNLIMITED = 2**62
 GROWTH_BETWEEN_LOOKS = 4 / 3  # of all active states: looking costs about as much as scoring every candidate
 
 
