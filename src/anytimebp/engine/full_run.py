@@ -87,7 +87,7 @@ class FullRun:
         arithmetic = first_arithmetic(self.compiled, domains.log_prior_min)
         if compact is not None and compact.arithmetic == LOG:
             arithmetic = LOG
-        self.workspace = Workspace(self.compiled, domains, arithmetic, options.threads)
+        self.workspace = Workspace(self.compiled, domains, arithmetic)
         self.damper = Damper(options.damping, self.workspace, options.tolerance)
         self.limits = Limits()
         self.updates = 0
@@ -125,12 +125,11 @@ class FullRun:
         self._schedule = schedule = yield from self._prepare()
         while True:
             self.consistent = False
-            with self.workspace.crew as crew:
-                progress = schedule.advance(
-                    self.limits.updates - self.updates,
-                    min(SLICE_COST * crew.size, self.limits.work_left(self.work_parts)),
-                    self.damper.damping,
-                )
+            progress = schedule.advance(
+                self.limits.updates - self.updates,
+                min(SLICE_COST, self.limits.work_left(self.work_parts)),
+                self.damper.damping,
+            )
             self.updates += progress.updates
             self.work_parts["messages"] += progress.work
             if progress.status == OUT_OF_RANGE and self.workspace.tables.arithmetic == LOG:
@@ -161,7 +160,7 @@ class FullRun:
     def _start_over_in_logs(self) -> None:
         domains = self._all_states()
         self.work_parts["priorities"] += domains.scored
-        self.workspace = Workspace(self.compiled, domains, LOG, self.options.threads)
+        self.workspace = Workspace(self.compiled, domains, LOG)
         self.damper = Damper(self.options.damping, self.workspace, self.options.tolerance)
         self._history = BeliefHistory(domains.slot_start)
         self._sweeps, self._error = 0, None

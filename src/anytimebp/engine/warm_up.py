@@ -17,13 +17,12 @@ from anytimebp.engine.options import RunOptions
 from anytimebp.engine.run import Run, Step
 from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.stopwatch import Stopwatch
-from anytimebp.kernels import growth, helping, inner, messages, readout, residual
+from anytimebp.kernels import growth, inner, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
-from anytimebp.workspace.crew import rehearse
 from anytimebp.workspace.universe import Universe
 
 FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice, "adaptive": inner.full_sweep}
@@ -57,8 +56,6 @@ def load_kernels(options: RunOptions, is_stopped: Callable[[], bool] = lambda: F
     with hold_signals(is_stopped):
         for _ in run_small_models(method, options):
             let_signals_in()
-        if options.threads > 1:
-            rehearse()
     _unfinished.discard(wanted)
 
 
@@ -77,8 +74,6 @@ def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     kernels: list[Any] = [FIRST_KERNEL.get(method, growth.growth_slice)]
     if options.factor_marginals:
         kernels.append(readout.read_weights)
-    if options.threads > 1:
-        kernels.append(helping.help_slice)
     return tuple(kernels)
 
 
