@@ -72,7 +72,7 @@ def infer(
         grow: Of "dynamic", "fixed" and "random": states that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of that of "dynamic", "fixed" or "random".
-        threads: How many threads share the reading of large tables, in passes over all states.
+        threads: A positive integer, without effect: every run uses one thread.
 
     Returns:
         Marginals, log Z, and how the run ended.

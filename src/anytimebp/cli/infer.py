@@ -59,9 +59,7 @@ PAGE_ENDINGS = {".html": None, ".htm": None}
 @click.option(
     "--grow", type=int, help="Of dynamic, fixed and random: states that join the domains in a round; 1 unless given."
 )
-@click.option(
-    "--threads", type=int, default=1, show_default=True, help="Threads that share the reading of large tables."
-)
+@click.option("--threads", type=int, default=1, show_default=True, help="Without effect: every run uses one thread.")
 @click.option(
     "--max-memory",
     metavar="SIZE",

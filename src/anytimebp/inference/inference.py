@@ -45,7 +45,7 @@ class Inference:
         grow: States that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of the method's.
-        threads: How many threads share the reading of large tables, in passes over all states.
+        threads: A positive integer, without effect: every run uses one thread.
     """
 
     def __init__(
