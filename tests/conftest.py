@@ -24,6 +24,15 @@ settings.register_profile("compiled", max_examples=150, deadline=None)
 settings.register_profile("uncompiled", max_examples=15, deadline=None)
 settings.load_profile("uncompiled" if UNCOMPILED else "compiled")
 
+
+def pytest_collection_modifyitems(items):
+    """Leave out on Windows what needs terminals, shells, signals or special files."""
+    if sys.platform == "win32":
+        for item in items:
+            if item.get_closest_marker("unix"):
+                item.add_marker(pytest.mark.skip(reason="Windows has no such thing"))
+
+
 DATA = Path(os.environ.get("ANYTIMEBP_DATA", ROOT.parent / "shared" / "data"))
 
 

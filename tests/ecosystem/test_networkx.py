@@ -151,7 +151,7 @@ def test_a_symmetric_structure_needs_no_order(structure):
         abp.Difference([1.0, 2.0, 3.0]),
         abp.Difference([1.0, 1.0], first=0),
     ],
-    ids=repr,
+    ids=["function", "at most one of two states", "lopsided kernel", "kernel that begins at 0"],
 )
 def test_any_other_structure_needs_an_order(structure):
     graph = nx.Graph()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import select
 import signal
@@ -254,6 +253,7 @@ def test_a_pipe_gets_text_and_no_bar(long_model):
 
 
 @pytest.mark.compiled
+@pytest.mark.unix
 def test_a_reader_that_leaves_early_is_no_error(long_model):
     ours = f"{' '.join(COMMAND)} infer {long_model} --method fixed --seconds 0.2 --output r.MAR"
     command = f"{ours} | head -c 5; exit ${{PIPESTATUS[0]}}"
@@ -263,6 +263,7 @@ def test_a_reader_that_leaves_early_is_no_error(long_model):
 
 
 @pytest.mark.compiled
+@pytest.mark.unix
 def test_ctrl_c_ends_the_run_and_writes_everything(long_model, folder):
     code, shown = on_terminal(
         [
@@ -289,6 +290,8 @@ def test_ctrl_c_ends_the_run_and_writes_everything(long_model, folder):
 
 def on_terminal(command, number=signal.SIGINT):
     """Run a command on a terminal, stop it once its bar has moved, and return exit code and what was shown."""
+    import pty  # noqa: PLC0415  (Windows has none)
+
     child, terminal = pty.openpty()
     process = subprocess.Popen(
         command,
@@ -376,6 +379,7 @@ def test_names_cannot_drive_the_terminal(folder, capsys):
     assert r"a\nb" in printed
 
 
+@pytest.mark.unix
 def test_streams_that_are_closed_or_narrow_do_no_harm(folder):
     graph = abp.FactorGraph()
     graph.add_variable("café", ["ü", "☃"])
@@ -423,6 +427,7 @@ def test_the_first_ctrl_c_waits_for_files_and_the_second_aborts(folder, capsys):
 
 
 @pytest.mark.compiled
+@pytest.mark.unix
 def test_sigterm_ends_what_a_script_has_put_in_the_background(long_model):
     command = ["sh", "-c", '"$@" & echo $!; wait $!', "sh", *COMMAND, "infer", long_model, "--method", "dynamic"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as script:
@@ -437,6 +442,7 @@ def test_sigterm_ends_what_a_script_has_put_in_the_background(long_model):
 
 
 @pytest.mark.compiled
+@pytest.mark.unix
 def test_sigterm_ends_a_run_as_ctrl_c_does(long_model, folder):
     command = [*COMMAND, "infer", long_model, "--method", "dynamic", "--output", "r.json"]
     code, _ = on_terminal(command, signal.SIGTERM)

@@ -38,11 +38,13 @@ def peak_of(read, path):
 
 # ---------------------------------------------------------------- what is not a regular file
 @pytest.mark.parametrize("ending", [".uai", ".fg", ".bif", ".xmlbif", ".npz", ".npz.gz"])
+@pytest.mark.unix
 def test_links_to_devices_are_refused(tmp_path, ending):
     (tmp_path / f"zero{ending}").symlink_to("/dev/zero")
     assert f"zero{ending}: this is a device, not a file" in refusal(tmp_path / f"zero{ending}")
 
 
+@pytest.mark.unix
 def test_pipes_that_nobody_writes_to_are_refused_at_once(tmp_path):
     graph = abp.FactorGraph()
     for name, read in (
@@ -55,6 +57,7 @@ def test_pipes_that_nobody_writes_to_are_refused_at_once(tmp_path):
         assert "this is a pipe, not a file" in refusal(tmp_path / name, read)
 
 
+@pytest.mark.unix
 def test_links_to_regular_files_are_read(tmp_path):
     (tmp_path / "m.uai").write_bytes(UAI)
     (tmp_path / "link.uai").symlink_to(tmp_path / "m.uai")

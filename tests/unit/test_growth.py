@@ -380,6 +380,7 @@ def test_breaking_out_of_the_loop_and_going_on():
     assert list(inference) == []
 
 
+@pytest.mark.unix
 def test_ctrl_c_inside_a_long_phase_answers_with_the_last_consistent_state():
     graph = grid(12, 30, 1.0, 0.5, seed=0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -280,6 +280,7 @@ FACTORS = {
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", FACTORS)
+@pytest.mark.unix
 def test_ctrl_c_within_a_callback_of_llvm_is_not_lost(name):
     code = IN_A_CALLBACK_OF_LLVM.format(factor=FACTORS[name], wanted="1, 1, 2")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ)

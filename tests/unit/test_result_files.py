@@ -233,6 +233,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.unix
 def test_links_and_modes_survive(tmp_path):
     path, link = tmp_path / "out", tmp_path / "link"
     path.write_bytes(b"old")
@@ -245,6 +246,7 @@ def test_links_and_modes_survive(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
+@pytest.mark.unix
 def test_pipes_by_their_link_in_dev_are_written_to():
     code = "from anytimebp.formats.whole_file import whole_file as w\nwith w('/dev/stdout') as f: f.write(b'seen')"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"seen"
@@ -286,6 +288,7 @@ def test_names_may_be_as_long_as_the_system_allows(tmp_path):
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+@pytest.mark.unix
 def test_new_files_have_the_mode_that_the_umask_says(tmp_path, umask):
     before = os.umask(umask)
     try:
@@ -296,6 +299,7 @@ def test_new_files_have_the_mode_that_the_umask_says(tmp_path, umask):
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o666 & ~umask
 
 
+@pytest.mark.unix
 def test_links_that_go_in_circles_are_an_error_of_the_system(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     one.symlink_to(two)
@@ -325,6 +329,7 @@ def write_more_than_a_pipe_holds(path):
         file.write(b"x" * 10**6)
 
 
+@pytest.mark.unix
 def test_a_pipe_whose_reader_leaves_is_named(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)

@@ -10,7 +10,7 @@ import anytimebp as abp
 NO_NUMBERS = ["1.5", None, 1j, object(), 10**400, np.datetime64("2020"), Decimal("1.5"), np.ma.array(1.0, mask=True)]
 
 
-@pytest.mark.parametrize("value", [*NO_NUMBERS, np.nan, [1.0, 2.0]], ids=repr)
+@pytest.mark.parametrize("value", [*NO_NUMBERS, np.nan, [1.0, 2.0]], ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize(
     "ways",
     [
