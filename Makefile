@@ -2,13 +2,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 HEAVY := .venv-heavy
+FLOOR := 97
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .PHONY: demo test lint pytest pytest-uncompiled test-browser test-heavy bench results clean
 
 demo: $(VENV)/ready
 	$(BIN)/anytimebp demo
 
-test: lint pytest pytest-uncompiled
+# Two at a time, which takes as long as the compiled tests alone. What each prints comes in one piece when it has ended.
+test: $(VENV)/ready
+	@echo "lint and tests, compiled and uncompiled side by side: about seven minutes"
+	@$(MAKE) --no-print-directory --jobs=2 $(SYNC) pytest lint pytest-uncompiled
+	@echo "coverage of the uncompiled tests: $$($(BIN)/coverage report --format=total) % of lines, $(FLOOR) % wanted"
+	@$(BIN)/coverage report --fail-under=$(FLOOR) >/dev/null
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -21,14 +28,14 @@ pytest: $(VENV)/ready
 
 # The same kernels as plain Python: coverage, bounds and a check that compiling changes nothing.
 pytest-uncompiled: $(VENV)/ready
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not compiled and not browser and not heavy"
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -m "not compiled and not browser and not heavy"
 
 # The report of a run in a real browser, which is installed if need be. Uncompiled: the models are tiny.
 test-browser: $(VENV)/browser-ready
 	sh tests/browser/install_chromium.sh
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m browser tests/browser
 
-# Against packages that are large and slow to install, in an environment of its own.
+# Against packages that are large and slow to install, in an environment of its own; by hand, not in .ci/run.
 test-heavy: $(HEAVY)/ready
 	$(HEAVY)/bin/python -m pytest tests/heavy
 
@@ -55,4 +62,4 @@ $(HEAVY)/ready: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(HEAVY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache
+	rm -rf $(VENV) $(HEAVY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache .coverage
