@@ -74,6 +74,7 @@ def steps(method: Method, figures: Figures) -> Iterator[Step]:
     """Settle, look, grow, until there is an ending."""
     yield from method.begin()
     while figures.ending is None:
+        figures.is_news = True
         yield from method.settle()
         yield from method.look()
         yield Step.RECORD if figures.is_news else Step.WORKING

@@ -84,6 +84,11 @@ def _changed_variables(old: Workspace, new: Workspace) -> np.ndarray:
     return changed
 
 
+def _priors(workspace: Workspace, variable: int) -> FloatArray:
+    start = workspace.domains.slot_start
+    return workspace.arrays.prior[start[variable] : start[variable + 1]]
+
+
 def _states(workspace: Workspace, variable: int) -> IndexArray:
     every = np.arange(workspace.compiled.universe_sizes[variable])
     return workspace.domains.states.get(variable, every)
