@@ -27,6 +27,21 @@ def gain(cost: Cost, spread: Spread) -> str:
     return times(spread.mean) if cost.reached == cost.runs else "-"
 
 
+def share(cost: Cost) -> str:
+    """Return the part of all states that were active when the error was reached, over the runs that have reached it."""
+    return percent(cost.states) if cost.reached else "-"
+
+
+def percent(part: float) -> str:
+    """Return a part of a whole."""
+    return f"{part:.0%}" if part >= 0.1 else f"{100 * part:.2g}%"  # noqa: PLR2004  (two digits)
+
+
+def sweeps(count: float) -> str:
+    """Return a mean number of sweeps."""
+    return "-" if np.isnan(count) else f"{count:.1f}"
+
+
 def times(factor: float) -> str:
     """Return a factor: 12 for twelve times as good, 1/12 for twelve times as bad."""
     if not np.isfinite(factor):

@@ -103,6 +103,16 @@ class Runs:
         """Return when each run came under an error."""
         return [crossing(curve, error) for curve in self.curves(family, size, contender)]
 
+    def sweeps(self, family: str, size: int, error: float) -> float:
+        """Return how many sweeps BP takes to an error, as a mean over runs; NaN if one does not get there."""
+        taken = [
+            next((point.updates for point in curve.points if point.work >= reached.work), float("nan"))
+            for curve, reached in zip(
+                self.curves(family, size, FULL_BP[0]), self.crossings(family, size, FULL_BP[0], error), strict=True
+            )
+        ]
+        return float(np.mean(taken)) / self.plan.n_factors(size)
+
     def baseline(self, family: str, size: int, error: float) -> list[Crossing]:
         """Return what the faster BP paid for an error, run by run: less time, and less work."""
         both = [self.crossings(family, size, contender, error) for contender in FULL_BP]

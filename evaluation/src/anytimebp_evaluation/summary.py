@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from anytimebp_evaluation.claims import GRID_CLAIMS
 from anytimebp_evaluation.contenders import CONTENDERS
-from anytimebp_evaluation.markdown import gain, table, time_cell, times
+from anytimebp_evaluation.markdown import gain, share, sweeps, table, time_cell, times
 from anytimebp_evaluation.plans import MOST_SECONDS
 from anytimebp_evaluation.published import DOMAINS_AT, DOMAINS_GAIN, GRID_SECONDS, JOINT_SECONDS
 from anytimebp_evaluation.runs import Runs
 from anytimebp_evaluation.size_claims import DOMAIN_CLAIMS, JOINT_CLAIMS
-from anytimebp_evaluation.verdicts import Claim, Verdict, judge_all
+from anytimebp_evaluation.verdicts import GROWING, Claim, Verdict, judge_all
 
 HEAD = """# Results
 
@@ -26,6 +26,7 @@ extended. This page is made from the raw results beside it by `anytimebp reprodu
   of tables included, compiling not; one thread. **Work** is the number of table entries read or scored; *messages
   alone* leaves out what is scored to choose states.
 - **An error is reached** where the answer of the run comes under it and stays there as far as the run was followed.
+  *States needed* are the part of all states that is active then.
 - **Residuals** are means over factors. A message that has never been sent counts as infinite, as those of a state that
   has just joined; curves of residuals leave these moments out.
 - **BP** is our own, in its own order; *BP, random order* is the baseline of the paper. "Times faster" and "times less
@@ -59,7 +60,7 @@ def grids_section(runs: Runs, measured: Sequence[str]) -> str:
             paper = GRID_SECONDS.get(name)
             published = [f"{paper:g}", times(GRID_SECONDS["bp-random"] / paper)] if paper else ["", ""]
             gains = [gain(cost, spread) for spread in (cost.faster, cost.less_work, cost.less_messages)]
-            rows.append([CONTENDERS[name].label, *published, time_cell(cost, with_range=True), *gains])
+            rows.append([CONTENDERS[name].label, *published, time_cell(cost, with_range=True), *gains, share(cost)])
         header = [
             "",
             "paper, s",
@@ -68,6 +69,7 @@ def grids_section(runs: Runs, measured: Sequence[str]) -> str:
             "times faster",
             "times less work",
             "messages alone",
+            "states needed",
         ]
         parts += [
             f"### {family.capitalize()}",
@@ -75,7 +77,6 @@ def grids_section(runs: Runs, measured: Sequence[str]) -> str:
             f"![Errors and residuals against time and work, {family} family.](results/grids-{family}.png)",
             MARKS,
             table(header, rows),
-            _best_gain(runs, family, size, "12 times"),
         ]
     return "\n\n".join([*parts, "### What the paper saw", *_verdicts(runs, GRID_CLAIMS)])
 
@@ -131,25 +132,18 @@ def _size_tables(runs: Runs, what: str) -> list[str]:
             gains = [
                 f"{gain(cost, cost.faster)}, {gain(cost, cost.less_work)}" for cost in map(costs.get, grown) if cost
             ]
-            rows.append([size, *(time_cell(cost, with_range=False) for cost in costs.values()), *gains])
+            shares = [share(costs[name]) for name in GROWING]
+            times_taken = [time_cell(cost, with_range=False) for cost in costs.values()]
+            rows.append([size, *times_taken, *gains, *shares, sweeps(runs.sweeps(family, size, plan.error))])
         labels = [CONTENDERS[name].label for name in plan.contenders]
         gain_labels = [f"{CONTENDERS[name].label}: faster, less work" for name in grown]
+        further = [*(f"{CONTENDERS[name].label}: states needed" for name in GROWING), "BP: sweeps"]
         parts += [
             f"### {family.capitalize()}",
             f"{_begin(plan.scores(family))}. Milliseconds, then times faster and times less work than BP.",
-            table([what, *labels, *gain_labels], rows),
+            table([what, *labels, *gain_labels, *further], rows),
         ]
     return parts
-
-
-def _best_gain(runs: Runs, family: str, size: int, paper: str) -> str:
-    """Return a sentence on the best gains beside the paper's."""
-    costs = {name: runs.cost(family, size, name, runs.plan.error) for name in ("fixed", "dynamic", "adaptive")}
-    shown = "; ".join(
-        f"{CONTENDERS[name].label} {gain(cost, cost.faster)} in time and {gain(cost, cost.less_work)} in work"
-        for name, cost in costs.items()
-    )
-    return f'The paper: up to "{paper}". Here: {shown}.'
 
 
 def _verdicts(runs: Runs, claims: Sequence[Claim]) -> list[str]:
@@ -170,13 +164,9 @@ def _yes(verdict: Verdict) -> str:
 
 
 def _explained(claim: Claim, verdicts: Sequence[Verdict]) -> list[str]:
-    """Return on which families, and against what, an observation does not hold: a line per reason."""
-    reasons: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        if verdict.holds is False:
-            where = f"{verdict.family} ({verdict.axis})" if verdict.axis else verdict.family
-            reasons.setdefault(verdict.why, []).append(where)
-    return [f"- **{claim.text}**: not on {', '.join(places)}. {why}" for why, places in reasons.items()]
+    """Return on which families, and against what, an observation does not hold, and why: a line, or none."""
+    missed = [f"{one.family} ({one.axis})" if one.axis else one.family for one in verdicts if one.holds is False]
+    return [f"- **{claim.text}**: not on {', '.join(missed)}. {claim.why}"] if missed else []
 
 
 def _count(runs: Runs) -> str:

@@ -20,21 +20,26 @@ class Verdict(NamedTuple):
         axis: "time" or "work"; empty where it makes no difference.
         holds: None where the runs cannot tell.
         grounds: The figures that it goes by.
-        why: What explains it where it does not hold.
     """
 
     family: str
     axis: str
     holds: bool | None
     grounds: str
-    why: str = ""
 
 
 class Claim(NamedTuple):
-    """An observation of the paper: what it saw, and what gives a verdict per family, and per axis where it matters."""
+    """An observation of the paper.
+
+    Attributes:
+        text: What it saw.
+        judge: Gives a verdict per family, and per axis where it matters.
+        why: What explains it where it does not hold.
+    """
 
     text: str
     judge: Callable[[Runs, str], Iterator[Verdict]]
+    why: str
 
 
 def judge_all(runs: Runs, claims: Sequence[Claim]) -> list[tuple[Claim, list[Verdict]]]:
@@ -46,8 +51,3 @@ def judge_all(runs: Runs, claims: Sequence[Claim]) -> list[tuple[Claim, list[Ver
 def is_clearly_more(ratio: float) -> bool | None:
     """Tell whether a ratio is above 1; None where it is too near to that."""
     return None if 1.0 / CLEARLY < ratio < CLEARLY else ratio > 1.0
-
-
-def percent(part: float) -> str:
-    """Return a part of a whole."""
-    return f"{part:.0%}" if part >= 0.1 else f"{100 * part:.2g}%"  # noqa: PLR2004  (two digits)
