@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from anytimebp.engine.inference import Inference
-from anytimebp.engine.methods import DEFAULT_METHOD
-from anytimebp.engine.options import RandomLike
-from anytimebp.engine.recording import Every
-from anytimebp.growth.policy import GrowthPolicy
+from anytimebp.inference.inference import Inference
+from anytimebp.inference.methods import DEFAULT_METHOD
+from anytimebp.inference.options import RandomLike
+from anytimebp.inference.recording import Every
 from anytimebp.model.evidence import EvidenceLike
 from anytimebp.model.graph import FactorGraph
+from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.report.progress import ProgressLine
 from anytimebp.results.snapshot import Result, Snapshot
 

@@ -22,10 +22,10 @@ from anytimebp.cli.outputs import write_each
 from anytimebp.cli.paths import check_output, model_argument, read_given_model
 from anytimebp.cli.show import Facts, Wanted, show_result
 from anytimebp.cli.standard_streams import STANDARD_OUTPUT, input_name, is_standard_input
-from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS, METHODS
 from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_ending
 from anytimebp.formats.marginal_tables import load_parquet
 from anytimebp.formats.whole_file import ending
+from anytimebp.inference.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS, METHODS
 from anytimebp.model.graph import FactorGraph
 from anytimebp.report.history import History
 from anytimebp.results.snapshot import Result, Snapshot

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from anytimebp.cli.names import printable_name, warn
-from anytimebp.engine.methods import GROWING_METHODS
+from anytimebp.inference.methods import GROWING_METHODS
 from anytimebp.model.source import IndexArray
 from anytimebp.report.choices import split_choice
 from anytimebp.report.wording import probability_text
