@@ -95,18 +95,13 @@ def test_a_measurement_leaves_no_layout_behind(small, reference):
 
 
 def test_ctrl_c_ends_the_whole_evaluation(small, reference, monkeypatch):
-    from anytimebp.inference import inference  # noqa: PLC0415
+    real = abp.Inference.run
 
-    class Pressed:
-        is_set = True
+    def interrupted(self, **limits):
+        result = real(self, **limits)
+        return abp.Result.of(result, result, abp.StopReason.INTERRUPTED, result.trace)
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *exc):
-            return None
-
-    monkeypatch.setattr(inference, "InterruptFlag", Pressed)
+    monkeypatch.setattr(abp.Inference, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         measure(CONTENDERS["bp"], setting(small, reference))
 
