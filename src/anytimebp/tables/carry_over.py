@@ -1,15 +1,34 @@
-"""Messages read and set from outside, and carried over from one workspace to another."""
+"""Messages from outside: of another run, or set one by one; and which factors they disturb."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import fsum
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from anytimebp.kernels.codes import LOG
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.tables.workspace import Workspace, add_messages_to_hubs
+from anytimebp.tables.workspace import Workspace
 
 
-def log_message(workspace: Workspace, edge: int) -> FloatArray:
+class Start(NamedTuple):
+    """What a run starts from instead of uniform messages.
+
+    Attributes:
+        workspace: Of an earlier run on a graph with the same variables and factors.
+        changed: Message factors whose tables are others now.
+        messages: Log messages to set, by edge, over the active states; -inf is a hard zero.
+    """
+
+    workspace: Workspace
+    changed: IndexArray
+    messages: Mapping[int, FloatArray]
+
+
+def read_message(workspace: Workspace, edge: int) -> FloatArray:
     """Return the log message of an edge, factor to variable, over the active states; its largest number is 0."""
     arrays, slots = workspace.arrays, _slots(workspace, edge)
     if arrays.arithmetic == LOG:
@@ -19,14 +38,49 @@ def log_message(workspace: Workspace, edge: int) -> FloatArray:
     return found
 
 
-def set_log_message(workspace: Workspace, edge: int, values: FloatArray) -> None:
-    """Replace the message of an edge; `values` are logs over the active states, -inf for a hard zero.
+def carry_over(start: Start, workspace: Workspace) -> IndexArray:
+    """Put messages in place of those that a workspace starts with; return the message factors that this disturbs.
 
-    The totals of hubs are not brought up to date: `add_messages_to_hubs` does that, once for all messages.
+    Those are to be updated; all others would send what they have sent. A factor is disturbed if its table has changed,
+    if the active states or the prior of one of its variables have, or if another factor's message to one of them has.
+    Messages with hard zeros, which may not hold any more, are not carried over.
     """
-    arrays = workspace.arrays
+    layout, old, before = workspace.layout, start.workspace, start.workspace.arrays
+    has_other_states, has_other_prior = _changed_variables(old, workspace)
+    moved = np.zeros(len(layout.edge_variable), dtype=np.bool_)  # messages that receivers have not seen
+    for edge, variable in enumerate(layout.edge_variable.tolist()):
+        values = read_message(old, edge)
+        if edge in start.messages or (values == -np.inf).any():
+            moved[edge] = True
+            if edge in start.messages:
+                _set_message(workspace, edge, start.messages[edge])
+        else:
+            if has_other_states[variable]:
+                values = _on_states(values, _states(old, variable), _states(workspace, variable))
+            _set_message(workspace, edge, values)
+    disturbed = np.zeros(len(layout.factor_edge_start) - 1, dtype=np.bool_)
+    disturbed[start.changed] = True
+    changed = has_other_states | has_other_prior
+    changed[layout.edge_variable[moved]] = True
+    disturbed[layout.edge_factor[changed[layout.edge_variable]]] = True
+    disturbed |= old.tables.log_scale != workspace.tables.log_scale
+    if before.arithmetic != workspace.arrays.arithmetic:
+        disturbed[:] = True
+    else:  # what log Z needs of factors that are not updated again
+        kept = ~disturbed
+        workspace.arrays.factor_total[kept] = before.factor_total[kept]
+        edges = kept[layout.edge_factor]
+        workspace.arrays.edge_scale[edges] = before.edge_scale[edges]
+    _sum_hubs(workspace)
+    found: IndexArray = np.flatnonzero(disturbed)
+    return found
+
+
+def _set_message(workspace: Workspace, edge: int, values: FloatArray) -> None:
+    """Replace the message of an edge by its logs; the totals of hubs are left to `_sum_hubs`."""
+    arrays, slots = workspace.arrays, _slots(workspace, edge)
     values = values - values.max()
-    arrays.message[_slots(workspace, edge)] = values if arrays.arithmetic == LOG else np.exp(values)
+    arrays.message[slots] = values if arrays.arithmetic == LOG else np.exp(values)
     arrays.edge_min[edge] = np.exp(values[values > -np.inf].min())
 
 
@@ -35,58 +89,25 @@ def _slots(workspace: Workspace, edge: int) -> slice:
     return slice(start, start + int(workspace.arrays.domain_size[workspace.layout.edge_variable[edge]]))
 
 
-def carry_over(old: Workspace, new: Workspace) -> IndexArray:
-    """Start a workspace with the messages of another on the same graph; return the factors that this disturbs.
-
-    These are the factors of variables whose active states or priors differ, and those whose messages are not carried
-    over: they have hard zeros, which may not hold any more.
-    """
-    layout, arrays = new.layout, new.arrays
-    changed = _changed_variables(old, new)
-    disturbed = np.zeros(len(layout.factor_edge_start) - 1, dtype=np.bool_)
-    disturbed[layout.edge_factor[changed[layout.edge_variable]]] = True
-    same_arithmetic = old.arrays.arithmetic == arrays.arithmetic
-    for edge, variable in enumerate(layout.edge_variable.tolist()):
-        values = log_message(old, edge)
-        if (values == -np.inf).any():
-            disturbed[layout.edge_factor[edge]] = True
-            continue
-        if changed[variable]:
-            values = _on_states(values, _states(old, variable), _states(new, variable))
-        if same_arithmetic and not changed[variable]:
-            arrays.message[_slots(new, edge)] = old.arrays.message[_slots(old, edge)]
-            arrays.edge_min[edge] = old.arrays.edge_min[edge]
-        else:
-            set_log_message(new, edge, values)
-    if same_arithmetic:  # what log Z needs of factors that are not updated again
-        kept = ~disturbed & (old.tables.log_scale == new.tables.log_scale)
-        arrays.factor_total[kept] = old.arrays.factor_total[kept]
-        edges = kept[layout.edge_factor]
-        arrays.edge_scale[edges] = old.arrays.edge_scale[edges]
-        disturbed |= ~kept
-    else:
-        disturbed[:] = True
-    add_messages_to_hubs(arrays, new.layout, new.domains)
-    found: IndexArray = np.flatnonzero(disturbed)
-    return found
-
-
-def _changed_variables(old: Workspace, new: Workspace) -> np.ndarray:
-    """Return (V,) whether a variable's active states or log priors differ."""
-    changed: np.ndarray = old.domains.sizes != new.domains.sizes
+def _changed_variables(old: Workspace, new: Workspace) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return (V,) whether a variable's active states differ, and whether only its priors do."""
+    states: npt.NDArray[np.bool_] = old.domains.sizes != new.domains.sizes
     for variable in {*old.domains.states, *new.domains.states}:
-        changed[variable] |= not np.array_equal(_states(old, variable), _states(new, variable))
-    for variable in np.flatnonzero(~changed).tolist():
-        before, after = (
-            w.arrays.prior[w.domains.slot_start[variable] :][: w.domains.sizes[variable]] for w in (old, new)
-        )
-        changed[variable] = not np.array_equal(before, after)
-    return changed
+        states[variable] |= not np.array_equal(_states(old, variable), _states(new, variable))
+    priors = np.zeros(len(states), dtype=np.bool_)
+    for variable in np.flatnonzero(~states).tolist():
+        priors[variable] = not np.array_equal(_log_prior(old, variable), _log_prior(new, variable))
+    return states, priors
 
 
-def _priors(workspace: Workspace, variable: int) -> FloatArray:
-    start = workspace.domains.slot_start
-    return workspace.arrays.prior[start[variable] : start[variable + 1]]
+def _log_prior(workspace: Workspace, variable: int) -> FloatArray:
+    start, arrays = workspace.domains.slot_start, workspace.arrays
+    prior = arrays.prior[start[variable] : start[variable + 1]]
+    if arrays.arithmetic == LOG:
+        return prior
+    with np.errstate(divide="ignore"):
+        found: FloatArray = np.log(prior)
+    return found
 
 
 def _states(workspace: Workspace, variable: int) -> IndexArray:
@@ -96,6 +117,21 @@ def _states(workspace: Workspace, variable: int) -> IndexArray:
 
 def _on_states(values: FloatArray, old: IndexArray, new: IndexArray) -> FloatArray:
     """Return log numbers over other states; states that are new get the largest, as at the start of a run."""
-    place = np.clip(np.searchsorted(old, new), 0, len(old) - 1)
+    place = np.minimum(np.searchsorted(old, new), len(old) - 1)
     found: FloatArray = np.where(old[place] == new, values[place], 0.0)
     return found
+
+
+def _sum_hubs(workspace: Workspace) -> None:
+    """Fill the totals of variables of high degree from their priors and messages, to twice the digits."""
+    layout, arrays = workspace.layout, workspace.arrays
+    for hub, variable in enumerate(arrays.hub_variable.tolist()):
+        edges = layout.variable_edge[layout.variable_edge_start[variable] : layout.variable_edge_start[variable + 1]]
+        logs = np.array([_log_prior(workspace, variable), *(read_message(workspace, int(edge)) for edge in edges)])
+        is_zero = logs == -np.inf
+        place = slice(int(arrays.hub_start[hub]), int(arrays.hub_start[hub]) + logs.shape[1])
+        columns = np.where(is_zero, 0.0, logs).T.tolist()
+        high = [fsum(column) for column in columns]
+        arrays.hub_high[place] = high
+        arrays.hub_low[place] = [fsum([*column, -total]) for column, total in zip(columns, high, strict=True)]
+        arrays.hub_zeros[place] = is_zero.sum(axis=0)
