@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import Box, FloatArray, IndexArray, States, TableRange, TableSource, known_range
+from anytimebp.model.source import Box, FactorSource, FloatArray, IndexArray, States, TableRange
 from anytimebp.model.variable import VariableTable
 
 
@@ -121,7 +121,7 @@ class CompiledGraph:
         first, block = self.message_blocks[bisect_right(self.message_blocks, message_factor, key=_first) - 1]
         return block, message_factor - first
 
-    def source(self, message_factor: int) -> tuple[TableSource, int]:
+    def source(self, message_factor: int) -> tuple[FactorSource, int]:
         """Return the source of a message factor, and which member of it."""
         block, offset = self.locate(message_factor)
         return block.source, block.member(offset)
@@ -196,9 +196,9 @@ def _join(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _range(source: TableSource) -> TableRange:
-    """Return the range of a source's scores, unknown for rules."""
-    return known_range(source) or TableRange(np.array([np.nan]), np.array([np.nan]), np.array([False]))
+def _range(source: FactorSource) -> TableRange:
+    """Return the range of a source's scores, or that it is unknown."""
+    return source.range or TableRange(np.array([np.nan]), np.array([np.nan]), np.array([False]))
 
 
 def _spread(values: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:

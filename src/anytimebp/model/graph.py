@@ -16,20 +16,13 @@ import numpy.typing as npt
 from anytimebp.errors import ModelError, UnknownFactorError
 from anytimebp.model.changes import TableWatch, is_shared
 from anytimebp.model.factor import FactorBlock, FactorKey, factor_title, plain_name
-from anytimebp.model.listed import ListedSource, read_entries
-from anytimebp.model.rule import Propose, Rule, RuleSource, check_propose
+from anytimebp.model.kinds.dense import DenseSource, read_table, refuse_booleans
+from anytimebp.model.kinds.registry import stated_source
+from anytimebp.model.kinds.rule import Propose, Rule, check_propose
 from anytimebp.model.rule_labels import warn_of_labels
 from anytimebp.model.scopes import MAX_ARITY as MAX_ARITY  # noqa: PLC0414  (readers of files take it from here)
 from anytimebp.model.scopes import read_scope, read_scopes
-from anytimebp.model.source import (
-    DenseSource,
-    FloatArray,
-    IndexArray,
-    TableSource,
-    read_table,
-    refuse_booleans,
-)
-from anytimebp.model.structures import Structure
+from anytimebp.model.source import FactorSource, FloatArray, IndexArray, Structure
 from anytimebp.model.summary import GraphSummary, summarise
 from anytimebp.model.variable import Variable, VariableKey, VariableTable, read_states
 
@@ -143,7 +136,9 @@ class FactorGraph:
         )
         check_propose(what, rule, propose)
         if log_table is None and table is None:
-            source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
+            source = stated_source(
+                shape, what, rule=rule, propose=propose, entries=entries, default=default, structure=structure
+            )
             self._warn_of_labels(rule, indices, what)
             return self._append(scopes, source, name=name).start
         given = log_table if log_table is not None else table
@@ -208,7 +203,9 @@ class FactorGraph:
             )
             raise ModelError(msg)
         if log_table is None and table is None:
-            source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
+            source = stated_source(
+                shape, what, rule=rule, propose=propose, entries=entries, default=default, structure=structure
+            )
             self._warn_of_labels(rule, rows[0].tolist(), what)
             return self._append(rows, source)
         given = log_table if log_table is not None else table
@@ -224,7 +221,7 @@ class FactorGraph:
             )
             raise ModelError(msg)
         source = DenseSource(
-            values, is_log=log_table is not None, what=self._member_name(self._n_factors, rows, values)
+            values, is_log=log_table is not None, what=self._member_name(self._n_factors, rows, len(values))
         )
         return self._append(rows, source, given)
 
@@ -308,21 +305,20 @@ class FactorGraph:
         blocks = self._blocks.copy()
         for place in changed:
             block = blocks[place]
-            old = block.source
-            assert isinstance(old, DenseSource)  # noqa: S101  (no other kind is watched)
-            what = self._member_name(block.first, block.scopes, old.values, block.name)
-            blocks[place] = replace(block, source=DenseSource(old.values, is_log=old.is_log, what=what))
+            what = self._member_name(block.first, block.scopes, block.source.n_members, block.name)
+            blocks[place] = replace(block, source=block.source.checked_anew(what))
         self._blocks = blocks
         self._watch = self._watch.renewed()
         self.compiled = None
 
     # ---------------------------------------------------------------- inside
-    def _append(self, scopes: IndexArray, source: TableSource, given: object = None, name: str | None = None) -> range:
-        """Add a block of factors; `given` is the table from which a dense source was made."""
+    def _append(self, scopes: IndexArray, source: FactorSource, given: object = None, name: str | None = None) -> range:
+        """Add a block of factors; `given` is the table from which a source of tables was made."""
         first = self._n_factors
         scopes.flags.writeable = False
-        if isinstance(source, DenseSource) and is_shared(given, source.values):
-            self._watch.add(len(self._blocks), source.values)
+        tables = source.tables
+        if tables is not None and is_shared(given, tables.values):
+            self._watch.add(len(self._blocks), tables.values)
         if name is not None:
             self._factor_names[name] = first
         self._blocks.append(FactorBlock(first, scopes, source, name))
@@ -346,10 +342,10 @@ class FactorGraph:
         return name
 
     def _member_name(
-        self, first: int, rows: IndexArray, values: FloatArray, name: str | None = None
+        self, first: int, rows: IndexArray, n_members: int, name: str | None = None
     ) -> Callable[[int], str]:
-        """Return what errors call a member of a dense source."""
-        if len(rows) > 1 and len(values) == 1:
+        """Return what errors call a member of a source."""
+        if len(rows) > 1 and n_members == 1:
             return lambda _: f"factors {first} to {first + len(rows) - 1}"
         return lambda k: f"{factor_title(first + k, name)} ({self._scope_names(rows[k])})"
 
@@ -362,28 +358,6 @@ class FactorGraph:
 
     def _scope_names(self, indices: Iterable[int] | IndexArray) -> str:
         return ", ".join([plain_name(self._variables.name(int(i))) for i in indices])
-
-    def _sparse_source(
-        self,
-        shape: tuple[int, ...],
-        rule: Rule | None,
-        entries: object,
-        default: float | None,
-        structure: Structure | None,
-        what: str,
-        propose: Propose | None,
-    ) -> TableSource:
-        if structure is not None:
-            if isinstance(structure, type) or not hasattr(structure, "source"):
-                msg = f"the structure of {what} must be such as Equality() or AtMostOne(), got {structure!r:.80}"
-                raise ModelError(msg)
-            return structure.source(shape, what)
-        if rule is not None:
-            if not callable(rule):
-                msg = f"the rule of {what} must be a function of state indices, got {rule!r}"
-                raise ModelError(msg)
-            return RuleSource(shape, rule, what, propose)
-        return ListedSource(shape, *read_entries(entries, -np.inf if default is None else default, shape, what))
 
     @staticmethod
     def _check_one_given(what: str, default: float | None, **ways: object) -> None:
