@@ -48,11 +48,11 @@ def nerel_folder():
 def any_arithmetic(request, monkeypatch):
     """Run a test in the arithmetic that the library would choose, and in log arithmetic by force."""
     if request.param == "log":
-        from anytimebp.inference import full_run, sparse_run  # noqa: PLC0415
+        from anytimebp.inference import all_states, one_by_one  # noqa: PLC0415
         from anytimebp.kernels.codes import LOG  # noqa: PLC0415
 
-        monkeypatch.setattr(full_run, "first_arithmetic", lambda *_: LOG)
-        monkeypatch.setattr(sparse_run, "first_arithmetic", lambda *_: LOG)
+        monkeypatch.setattr(all_states, "first_arithmetic", lambda *_: LOG)
+        monkeypatch.setattr(one_by_one, "first_arithmetic", lambda *_: LOG)
     return request.param
 
 

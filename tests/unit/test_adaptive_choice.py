@@ -8,6 +8,7 @@ from anytimebp.experiments import families
 from anytimebp.inference.adaptive import choice
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import Counts, Way, first_choice
+from anytimebp.inference.method import new_task
 from oracle.models import grid
 
 
@@ -22,8 +23,8 @@ def test_small_models_say_that_they_are_small():
 
 def first_words(graph, **options):
     """Return what a run decides before any table is read."""
-    run = AdaptiveRun(graph, abp.Inference(graph, "adaptive", **options)._options)
-    return next(run.choice for _ in run.steps() if run.choice)
+    task = new_task(graph, abp.Inference(graph, "adaptive", **options)._options)
+    return next(task.figures.choice for _ in AdaptiveRun(task).begin() if task.figures.choice)
 
 
 @pytest.mark.compiled

@@ -217,7 +217,7 @@ def test_first_domains_beyond_the_memory_are_not_begun():
     graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=lambda a, b: -(((a - b) / 1000) ** 2))
     run = abp.Inference(graph, max_memory=2_000_000)
     run.run(max_updates=1)
-    assert run._run.choice.startswith("domains that grow in batches")
+    assert run._run.figures.choice.startswith("domains that grow in batches")
 
 
 def pair(states):

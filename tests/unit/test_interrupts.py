@@ -75,8 +75,8 @@ def test_what_has_raised_once_is_settled(graph):
     """In a loop over snapshots Ctrl-C raises, so the next one is a first one."""
     inference = abp.Inference(graph, "bp")
     next(inference)
-    step = inference._steps
-    inference._steps = (press() or one for one in step)
+    step = inference._run._steps
+    inference._run._steps = (press() or one for one in step)
     with pytest.raises(KeyboardInterrupt):
         next(inference)
     assert abp.infer(graph, "bp", callback=press).stop_reason is abp.StopReason.INTERRUPTED

@@ -65,7 +65,7 @@ def test_a_sweep_equals_the_slow_twins(seed, zeros, arity):
         if len(slow.scopes[f]) > 1:
             slow.message.update(slow.updated(f))
     fast = SlowBP(graph)
-    load_messages(fast, inference)
+    load_messages(fast, inference._run.method)
     for key, message in slow.message.items():
         ours = fast.message[key]
         assert ((message == -np.inf) == (ours == -np.inf)).all()

@@ -22,10 +22,10 @@ def sums(request, monkeypatch):
     """Use structures however small the tables are, and sum as the library would choose, or by logs whatever it is."""
     monkeypatch.setattr(source, "LIST_GAIN", 0.0)
     if request.param == "log":
-        from anytimebp.inference import full_run  # noqa: PLC0415
+        from anytimebp.inference import all_states  # noqa: PLC0415
         from anytimebp.kernels.codes import LOG  # noqa: PLC0415
 
-        monkeypatch.setattr(full_run, "first_arithmetic", lambda *_: LOG)
+        monkeypatch.setattr(all_states, "first_arithmetic", lambda *_: LOG)
         monkeypatch.setattr(Tables, "_must_be_logs", lambda _, has_zero, __: np.full(len(has_zero), fill_value=True))
     return request.param
 

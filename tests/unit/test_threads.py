@@ -89,7 +89,7 @@ def test_what_is_called_converged_is_a_fixed_point(share_everything):
         inference = Inference(graph, "bp", tolerance=1e-6, threads=2)
         if inference.run().consistent and not graph.summary().is_forest:
             slow = SlowBP(graph)
-            load_messages(slow, inference)
+            load_messages(slow, inference._run.method)
             assert slow.residual() <= 1e-6
 
 
@@ -135,7 +135,7 @@ def test_the_size_of_a_crew_follows_from_the_tables():
     def size(states, threads, side=2):
         layout = abp.Inference(grid(side, 2, 1.0, 1.0, seed=0), "bp")
         next(layout)
-        arrays = layout._run.workspace.layout
+        arrays = layout._run.method.workspace.layout
         return crew.crew_for(arrays, np.full(side * side, states), threads).size
 
     assert size(1000, 1) == 1
@@ -228,7 +228,7 @@ graph.add_variables(4, 1100)
 scores = np.random.default_rng(0).normal(0.0, 0.1, (4, 1100, 1100))
 graph.add_factors([[0, 1], [1, 2], [2, 3], [3, 0]], log_table=scores)
 inference = abp.Inference(graph, "bp", threads=2, tolerance=1e-3)
-while not inference._run or not inference._run.workspace.crew._pool._threads:
+while not inference._run.method or not inference._run.method.workspace.crew._pool._threads:
     inference.run(seconds=0.0)
 sys.stdout.flush()
 child = os.fork()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from anytimebp.inference.recording import UNLIMITED
-from anytimebp.inference.run import Run
+from anytimebp.inference.figures import UNLIMITED, Figures
 from anytimebp.results.snapshot import Snapshot
 
 GROWTH_BETWEEN_LOOKS = 1.2  # of all active states: looking costs about as much as scoring every candidate
@@ -18,8 +17,8 @@ class Budget:
 
     Attributes:
         stop_at: Seconds of the run at which the call ends.
-        updates: Factor updates, counted from the start of the run.
-        work: Entries read or scored, counted from the start of the run.
+        updates: Factor updates, counted from the start of the figures.
+        work: Entries read or scored, counted from the start of the figures.
         target_error: Estimated error at which the call ends.
         is_watched: Whether somebody looks at the run after every sweep, or stops it at a certain one.
     """
@@ -44,19 +43,19 @@ class Target:
         self._rounds = -1
         self._under = 0
 
-    def is_worth_a_look(self, run: Run) -> bool:
+    def is_worth_a_look(self, figures: Figures) -> bool:
         """Tell whether there is a new state to look at."""
-        if self._target_error is None or run.rounds == self._rounds:
+        if self._target_error is None or figures.rounds == self._rounds:
             return False
-        if math.isnan(run.estimated_error):
-            return run.can_be_judged and run.states >= self._states
-        is_under = run.estimated_error <= self._target_error
+        if math.isnan(figures.estimated_error):
+            return figures.can_be_judged and figures.states >= self._states
+        is_under = figures.estimated_error <= self._target_error
         self._under = self._under if is_under else 0
-        return run.can_be_judged and is_under
+        return figures.can_be_judged and is_under
 
-    def is_reached(self, run: Run, snapshot: Snapshot) -> bool:
+    def is_reached(self, figures: Figures, snapshot: Snapshot) -> bool:
         """Take a look."""
-        self._rounds = run.rounds
+        self._rounds = figures.rounds
         grown = int(snapshot.domain_sizes.sum())
         self._states = GROWTH_BETWEEN_LOOKS * grown if grown < snapshot.n_states else 0.0
         is_under = self._target_error is not None and snapshot.estimated_error <= self._target_error

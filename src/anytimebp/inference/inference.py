@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from typing import Self
 
-import numpy as np
-
-from anytimebp.errors import AnytimeBPError, FailedRunError, OptionError
-from anytimebp.inference.budget import Budget, Target
-from anytimebp.inference.caveats import warn_of_cache, warn_of_divergence, warn_of_end, warn_of_unconnected
-from anytimebp.inference.interrupt import InterruptFlag
+from anytimebp.errors import OptionError
+from anytimebp.inference.budget import Budget
+from anytimebp.inference.caveats import warn_of_cache, warn_of_divergence, warn_of_end
+from anytimebp.inference.figures import UNLIMITED
 from anytimebp.inference.methods import DEFAULT_METHOD
 from anytimebp.inference.options import RandomLike, RunOptions, check_budget
-from anytimebp.inference.recording import UNLIMITED, Every, Recorder, read_record
-from anytimebp.inference.run import Limits, Run, Step
-from anytimebp.inference.stopwatch import Stopwatch
-from anytimebp.inference.warm_up import compile_rules, load_kernels, load_meanwhile, load_structures, make_run
+from anytimebp.inference.recording import Every
+from anytimebp.inference.run import Run
+from anytimebp.inference.warm_up import compile_rules, load_kernels, load_structures
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
-
-WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
 
 
 class Inference:
@@ -90,20 +84,13 @@ class Inference:
             policy=policy,
             threads=threads,
         )
-        self._recorder = Recorder(read_record(record))
-        self._run: Run | None = None
-        self._steps: Iterator[Step] = iter(())
-        self._failure: Exception | None = None
+        self._run = Run(graph, self._options)
         self._busy = threading.Lock()
-        self._moments: list[Moment] = []
-        self._watch = Stopwatch()
-        self._interrupt = InterruptFlag()
-        self._settled_seconds = 0.0
 
     @property
     def stop_reason(self) -> StopReason | None:
         """Why the run is finished, or None while it can go on."""
-        return self._run.ending if self._run else None
+        return self._run.figures.ending
 
     def __iter__(self) -> Self:
         """Go on with the run."""
@@ -112,19 +99,13 @@ class Inference:
     def __next__(self) -> Snapshot:
         """Run until the next moment that is to be recorded, and return what is known then."""
         self._load()
-        with self._exclusively() as interrupt:
-            while True:
-                run, step = self._step(Budget())
-                if interrupt.is_set:
-                    raise KeyboardInterrupt
-                if step is None:
-                    raise StopIteration
-                if step is Step.RECORD and self._is_due(run):
-                    break
-        snapshot = run.snapshot(self._watch.seconds)
-        self._record(run, snapshot.log_z)
-        if run.ending is StopReason.NOT_CONVERGED:
-            warn_of_divergence(run.ending)
+        with self._exclusively():
+            if not self._run.next_record():
+                raise StopIteration
+        snapshot = self._run.snapshot()
+        self._run.record(snapshot.log_z)
+        if self.stop_reason is StopReason.NOT_CONVERGED:
+            warn_of_divergence(StopReason.NOT_CONVERGED)
         return snapshot
 
     def run(
@@ -153,82 +134,40 @@ class Inference:
         """
         check_budget(seconds, max_updates, max_work, target_error, callback, watch)
         self._load()
-        done = self._run.updates if self._run else 0
-        work = sum(self._run.work_parts.values()) if self._run else 0
+        run, figures = self._run, self._run.figures
         budget = Budget(
-            stop_at=self._watch.seconds + seconds if seconds is not None else float("inf"),
-            updates=_total(done, max_updates),
-            work=_total(work, max_work),
+            stop_at=run.seconds + seconds if seconds is not None else float("inf"),
+            updates=_total(figures.updates, max_updates),
+            work=_total(figures.work, max_work),
             target_error=target_error,
             is_watched=any(
                 given is not None for given in (seconds, max_updates, max_work, target_error, callback, watch)
             ),
         )
-        run, reason = self._run_until(budget, callback, watch)
-        current = run.snapshot(self._watch.seconds)
-        if not self._moments or self._moments[-1].updates != run.updates or self._moments[-1].log_z != current.log_z:
-            self._record(run, current.log_z, replace=True)
+        with self._exclusively():
+            reason = run.until(budget, callback, watch)
+        warn_of_cache()
+        if run.is_interrupted:
+            reason = StopReason.INTERRUPTED
+        current, last = run.snapshot(), run.moments[-1] if run.moments else None
+        if last is None or last.updates != figures.updates or last.log_z != current.log_z:
+            run.record(current.log_z, again=True)
         if watch:
-            watch(self._moments[-1])
-        settled = None if reason is StopReason.TARGET_REACHED else run.answer(self._settled_seconds)
-        result = Result.of(settled or current, current, reason, Trace(self._moments))
+            watch(run.moments[-1])
+        settled = None if reason is StopReason.TARGET_REACHED else run.last_settled()
+        result = Result.of(settled or current, current, reason, Trace(run.moments))
         warn_of_end(self._graph, result)
         return result
 
-    def _run_until(
-        self,
-        budget: Budget,
-        callback: Callable[[Snapshot], object] | None,
-        watch: Callable[[Moment], object] | None,
-    ) -> tuple[Run, StopReason]:
-        """Run within the budget; return the run and why it stopped."""
-        with self._exclusively() as interrupt:
-            run, reason = self._steps_until(budget, callback, watch)
-        warn_of_cache()
-        return run, StopReason.INTERRUPTED if interrupt.is_set else reason
-
-    def _steps_until(
-        self,
-        budget: Budget,
-        callback: Callable[[Snapshot], object] | None,
-        watch: Callable[[Moment], object] | None,
-    ) -> tuple[Run, StopReason]:
-        target = Target(budget.target_error)
-        next_look = 0.0
-        while True:
-            run, step = self._step(budget)
-            if step is Step.RECORD and self._tell(run, callback) and not run.ending:
-                return run, StopReason.CALLBACK
-            if watch and self._watch.seconds >= next_look:
-                next_look = self._watch.seconds + WATCH_INTERVAL
-                with self._watch.paused():
-                    watch(self._moment(run))
-            if self._interrupt.is_set:
-                return run, StopReason.INTERRUPTED
-            if run.ending:
-                return run, run.ending
-            if target.is_worth_a_look(run) and self._is_close_enough(run, target):
-                return run, StopReason.TARGET_REACHED
-            if run.updates >= budget.updates:
-                return run, StopReason.OUT_OF_UPDATES
-            if sum(run.work_parts.values()) >= budget.work:
-                return run, StopReason.OUT_OF_WORK
-            if self._watch.seconds >= budget.stop_at:
-                return run, StopReason.OUT_OF_TIME
-
-    def _is_close_enough(self, run: Run, target: Target) -> bool:
-        """Look at the estimated error, on the run's own time."""
-        return target.is_reached(run, run.snapshot(self._watch.seconds))
-
     @contextmanager
-    def _exclusively(self) -> Iterator[InterruptFlag]:
-        """Keep other threads out, take over Ctrl-C, and let underflow be, which is meant to happen."""
+    def _exclusively(self) -> Iterator[None]:
+        """Keep other threads out while the run goes on."""
         if not self._busy.acquire(blocking=False):
             msg = "this Inference is running already, in another thread or around this call; make one for each"
             raise OptionError(msg)
         try:
-            with self._interrupt as interrupt, np.errstate(under="ignore"), self._watch.running():
-                yield interrupt
+            with self._run.running():
+                yield
         finally:
             self._busy.release()
 
@@ -237,85 +176,13 @@ class Inference:
 
         Ctrl-C raises KeyboardInterrupt between two kernels, as there is nothing to answer with yet.
         """
-        if self._run is None:
+        if self._run.method is None:
             sources = [block.source for block in self._graph.blocks]
             if any(source.sums is not None for source in sources):
                 load_structures()
             compile_rules(sources)
         load_kernels(self._options)
         warn_of_cache()
-
-    def _step(self, budget: Budget) -> tuple[Run, Step | None]:
-        """Run one slice; the step is None if the run was finished before."""
-        if self._run is None:
-            self._graph.take_changes()
-            run = make_run(self._graph, self._options, partial(load_meanwhile, self._watch, self._interrupt))
-            warn_of_unconnected(self._graph, self._options.observed)
-            self._run, self._steps = run, run.steps()
-            return self._run, Step.WORKING
-        if self._failure:
-            raise self._failure
-        run, settled = self._run, self._run.settled_rounds
-        rounds, states = self._recorder.limits(self._watch.seconds)
-        if budget.target_error is not None:
-            rounds = min(rounds, run.rounds + 1)
-        has_deadline = budget.stop_at < float("inf")
-        run.limits = Limits(budget.updates, budget.work, rounds, states, budget.is_watched, has_deadline)
-        try:
-            step = next(self._steps, None)
-        except Exception as failure:
-            self._failure = failure  # a generator that has raised cannot go on
-            if isinstance(failure, FailedRunError):
-                failure.snapshot = self._last_consistent(run)
-            raise
-        except BaseException as abort:  # a second Ctrl-C, or whatever a rule or policy has raised
-            self._failure = AnytimeBPError(f"the run was aborted by {type(abort).__name__}; start a new one")
-            raise
-        if run.settled_rounds != settled:
-            self._settled_seconds = self._watch.seconds
-        return run, step
-
-    def _last_consistent(self, run: Run) -> Snapshot | None:
-        """Return the last consistent state of a run that has failed, if there is one and it can still be read."""
-        with suppress(Exception):  # whatever goes wrong here must not hide the failure itself
-            return run.snapshot(self._watch.seconds) if run.consistent else run.answer(self._settled_seconds)
-        return None
-
-    def _is_due(self, run: Run) -> bool:
-        return self._recorder.is_due(run.rounds, run.states, self._watch.seconds) or run.ending is not None
-
-    def _tell(self, run: Run, callback: Callable[[Snapshot], object] | None) -> bool:
-        """Record a sweep or round if it is due, and tell the caller; return whether the caller wants to stop."""
-        if not self._is_due(run):
-            return False
-        snapshot = run.snapshot(self._watch.seconds) if callback else None
-        self._record(run, snapshot.log_z if snapshot else float("nan"))
-        if callback is None or snapshot is None:
-            return False
-        with self._watch.paused():
-            return bool(callback(snapshot))
-
-    def _record(self, run: Run, log_z: float, *, replace: bool = False) -> None:
-        if replace and self._moments and self._moments[-1].updates == run.updates:
-            self._moments.pop()
-        moment = self._moment(run, log_z)
-        if self._moments and self._moments[-1][1:7] == moment[1:7]:
-            self._moments.pop()  # the end of the last round is the end of the run
-        self._moments.append(moment)
-
-    def _moment(self, run: Run, log_z: float = float("nan")) -> Moment:
-        return Moment(
-            self._watch.seconds,
-            run.updates,
-            sum(run.work_parts.values()),
-            run.max_residual,
-            run.mean_residual,
-            run.damping,
-            run.states,
-            log_z,
-            run.estimated_error,
-            run.choice,
-        )
 
 
 def _total(done: int, more: float | None) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError, InternalError
+from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_beliefs, read_weights
@@ -17,20 +18,6 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.workspace import WorkspaceArrays
-
-
-class Figures(NamedTuple):
-    """The numbers that go with a snapshot; see `Snapshot` for what they mean."""
-
-    seconds: float
-    updates: int
-    work_parts: dict[str, int]
-    max_residual: float
-    mean_residual: float
-    damping: float
-    consistent: bool
-    tolerance: float
-    method: str
 
 
 class Readable(NamedTuple):
@@ -98,7 +85,7 @@ def take_snapshot(
         domain_sizes=frozen(arrays.domain_size if domain_sizes is None else domain_sizes),
         arithmetic="linear" if arrays.arithmetic == LINEAR else "log",
         factor_marginals=_factor_marginals(source, marginals) if factor_marginals else NOT_ASKED_FOR,
-        **figures._asdict(),
+        **figures.shown(),
     )
 
 
@@ -129,7 +116,7 @@ def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bo
         domain_sizes=frozen(sizes),
         arithmetic="linear",
         factor_marginals=joint,
-        **figures._asdict(),
+        **figures.shown(),
     )
 
 

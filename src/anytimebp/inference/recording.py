@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anytimebp.errors import OptionError
-
-UNLIMITED = 2**62
+from anytimebp.inference.figures import UNLIMITED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,130 +1,201 @@
-"""What a run is to whoever drives it: slices of work, limits, snapshots."""
+"""The driver of a run: its clock, budgets, Ctrl-C, and what is recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 
-from anytimebp.inference.recording import UNLIMITED
+import numpy as np
+
+from anytimebp.errors import AnytimeBPError, FailedRunError
+from anytimebp.inference.budget import Budget, Target
+from anytimebp.inference.caveats import warn_of_unconnected
+from anytimebp.inference.interrupt import InterruptFlag
+from anytimebp.inference.method import Method, Step, Task, new_task, steps
+from anytimebp.inference.options import RunOptions
+from anytimebp.inference.recording import Recorder, read_record
+from anytimebp.inference.stopwatch import Stopwatch
+from anytimebp.inference.warm_up import load_meanwhile, make_method
+from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.results.trace import Moment
 
-SLICE_COST = 2**22
-"""Entries read between two looks at the clock: two to four milliseconds."""
-
-
-class Step(Enum):
-    """What a slice of a run ended with."""
-
-    WORKING = "nothing to record yet"
-    RECORD = "a sweep or round is through"
+WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
 
 
-@dataclass
-class Limits:
-    """What the driver allows until it looks again.
+class Run:
+    """One run of a method on a graph.
 
     Attributes:
-        updates: Factor updates in all.
-        work: Entries read or scored in all.
-        rounds: Rounds in all after which it wants to be told.
-        states: Active states in all after which it wants to be told.
-        is_watched: Whether somebody looks at the run after every sweep, or stops it at a certain one.
-        has_deadline: Whether the clock may stop it.
+        figures: How it stands.
+        moments: What was recorded.
+        method: What it drives; made with the first step, on the run's own time.
     """
 
-    updates: int = UNLIMITED
-    work: int = UNLIMITED
-    rounds: int = UNLIMITED
-    states: int = UNLIMITED
-    is_watched: bool = True
-    has_deadline: bool = False
-
-    def work_left(self, parts: Mapping[str, int]) -> int:
-        """Return what is left of the work, at least 1."""
-        return max(1, self.work - sum(parts.values()))
-
-
-class Run(Protocol):
-    """One run, as a generator of slices."""
-
-    limits: Limits  # set before each step
+    def __init__(self, graph: FactorGraph, options: RunOptions) -> None:
+        """Do nothing yet."""
+        self._clock = Stopwatch()
+        self._interrupt = InterruptFlag()
+        # no way from the task back to the run: it would keep tables until the garbage collector comes
+        self._task = new_task(graph, options, partial(load_meanwhile, self._clock, self._interrupt))
+        self.figures = self._task.figures
+        self.moments: list[Moment] = []
+        self.method: Method | None = None
+        self._steps: Iterator[Step] = iter(())
+        self._recorder = Recorder(read_record(options.record))
+        self._failure: Exception | None = None
+        self._settled_seconds = 0.0
 
     @property
-    def ending(self) -> StopReason | None:
-        """Why the run is finished, or None."""
-        ...
+    def seconds(self) -> float:
+        """Time of the run so far, without the caller's."""
+        return self._clock.seconds
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the clock run, take over Ctrl-C, and let underflow be, which is meant to happen."""
+        with self._interrupt, np.errstate(under="ignore"), self._clock.running():
+            yield
 
     @property
-    def updates(self) -> int:
-        """Factor updates so far."""
-        ...
+    def is_interrupted(self) -> bool:
+        """Whether Ctrl-C was pressed since the clock was last started."""
+        return self._interrupt.is_set
 
-    @property
-    def rounds(self) -> int:
-        """Sweeps or growth rounds so far."""
-        ...
+    # ------------------------------------------------------------ going on
+    def start(self, make: Callable[[Task], Method]) -> None:
+        """Make the method and stand before its first step."""
+        self.method = make(self._task)
+        self._steps = steps(self.method, self.figures)
 
-    @property
-    def settled_rounds(self) -> int:
-        """How many of them ended in a consistent state."""
-        ...
+    def next_record(self) -> bool:
+        """Go on until something is to be recorded; return False if the run was finished before."""
+        while True:
+            step = self._step(Budget())
+            if self._interrupt.is_set:
+                raise KeyboardInterrupt
+            if step is None:
+                return False
+            if step is Step.RECORD and self._is_due():
+                return True
 
-    @property
-    def work_parts(self) -> dict[str, int]:
-        """Entries read or scored so far, by purpose."""
-        ...
+    def until(
+        self,
+        budget: Budget,
+        callback: Callable[[Snapshot], object] | None,
+        watch: Callable[[Moment], object] | None,
+    ) -> StopReason:
+        """Go on within the budget; return why it stopped."""
+        target, figures, next_look = Target(budget.target_error), self.figures, 0.0
+        while True:
+            step = self._step(budget)
+            if step is Step.RECORD and self._tell(callback) and not figures.ending:
+                return StopReason.CALLBACK
+            if watch and self._clock.seconds >= next_look:
+                next_look = self._clock.seconds + WATCH_INTERVAL
+                self._read_clock()
+                with self._clock.paused():
+                    watch(figures.moment(float("nan")))
+            if self._interrupt.is_set:
+                return StopReason.INTERRUPTED
+            if figures.ending:
+                return figures.ending
+            if target.is_worth_a_look(figures) and target.is_reached(figures, self.snapshot()):
+                return StopReason.TARGET_REACHED
+            if figures.updates >= budget.updates:
+                return StopReason.OUT_OF_UPDATES
+            if figures.work >= budget.work:
+                return StopReason.OUT_OF_WORK
+            if self._clock.seconds >= budget.stop_at:
+                return StopReason.OUT_OF_TIME
 
-    @property
-    def max_residual(self) -> float:
-        """Largest residual."""
-        ...
+    def _step(self, budget: Budget) -> Step | None:
+        """Run one slice; None if the run was finished before."""
+        if self.method is None:
+            self._task.graph.take_changes()
+            self.start(make_method)
+            warn_of_unconnected(self._task.graph, self._task.options.observed)
+            return Step.WORKING
+        if self._failure:
+            raise self._failure
+        settled = self.figures.settled_rounds
+        self._set_limits(budget)
+        try:
+            step = next(self._steps, None)
+        except Exception as failure:
+            self._failure = failure  # a generator that has raised cannot go on
+            if isinstance(failure, FailedRunError):
+                failure.snapshot = self._last_consistent()
+            raise
+        except BaseException as abort:  # a second Ctrl-C, or whatever a rule or policy has raised
+            self._failure = AnytimeBPError(f"the run was aborted by {type(abort).__name__}; start a new one")
+            raise
+        if self.figures.settled_rounds != settled:
+            self._settled_seconds = self._clock.seconds
+        return step
 
-    @property
-    def mean_residual(self) -> float:
-        """Mean residual over the factors."""
-        ...
+    def _set_limits(self, budget: Budget) -> None:
+        limits = self._task.limits
+        limits.rounds, limits.states = self._recorder.limits(self._clock.seconds)
+        if budget.target_error is not None:
+            limits.rounds = min(limits.rounds, self.figures.rounds + 1)
+        limits.updates, limits.work = budget.updates, budget.work
+        limits.is_watched, limits.has_deadline = budget.is_watched, budget.stop_at < float("inf")
 
-    @property
-    def consistent(self) -> bool:
-        """Whether the state as it is now is a fixed point."""
-        ...
+    # ------------------------------------------------------------ reading and recording
+    def snapshot(self) -> Snapshot:
+        """Return what is known now."""
+        assert self.method is not None  # noqa: S101  (the first step makes it)
+        self._read_clock()
+        snapshot = self.method.read(settled=False)
+        assert snapshot is not None  # noqa: S101  (there are unary scores, at least)
+        return snapshot
 
-    @property
-    def damping(self) -> float:
-        """In force now."""
-        ...
-
-    @property
-    def can_be_judged(self) -> bool:
-        """Whether the error of the state as it is now can be estimated."""
-        ...
-
-    @property
-    def choice(self) -> str:
-        """What the run does at present, and why, in words; nothing where there is no choice."""
-        ...
-
-    @property
-    def estimated_error(self) -> float:
-        """The estimated error, if it is known without further work; NaN otherwise."""
-        ...
-
-    @property
-    def states(self) -> int:
-        """Active states of all variables together."""
-        ...
-
-    def steps(self) -> Iterator[Step]:
-        """Work in slices of a few milliseconds until the run is finished."""
-        ...
-
-    def snapshot(self, seconds: float) -> Snapshot:
-        """Return what the run knows now."""
-        ...
-
-    def answer(self, seconds: float) -> Snapshot | None:
+    def last_settled(self) -> Snapshot | None:
         """Return the last consistent state, if the current one is not and there was one."""
-        ...
+        if self.method is None or self.figures.consistent:
+            return None
+        found = self.method.read(settled=True)
+        return None if found is None else replace(found, seconds=self._settled_seconds)
+
+    def _last_consistent(self) -> Snapshot | None:
+        """Return the last consistent state of a run that has failed, if there is one and it can still be read."""
+        with suppress(Exception):  # whatever goes wrong here must not hide the failure itself
+            return self.snapshot() if self.figures.consistent else self.last_settled()
+        return None
+
+    def record(self, log_z: float, *, again: bool = False) -> None:
+        """Add a moment to the trace.
+
+        Args:
+            log_z: Of the snapshot that was made, or NaN.
+            again: Whether a moment after the same updates is to be replaced.
+        """
+        self._read_clock()
+        moment, moments = self.figures.moment(log_z), self.moments
+        if again and moments and moments[-1].updates == moment.updates:
+            moments.pop()
+        if moments and moments[-1][1:7] == moment[1:7]:
+            moments.pop()  # the end of the last round is the end of the run
+        moments.append(moment)
+
+    def _read_clock(self) -> None:
+        self.figures.seconds = self._clock.seconds
+
+    def _is_due(self) -> bool:
+        figures = self.figures
+        return self._recorder.is_due(figures.rounds, figures.states, self._clock.seconds) or figures.ending is not None
+
+    def _tell(self, callback: Callable[[Snapshot], object] | None) -> bool:
+        """Record a sweep or round if it is due, and tell the caller; return whether the caller wants to stop."""
+        if not self._is_due():
+            return False
+        snapshot = self.snapshot() if callback else None
+        self.record(snapshot.log_z if snapshot else float("nan"))
+        if callback is None or snapshot is None:
+            return False
+        with self._clock.paused():
+            return bool(callback(snapshot))

@@ -6,8 +6,9 @@ from functools import partial
 
 import numpy as np
 
+from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.unexplored import UnexploredMass
-from anytimebp.inference.readout import Figures, Readable, take_snapshot
+from anytimebp.inference.readout import Readable, take_snapshot
 from anytimebp.model.source import FloatArray
 from anytimebp.paper.workspace import SparseWorkspace
 from anytimebp.results.snapshot import Snapshot

@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from anytimebp.domains.universe import Universe
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.compact_run import CompactRun
-from anytimebp.inference.full_run import FullRun
+from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.interrupt import InterruptFlag
+from anytimebp.inference.method import Method, Step, Task, new_task, steps
 from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
+from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
-from anytimebp.inference.run import Run, Step
-from anytimebp.inference.sparse_run import SparseRun
 from anytimebp.inference.stopwatch import Stopwatch
 from anytimebp.kernels import growth, helping, inner, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
@@ -111,11 +112,11 @@ def load_meanwhile(watch: Stopwatch, interrupt: InterruptFlag, options: RunOptio
     return True
 
 
-def make_run(graph: FactorGraph, options: RunOptions, load: Callable[[RunOptions], bool]) -> Run:
-    """Return the run of a method, about to start; `load` loads the kernels of another one, should that take over."""
-    if options.method == "adaptive" and options.policy is None:
-        return AdaptiveRun(graph, options, load)
-    return FullRun(graph, options) if options.method in FULL_METHODS else SparseRun(graph, options)
+def make_method(task: Task) -> Method:
+    """Return the method that a task asks for, about to begin."""
+    if task.options.method == "adaptive" and task.options.policy is None:
+        return AdaptiveRun(task)
+    return AllStates(task) if task.options.method in FULL_METHODS else OneByOne(task)
 
 
 def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
@@ -137,20 +138,28 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     forest = FactorGraph()
     forest.add_variables(2, 2)
     forest.add_factor([0, 1], log_table=[[0.1, 0.0], [0.0, 0.2]])
-    for run in (*small_runs(graph, options), make_run(forest, options, lambda _: True)):
-        for step in run.steps():
-            run.snapshot(0.0)
-            yield step
+    yield from _run_small(make_method, new_task(forest, options))
+    yield from _run_small(make_method, new_task(graph, options))
+    if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
+        for other in ("truncated", *GROWING_METHODS):
+            yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))
+    if method == "adaptive":
+        yield from _run_stages(graph, options)
 
 
-def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
-    """Give runs that between them use every kernel of a method."""
-    yield make_run(graph, options, lambda _: True)
-    if options.method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
-        yield from (SparseRun(graph, replace(options, method=method)) for method in ("truncated", *GROWING_METHODS))
-    if options.method == "adaptive":
-        run = AdaptiveRun(graph, options, at_any_cost=True)
-        yield run
-        yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)
-        graph.add_factor([0], log_table=[0.0, -9.0])
-        yield CompactRun(graph, options, Universe(compiled_graph(graph), {}))
+def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Send `adaptive` through all its stages."""
+    rounds = AdaptiveRun(task := new_task(graph, options), at_any_cost=True)
+    yield from _run_small(lambda _: rounds, task)
+    before, task = rounds.nested, new_task(graph, replace(options, tolerance=1e-12))
+    yield from _run_small(partial(AllStates, before=before, at_any_cost=True), task)
+    graph.add_factor([0], log_table=[0.0, -9.0])
+    universe = Universe(compiled_graph(graph), {})
+    yield from _run_small(partial(CompactRun, universe=universe), new_task(graph, options))
+
+
+def _run_small(make: Callable[[Task], Method], task: Task) -> Iterator[Step]:
+    method = make(task)
+    for step in steps(method, task.figures):
+        method.read(settled=False)
+        yield step

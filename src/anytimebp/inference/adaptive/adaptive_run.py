@@ -1,15 +1,15 @@
 """One run of `adaptive`: rounds on sparse domains where they pay, then whole tables, as a generator of slices.
 
 What it does next is decided by `choice.py`. Rounds on domains are those of `strip_stage.py`; whole tables
-are swept by a run like that of `bp` (`inference/full_run.py`), which starts where the rounds have ended and makes inner
+are swept as by `bp` (`inference/all_states.py`), from where the rounds have ended, with inner
 rounds of its own. Where neither fits into memory, or hard zeros rule rounds on strips out, tables are kept over the
 domains alone (`compact_run.py`); and where not even that is possible, domains grow one state at a time
-(`inference/sparse_run.py`).
+(`inference/one_by_one.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -17,20 +17,17 @@ import numpy as np
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
-from anytimebp.inference.adaptive.beginning import Beginning
 from anytimebp.inference.adaptive.choice import Choice, Counts, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.adaptive.nested import NestedWorkspace, find_sources
 from anytimebp.inference.adaptive.reach import MOST_NEW, first_strips
-from anytimebp.inference.adaptive.strip_readout import read_stage
 from anytimebp.inference.adaptive.strip_stage import Outcome, StripStage
-from anytimebp.inference.full_run import FullRun
-from anytimebp.inference.options import RunOptions
-from anytimebp.inference.run import Limits, Run, Step
-from anytimebp.inference.sparse_run import SparseRun
+from anytimebp.inference.all_states import AllStates
+from anytimebp.inference.method import Method, Step, Task
+from anytimebp.inference.one_by_one import OneByOne
+from anytimebp.inference.readout import unary_snapshot
 from anytimebp.kernels.codes import LINEAR, TABLE
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
@@ -43,43 +40,30 @@ SMALL = 20_000  # entries of all tables together, under which nothing is faster 
 
 
 class AdaptiveRun:
-    """The state of one run of `adaptive`.
+    """Runs of `adaptive`.
 
     Attributes:
-        choice: What the run does at present, and why, in words.
+        now: What is at work, or was last; None before the run has decided how to begin.
     """
 
-    def __init__(
-        self,
-        graph: FactorGraph,
-        options: RunOptions,
-        load: Callable[[RunOptions], bool] = lambda _: True,
-        *,
-        at_any_cost: bool = False,
-    ) -> None:
+    def __init__(self, task: Task, *, at_any_cost: bool = False) -> None:
         """Compile the graph, if need be, and put unary factors and evidence together.
 
         Args:
-            graph: The model.
-            options: Of the run.
-            load: Loads the kernels of another method, should that have to take over; False if it was interrupted.
+            task: What is to be done.
             at_any_cost: Whether to go through rounds on domains and inner rounds even where they do not pay.
         """
-        self._load = load
+        self._task, self._options, self._figures = task, task.options, task.figures
         self._at_any_cost = at_any_cost
-        self._graph, self._options = graph, options
-        self._compiled = compiled_graph(graph)
+        self._compiled = compiled_graph(task.graph)
         self._full_fits = self._check_memory()
-        self._domains: Domains = full_domains(self._compiled, options.observed)
-        self._ending: StopReason | None = None
+        self._domains: Domains = full_domains(self._compiled, self._options.observed)
+        self.now: Method | None = None
         self._stage: StripStage | None = None
-        self._run: Run | None = None
+        self._stage_rounds = 0
         self._earlier: CompactRun | None = None
-        self._limits = Limits()
-        self._settled_before = 0
-        self._beginning = Beginning(int(self._domains.sizes.sum()), options.damping)
-        self._beginning.work_parts["priorities"] = self._domains.scored
-        self.choice = ""
+        self._figures.states = int(self._domains.sizes.sum())
+        self._figures.work_parts["priorities"] += self._domains.scored
 
     # ------------------------------------------------------------ decisions
     def _check_memory(self) -> bool:
@@ -124,231 +108,136 @@ class AdaptiveRun:
     def _instead(self, reason: str) -> Choice:
         return Choice(Way.FULL if self._full_fits else Way.COMPACT, reason)
 
-    def _begin(self) -> Iterator[Step]:
+    # ------------------------------------------------------------ stages
+    def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that; asks rules for a sample of their scores, one after the other."""
         choice = Choice(Way.DOMAINS, "at any cost") if self._at_any_cost else self._decide()
         if choice.way is Way.DOMAINS:
             spread = yield from self._message_spread()
             if self._full_fits or self._at_any_cost or self._strips_fit(spread):
-                self._stage = self._make_stage(spread)
+                self.now = self._stage = self._make_stage(spread)
             else:
                 reason = "whole tables do not fit into memory, and strips of tables would be too large"
                 choice = Choice(Way.COMPACT, reason)
-        self.choice = str(choice)
+        self._figures.choice = str(choice)
         if choice.way is Way.FULL:
-            self._run = FullRun(self._graph, self._options, self._domains)
+            self.now = AllStates(self._task, self._domains)
         elif choice.way is Way.COMPACT:
-            self._run = self._compact()
-        self.limits = self._limits
+            self.now = self._compact()
         yield Step.WORKING
+        yield from self._begin_stage()
+
+    def _begin_stage(self) -> Iterator[Step]:
+        """Let what is at work begin; where it finds that it cannot, another one."""
+        yield from self._current.begin()
+        if isinstance(self.now, CompactRun) and self.now.outcome and not self._figures.ending:
+            yield from self._grow_one_by_one(self.now)
+
+    @property
+    def _current(self) -> Method:
+        assert self.now is not None  # noqa: S101  (`begin` has chosen one)
+        return self.now
+
+    def settle(self) -> Iterator[Step]:
+        """Settle as the stage does."""
+        return self._current.settle()
+
+    def look(self) -> Iterator[Step]:
+        """Look as the stage does."""
+        yield from self._current.look()
+        if isinstance(self.now, CompactRun) and self._figures.consistent:
+            self._stage = None  # its rounds are no longer what the run would answer with
+
+    def grow(self) -> Iterator[Step]:
+        """Grow as the stage does; where it has come to its end, the next one begins."""
+        stage = self._current
+        yield from stage.grow()
+        if isinstance(stage, StripStage) and stage.outcome:
+            yield from self._after(stage)
+        elif isinstance(stage, CompactRun) and stage.outcome:
+            yield from self._grow_one_by_one(stage)
 
     def _make_stage(self, spread: FloatArray) -> StripStage:
-        stage = StripStage(
+        return StripStage(
+            self._task,
             self._compiled,
             self._domains,
             find_sources(self._compiled),
             spread,
-            self._options.tolerance,
-            self._options.max_memory,
             full_fits=self._full_fits,
             at_any_cost=self._at_any_cost,
         )
-        stage.work_parts.update(self._beginning.work_parts)
-        return stage
 
     def _message_spread(self) -> Generator[Step, None, FloatArray]:
         """Return how far messages can move beliefs."""
         sampling = message_spread(self._compiled)
         while True:
             try:
-                self._beginning.work_parts["priorities"] += next(sampling)
+                self._figures.work_parts["priorities"] += next(sampling)
             except StopIteration as end:
                 spread: FloatArray = end.value
                 return spread
             yield Step.WORKING
 
     def _compact(self) -> CompactRun:
-        options = replace(self._options, method="adaptive")
-        run = CompactRun(self._graph, options, Universe(self._compiled, options.observed, self._domains))
-        run.work_parts.update(self._beginning.work_parts)
-        return run
+        return CompactRun(self._task, Universe(self._compiled, self._options.observed, self._domains))
 
-    @property
-    def _growth_options(self) -> RunOptions:
-        return replace(self._options, method="dynamic")
-
-    def _growth(self, before: CompactRun) -> SparseRun:
-        """Return a run that grows state by state, where no domains could be had in batches."""
-        reason = before.outcome.value if before.outcome else ""
-        self.choice = str(Choice(Way.GROWTH, reason))
-        options = self._growth_options
-        self._settled_before += before.settled_rounds
+    def _grow_one_by_one(self, before: CompactRun) -> Iterator[Step]:
+        """Grow state by state, where no domains could be had in batches."""
+        options = replace(self._options, method="dynamic")
+        while not self._task.load(options):
+            yield Step.WORKING
+        self._figures.choice = str(Choice(Way.GROWTH, before.outcome.value if before.outcome else ""))
         self._earlier = before
-        growth = SparseRun(self._graph, options, before.universe)
-        growth.count_on(before.updates, before.work_parts)
-        return growth
+        try:
+            self.now = OneByOne(self._task._replace(options=options), before.universe)
+        except MemoryLimitError:
+            if not self._figures.settled_rounds:
+                raise
+            self._figures.ending = StopReason.OUT_OF_MEMORY
+            return
+        yield from self.now.begin()
 
-    def _after(self, stage: StripStage) -> Run | None:
-        """Return what goes on after the rounds on domains; None, with an ending, if nothing does."""
-        outcome = stage.outcome
+    def _after(self, stage: StripStage) -> Iterator[Step]:
+        """Go on after the rounds on domains, if there is anything left to do."""
+        outcome, figures = stage.outcome, self._figures
         if outcome is None or outcome is Outcome.CONVERGED:
-            self._ending = StopReason.CONVERGED
-            return None
+            figures.ending = StopReason.CONVERGED
+            return
         stage.release()
+        self._stage_rounds = figures.rounds
         useful = outcome in {Outcome.DEAR, Outcome.WIDE, Outcome.CLOSE, Outcome.MEMORY}
         if self._full_fits:
-            self.choice = str(Choice(Way.TAILS if useful else Way.FULL, outcome.value))
+            figures.choice = str(Choice(Way.TAILS if useful else Way.FULL, outcome.value))
             before = stage.workspace if useful else None
-            run = FullRun(self._graph, self._options, self._domains, before, at_any_cost=self._at_any_cost)
-            run.updates, run.rounds, run.work_parts = stage.updates, stage.rounds, dict(stage.work_parts)
-            return run
-        self.choice = str(Choice(Way.COMPACT, outcome.value))
-        compact = self._compact()
-        compact.count_on(stage.updates, stage.rounds, stage.work_parts)
-        if useful:
-            compact.start_from(stage.domains(), stage.threshold, stage.estimated_error)
-        return compact
-
-    # ------------------------------------------------------------ the loop
-    def steps(self) -> Iterator[Step]:
-        """Work in slices of a few milliseconds until the run is finished."""
-        yield from self._begin()
-        if self._stage is not None:
-            yield from self._stage.steps()
-            self._run = self._after(self._stage)
-        while self._run is not None:
-            self._run.limits = self._limits
-            for step in self._run.steps():
-                self.choice = self._run.choice or self.choice
-                if isinstance(self._run, CompactRun) and self._run.consistent:
-                    self._forget_stage()
-                yield step
-            if not isinstance(self._run, CompactRun) or self._run.ending:
-                return
-            while not self._load(self._growth_options):
-                yield Step.WORKING
-            try:
-                self._run = self._growth(self._run)
-            except MemoryLimitError:
-                if not self.settled_rounds:
-                    raise
-                self._ending = StopReason.OUT_OF_MEMORY
-                return
-
-    def _forget_stage(self) -> None:
-        """Let the rounds before go, once they are no longer what the run would answer with."""
-        if self._stage is not None:
-            self._settled_before += self._stage.settled_rounds
-            self._stage = None
+            self.now = AllStates(self._task, self._domains, before, at_any_cost=self._at_any_cost)
+        else:
+            figures.choice = str(Choice(Way.COMPACT, outcome.value))
+            error = figures.estimated_error
+            self.now = compact = self._compact()
+            if useful:
+                compact.start_from(stage.domains(), stage.threshold, error)
+        yield from self._begin_stage()
 
     @property
     def nested(self) -> NestedWorkspace | None:
         """Messages and domains of the rounds on sparse domains, if there were any."""
         return self._stage.workspace if self._stage else None
 
-    @property
-    def limits(self) -> Limits:
-        """What the caller allows; set before each step."""
-        return self._limits
-
-    @limits.setter
-    def limits(self, limits: Limits) -> None:
-        self._limits = limits
-        if self._stage is not None:
-            self._stage.limits = limits
-        if self._run is not None:
-            self._run.limits = limits
-
-    # ------------------------------------------------------------ figures
-    @property
-    def _now(self) -> Run | StripStage | Beginning:
-        """What is running, or was last."""
-        return self._run or self._stage or self._beginning
-
-    @property
-    def ending(self) -> StopReason | None:
-        """Why the run is finished, or None."""
-        return (self._run.ending if self._run else None) or self._ending
-
-    @property
-    def updates(self) -> int:
-        """Factor updates so far."""
-        return self._now.updates
-
-    @property
-    def rounds(self) -> int:
-        """Rounds on domains and sweeps so far."""
-        return self._now.rounds
-
-    @property
-    def settled_rounds(self) -> int:
-        """How many of them ended in a consistent state."""
-        before = self._stage.settled_rounds if self._stage else 0
-        return self._settled_before + before + (self._run.settled_rounds if self._run else 0)
-
-    @property
-    def work_parts(self) -> dict[str, int]:
-        """Entries read or scored so far, by purpose."""
-        return self._now.work_parts
-
-    @property
-    def max_residual(self) -> float:
-        """Largest residual."""
-        return self._now.max_residual
-
-    @property
-    def mean_residual(self) -> float:
-        """Mean residual over the factors."""
-        return self._now.mean_residual
-
-    @property
-    def consistent(self) -> bool:
-        """Whether the state as it is now is a fixed point on its domains."""
-        return self._now.consistent
-
-    @property
-    def damping(self) -> float:
-        """In force now."""
-        return self._now.damping
-
-    @property
-    def can_be_judged(self) -> bool:
-        """Whether the error of the state as it is now can be estimated."""
-        return self._now.can_be_judged
-
-    @property
-    def estimated_error(self) -> float:
-        """The estimated error, if it is known without further work."""
-        return self._now.estimated_error
-
-    @property
-    def states(self) -> int:
-        """Active states of all variables together."""
-        return self._now.states
-
     # ------------------------------------------------------------ reading
-    def snapshot(self, seconds: float) -> Snapshot:
-        """Return what the run knows now."""
-        if self._run is not None:
-            return self._named(self._run.snapshot(seconds))
-        if self._stage is None:
-            return self._beginning.snapshot(self._compiled, self._domains, self._options, seconds)
-        return read_stage(self._stage, self._options, seconds, settled=self._stage.consistent)
-
-    def answer(self, seconds: float) -> Snapshot | None:
-        """Return the last consistent state, if the current one is not and there was one."""
-        if self.consistent:
-            return None
-        found = self._run.answer(seconds) if self._run else None
-        if found is None and self._earlier is not None:
-            found = self._earlier.answer(seconds)
-        if found is not None:
-            return self._named(found)
-        if self._stage is None or self._stage.settled is None:
-            return None
-        if isinstance(self._run, FullRun) and self._run.rounds > self._stage.rounds:
+    def read(self, *, settled: bool) -> Snapshot | None:
+        """Return what the run knows now, or at the last consistent state."""
+        if self.now is None:
+            universe = Universe(self._compiled, self._options.observed, self._domains)
+            joint = self._options.factor_marginals
+            return None if settled else unary_snapshot(universe, self._figures, factor_marginals=joint)
+        found = self.now.read(settled=settled)
+        if not settled or found is not None:
+            return found
+        if self._earlier is not None:
+            found = self._earlier.read(settled=True)
+        if found is not None or self._stage is None:
+            return found
+        if isinstance(self.now, AllStates) and self._figures.rounds > self._stage_rounds:
             return None  # sweeps over all states have gone on from there
-        return read_stage(self._stage, self._options, seconds, settled=True)
-
-    def _named(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot if snapshot.method == self._options.method else replace(snapshot, method=self._options.method)
+        return self._stage.read(settled=True)

@@ -8,7 +8,8 @@ import numpy as np
 
 from anytimebp.inference.adaptive.compact import CompactTables
 from anytimebp.inference.adaptive.outlook import Outlook
-from anytimebp.inference.readout import Figures, frozen
+from anytimebp.inference.figures import Figures
+from anytimebp.inference.readout import frozen
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.marginals import FactorMarginals, Marginals, NoFactorMarginals
 from anytimebp.results.snapshot import Snapshot
@@ -43,7 +44,7 @@ class Known(NamedTuple):
     factor_marginals: FactorMarginals
     figures: Figures
 
-    def snapshot(self, seconds: float) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Return it as a snapshot."""
         return Snapshot(
             marginals=self.marginals,
@@ -53,7 +54,7 @@ class Known(NamedTuple):
             domain_sizes=frozen(self.domain_sizes),
             arithmetic=self.arithmetic,
             factor_marginals=self.factor_marginals,
-            **self.figures._replace(seconds=seconds)._asdict(),
+            **self.figures.shown(),
         )
 
 

@@ -22,14 +22,12 @@ from anytimebp.errors import InconsistentModelError
 from anytimebp.inference.adaptive.compact import CompactTables, ImpossibleError
 from anytimebp.inference.adaptive.compact_readout import STILL_WAITING, Known, read_outlooks
 from anytimebp.inference.adaptive.outlook import Lookout, Outlook
+from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.control.estimated_error import LARGEST, LEAST, UNSEEN
-from anytimebp.inference.full_run import FullRun
 from anytimebp.inference.look.pair_readout import pairs_of_outlooks
-from anytimebp.inference.options import RunOptions
-from anytimebp.inference.readout import Figures, unary_snapshot
-from anytimebp.inference.run import Limits, Step
+from anytimebp.inference.method import Step, Task, new_task, steps
+from anytimebp.inference.readout import unary_snapshot
 from anytimebp.kernels.readout import read_weights
-from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE
 from anytimebp.results.snapshot import Snapshot
@@ -73,41 +71,36 @@ class CompactRun:
     """Rounds on domains, with tables over nothing else.
 
     Attributes:
-        limits: What the caller allows; set before each step.
         outcome: Why the rounds have ended, or None.
         universe: All states.
         tables: Domains, and tables over them.
-        consistent: Whether nothing has moved since the end of the last round, and that has settled.
     """
 
-    def __init__(self, graph: FactorGraph, options: RunOptions, universe: Universe) -> None:
+    def __init__(self, task: Task, universe: Universe) -> None:
         """Choose the first domains."""
-        self._graph, self._options, self.universe = graph, options, universe
-        limit = options.max_memory
+        self._task, self._options, self.universe = task, task.options, universe
+        self._figures = figures = task.figures
+        limit = self._options.max_memory
         block = BLOCKS[1] if limit is None else max(BLOCKS[0], min(BLOCKS[1], int(ASKED * limit / BYTES_PER_SCORE)))
         most = factor_entries(universe.compiled.arrays, universe.n_allowed).max(initial=1.0)
         block = int(min(block, most))
         self.tables = CompactTables(universe, block)
         memory = HEARD * (limit if limit is not None else (available_memory() or UNCHECKED_BYTES))
         self._lookout = Lookout(self.tables, block, THRESHOLDS[0], memory)
-        self.limits = Limits()
         self.outcome: Outcome | None = None
         self._known: Known | None = None
         self._settled: Known | None = None
-        self.consistent = False
-        self.updates = self.rounds = self.settled_rounds = 0
-        self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
-        self.max_residual = float("inf")
+        figures.consistent, figures.max_residual, figures.mean_residual = False, float("inf"), float("inf")
+        figures.damping, figures.tolerance = self._options.damping, self._options.tolerance
+        figures.states = int(self.tables.sizes.sum())
+        figures.estimated_error = float("nan")
         self._threshold = THRESHOLDS[0]
-        self._run: FullRun | None = None
+        self._run: AllStates | None = None
+        self._inner = figures
         self._is_last = False
         self._error_before = float("inf")
         self._want = Outcome.MEMORY  # why the last round is the last, unless domains are complete
         self._outlooks: list[Outlook] = []
-
-    def count_on(self, updates: int, rounds: int, work_parts: dict[str, int]) -> None:
-        """Count on from what an earlier stage has done."""
-        self.updates, self.rounds, self.work_parts = updates, rounds, dict(work_parts)
 
     def start_from(self, domains: list[IndexArray], threshold: float, error: float) -> None:
         """Begin with domains that others have grown.
@@ -122,92 +115,84 @@ class CompactRun:
             self.tables.join(variable, states)
         self._threshold = threshold
 
-    # ------------------------------------------------------------ figures
+    # ------------------------------------------------------------ the loop
+    def begin(self) -> Iterator[Step]:
+        """Choose first domains by unary scores, or by what the first ones tell."""
+        yield from self._unless_impossible(self._first_look())
+
+    def settle(self) -> Iterator[Step]:
+        """Run BP on the domains."""
+        self._is_last |= self._is_complete
+        yield from self._unless_impossible(self._settle())
+
+    def look(self) -> Iterator[Step]:
+        """Look at the states of all variables from the domains, and take down what is known now."""
+        if self.outcome is None:
+            yield from self._unless_impossible(self._look_and_end())
+        figures = self._figures
+        figures.is_news = self.outcome is None and (figures.consistent or self._is_last or not self._has_answer_before)
+        if self._is_last and self.outcome is None:
+            self.outcome = Outcome.COMPLETE if self._is_complete else self._want
+            figures.ending = self._ending
+
+    def grow(self) -> Iterator[Step]:
+        """Let states and waiting variables join."""
+        if self.outcome is None:
+            self._grow()
+            self._figures.states = int(self.tables.sizes.sum())
+        return iter(())
+
+    def _unless_impossible(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """Go through some steps, unless they find that no joint state of the domains is possible."""
+        try:
+            yield from steps
+        except (ImpossibleError, InconsistentModelError):
+            self.outcome = Outcome.IMPOSSIBLE
+
+    def _first_look(self) -> Iterator[Step]:
+        if self.tables.waiting.any():
+            yield from self._look()
+            if not self._join_waiting():
+                self.outcome = Outcome.FLAT
+        self._figures.states = int(self.tables.sizes.sum())
+
+    def _look_and_end(self) -> Iterator[Step]:
+        if not self._is_complete:  # there is nothing to look out for otherwise
+            yield from self._look()
+        yield from self._end_round()
+
     @property
-    def ending(self) -> StopReason | None:
-        """Why the run is finished; None if it can go on, or if domains could not be had."""
+    def _ending(self) -> StopReason | None:
+        """Why the run is finished; None if domains could not be had."""
         if self.outcome is Outcome.MEMORY:
             return StopReason.OUT_OF_MEMORY
         if self.outcome not in {Outcome.COMPLETE, Outcome.EXHAUSTED}:
             return None
-        if not self.consistent:
+        if not self._figures.consistent:
             return StopReason.NOT_CONVERGED
         return StopReason.CONVERGED if self.outcome is Outcome.COMPLETE else StopReason.OUT_OF_CANDIDATES
 
-    @property
-    def choice(self) -> str:
-        """Nothing to say beyond what made the run."""
-        return ""
-
-    @property
-    def mean_residual(self) -> float:
-        """Largest residual at the end of the last round; the mean is not kept."""
-        return self.max_residual
-
-    @property
-    def can_be_judged(self) -> bool:
-        """Whether a round has just ended."""
-        return self.consistent
-
-    @property
-    def estimated_error(self) -> float:
-        """Of the state at the end of the last round."""
-        return self._known.error if self._known else float("nan")
-
-    @property
-    def damping(self) -> float:
-        """In force now."""
-        return self._run.damping if self._run else self._options.damping
-
-    @property
-    def states(self) -> int:
-        """Active states of all variables together."""
-        return int(self.tables.sizes.sum())
-
-    # ------------------------------------------------------------ the loop
-    def steps(self) -> Iterator[Step]:
-        """Work in slices of a few milliseconds until there is an outcome."""
-        try:
-            if self.tables.waiting.any():
-                yield from self._look()
-                if not self._join_waiting():
-                    self.outcome = Outcome.FLAT
-                    return
-            while True:
-                self._is_last |= self._is_complete
-                yield from self._settle()
-                if not self._is_complete:  # there is nothing to look out for otherwise
-                    yield from self._look()
-                yield from self._end_round()
-                yield Step.RECORD if self.consistent or self._is_last or not self._has_answer_before else Step.WORKING
-                if self._is_last:
-                    self.outcome = Outcome.COMPLETE if self._is_complete else self._want
-                    return
-                self._grow()
-        except (ImpossibleError, InconsistentModelError):
-            self.outcome = Outcome.IMPOSSIBLE
-
     def _settle(self) -> Iterator[Step]:
-        """Run BP on the domains."""
-        self.consistent = False
+        figures, limits = self._figures, self._task.limits
+        figures.consistent = False
         loose = LOOSE if self.tables.waiting.any() else min(LOOSE, self._threshold)
         tolerance = self._options.tolerance if self._is_last else max(self._options.tolerance, loose)
-        options = replace(self._options, tolerance=tolerance)
-        self._run = run = FullRun(self._graph, options, compact=self.tables)
-        before, parts = self.updates, dict(self.work_parts)
-        steps = run.steps()
-        while run.ending is None:
-            run.limits = replace(
-                self.limits,
-                updates=max(1, self.limits.updates - before),
-                work=max(1, self.limits.work - sum(parts.values())),
-            )
+        inner = new_task(self._task.graph, replace(self._options, tolerance=tolerance))
+        figures.tolerance, self._inner = tolerance, inner.figures
+        self._run = AllStates(inner, compact=self.tables)
+        before = figures.copy()
+        rounds = steps(self._run, inner.figures)
+        while inner.figures.ending is None:
+            inner.limits.updates = max(1, limits.updates - before.updates)
+            inner.limits.work = max(1, limits.work - before.work)
+            inner.limits.is_watched, inner.limits.has_deadline = limits.is_watched, limits.has_deadline
             try:
-                step = next(steps, None)
+                step = next(rounds, None)
             finally:  # what was done until messages vanished counts as well
-                self.updates = before + run.updates
-                for name, done in run.work_parts.items():
-                    self.work_parts[name] = parts[name] + done
+                figures.updates = before.updates + inner.figures.updates
+                for name, done in inner.figures.work_parts.items():
+                    figures.work_parts[name] = before.work_parts[name] + done
+                figures.damping = inner.figures.damping
             if step is None:
                 break
             yield Step.WORKING
@@ -223,7 +208,7 @@ class CompactRun:
                     self._outlooks.append(found)
                     if found.log_belief.max() == -np.inf:
                         raise ImpossibleError
-                self.work_parts["scoring"] += self._lookout.asked
+                self._figures.work_parts["scoring"] += self._lookout.asked
                 self._lookout.asked = 0
                 yield Step.WORKING
 
@@ -243,20 +228,22 @@ class CompactRun:
     def _end_round(self) -> Iterator[Step]:
         run = self._run
         assert run is not None  # noqa: S101  (messages have settled)
-        self.rounds += 1
-        self.max_residual = run.max_residual
-        end = run.snapshot(0.0)
+        figures = self._figures
+        figures.rounds += 1
+        figures.max_residual = figures.mean_residual = self._inner.max_residual  # the mean is not kept
+        end = run.read(settled=False)
+        assert end is not None  # noqa: S101  (tables are there)
         waiting = self.tables.waiting
         if self._is_complete:
             outside, marginals = np.zeros(len(waiting)), end.marginals
         else:
             self._outlooks, outside, marginals = read_outlooks(self.tables, self._outlooks)
             for asked in pairs_of_outlooks(self.tables, self._outlooks, self._log_weights(), outside):
-                self.work_parts["scoring"] += asked
+                self._figures.work_parts["scoring"] += asked
                 yield Step.WORKING
-        self.consistent = run.ending is StopReason.CONVERGED
+        figures.consistent = self._inner.ending is StopReason.CONVERGED
         unseen = UNSEEN * float(outside.sum()) / max(1, len(outside))
-        error = min(LARGEST, unseen + (0.0 if self.consistent else end.estimated_error))
+        error = min(LARGEST, unseen + (0.0 if figures.consistent else end.estimated_error))
         error = error if np.isfinite(outside).all() else float("inf")
         self._known = Known(
             marginals=marginals,
@@ -266,13 +253,14 @@ class CompactRun:
             log_z=float("nan") if waiting.any() else end.log_z,
             arithmetic=end.arithmetic,
             factor_marginals=STILL_WAITING if waiting.any() and end.factor_marginals else end.factor_marginals,
-            figures=self._figures(0.0),
+            figures=figures.copy(),
         )
-        self.consistent &= not self._has_answer_before or self._known.error < self._error_before
-        if self.consistent:
+        figures.consistent &= not self._has_answer_before or self._known.error < self._error_before
+        figures.estimated_error = self._known.error
+        if figures.consistent:
             self._error_before = float("inf")
             self._settled = self._known
-            self.settled_rounds += 1
+            figures.settled_rounds += 1
 
     @property
     def _has_answer_before(self) -> bool:
@@ -284,34 +272,18 @@ class CompactRun:
         return not self.tables.waiting.any() and bool((self.tables.sizes == self.universe.n_allowed).all())
 
     # ------------------------------------------------------------ reading
-    def snapshot(self, seconds: float) -> Snapshot:
-        """Return what is known of the last round; unary scores before any."""
-        known = self._known
+    def read(self, *, settled: bool) -> Snapshot | None:
+        """Return what is known of the last round, unary scores before any; or of the last one that had settled."""
+        known, figures = self._settled if settled else self._known, self._figures
         if known is None:
             joint = self._options.factor_marginals
-            return unary_snapshot(self.universe, self._figures(seconds), factor_marginals=joint)
-        if not self.consistent:
+            return None if settled else unary_snapshot(self.universe, figures, factor_marginals=joint)
+        if not settled and not figures.consistent:
             least = LEAST * self._options.tolerance  # only what has settled can be without error
-            known = known._replace(figures=self._figures(seconds), error=max(known.error, least))
-        return known.snapshot(seconds)
-
-    def answer(self, seconds: float) -> Snapshot | None:
-        """Return the last state that had settled, if the current one has not and there was one."""
-        return None if self.consistent or self._settled is None else self._settled.snapshot(seconds)
-
-    def _figures(self, seconds: float) -> Figures:
-        """Return the figures as they stand."""
-        return Figures(
-            seconds=seconds,
-            updates=self.updates,
-            work_parts=dict(self.work_parts),
-            max_residual=self.max_residual,
-            mean_residual=self.max_residual,
-            damping=self.damping,
-            consistent=self.consistent,
-            tolerance=self._run.options.tolerance if self._run else self._options.tolerance,
-            method=self._options.method,
-        )
+            known = known._replace(figures=figures, error=max(known.error, least))
+        elif not settled:
+            known = known._replace(figures=replace(known.figures, seconds=figures.seconds))
+        return known.snapshot()
 
     # ------------------------------------------------------------ growth
     def _grow(self) -> None:

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from anytimebp.inference.adaptive.strip_stage import StripStage
-from anytimebp.inference.options import RunOptions
-from anytimebp.inference.readout import Figures, Readable, frozen, take_snapshot
+from dataclasses import replace
+from typing import Protocol
+
+from anytimebp.inference.adaptive.nested import NestedWorkspace
+from anytimebp.inference.adaptive.round_end import RoundEnd
+from anytimebp.inference.figures import Figures
+from anytimebp.inference.readout import Readable, frozen, take_snapshot
+from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
 from anytimebp.results.snapshot import Snapshot
 
 
-def read_stage(stage: StripStage, options: RunOptions, seconds: float, *, settled: bool) -> Snapshot:
-    """Return what a stage knows: at the end of its last round, or now."""
+class Rounds(Protocol):
+    """What is read of the rounds."""
+
+    compiled: CompiledGraph
+    workspace: NestedWorkspace
+    settled: RoundEnd | None
+
+
+def read_stage(stage: Rounds, figures: Figures, *, settled: bool, joint: bool) -> Snapshot:
+    """Return what a stage knows: at the end of its last round, or now; `joint` if factor marginals are wanted."""
     last = stage.settled if settled else None
     workspace = last.workspace if last else stage.workspace
-    figures = Figures(
-        seconds=seconds,
-        updates=last.updates if last else stage.updates,
-        work_parts=dict(last.work_parts if last else stage.work_parts),
-        max_residual=last.residual if last else stage.max_residual,
-        mean_residual=last.residual if last else stage.mean_residual,
-        damping=0.0,
-        consistent=last is not None,
-        tolerance=last.tolerance if last else options.tolerance,
-        method=options.method,
-    )
+    if last:
+        figures = replace(
+            figures,
+            updates=last.updates,
+            work_parts=last.work_parts,
+            max_residual=last.residual,
+            mean_residual=last.residual,
+            damping=0.0,
+            consistent=True,
+            tolerance=last.tolerance,
+        )
     domains = workspace.reach.domains
     source = Readable(
         stage.compiled,
@@ -33,12 +46,12 @@ def read_stage(stage: StripStage, options: RunOptions, seconds: float, *, settle
         workspace.nested.shift,
         domains.log_prior_scale,
     )
-    if last is None or options.factor_marginals:
+    if last is None or joint:
         return take_snapshot(
             source,
             figures,
             swept=last is not None,
-            factor_marginals=options.factor_marginals,
+            factor_marginals=joint,
             outside=last.outside if last else 1.0,
             error=last.error if last else float("inf"),
             domain_sizes=last.domain_size if last else workspace.nested.size.copy(),
@@ -51,5 +64,5 @@ def read_stage(stage: StripStage, options: RunOptions, seconds: float, *, settle
         domain_sizes=frozen(last.domain_size),
         arithmetic="linear",
         factor_marginals=NOT_ASKED_FOR,
-        **figures._asdict(),
+        **figures.shown(),
     )

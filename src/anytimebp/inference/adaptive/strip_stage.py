@@ -20,9 +20,10 @@ from anytimebp.inference.adaptive.nested import NestedWorkspace, Sources, within
 from anytimebp.inference.adaptive.reach import FIRST_DOMAIN, MOST_NEW, REACHES, WORTH_CUTTING, guessed_gain, least_prior
 from anytimebp.inference.adaptive.round_end import RoundEnd
 from anytimebp.inference.adaptive.served_strips import NotPositiveError, ServedStrips
+from anytimebp.inference.adaptive.strip_readout import read_stage
 from anytimebp.inference.control.estimated_error import domains_error
 from anytimebp.inference.look.pair_readout import pairs_of_strips
-from anytimebp.inference.run import SLICE_COST, Limits, Step
+from anytimebp.inference.method import Step, Task
 from anytimebp.inference.schedule.forest import forest_order
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.codes import CONVERGED, FACTOR_VANISHED, LINEAR, NEEDS_ENTRIES, OK, UNSETTLED
@@ -43,6 +44,7 @@ from anytimebp.kernels.rounds import (
 from anytimebp.kernels.strips import join_above
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.memory import exceeds_memory
 from anytimebp.tables.sizes import strip_entries, table_entries
 from anytimebp.tables.workspace import Workspace, frozen
@@ -74,22 +76,19 @@ class StripStage:
 
     Attributes:
         compiled: The graph.
-        limits: What the caller allows; set before each step.
         outcome: Why the rounds have ended, or None.
         settled: The end of the last round, or None before the first.
-        consistent: Whether nothing has moved since then.
         workspace: Messages and domains.
         threshold: Of estimated belief, above which states have joined.
     """
 
     def __init__(
         self,
+        task: Task,
         compiled: CompiledGraph,
         domains: Domains,
         sources: Sources,
         spread: FloatArray,
-        tolerance: float,
-        max_memory: int | None,
         *,
         full_fits: bool,
         at_any_cost: bool = False,
@@ -97,30 +96,27 @@ class StripStage:
         """Hold what the rounds need.
 
         Args:
+            task: What is to be done.
             compiled: The graph.
             domains: All states that the evidence leaves; not changed.
             sources: Where strips come from.
             spread: (V,) standard deviation of what messages add to a state's log prior, in nats, as far as tables vary.
-            tolerance: Of the run.
-            max_memory: Bytes that may be allocated.
             full_fits: Whether whole tables are an alternative.
             at_any_cost: Whether to go on until the domains hold every state.
         """
         self.compiled, self._domains, self._sources, self._spread = compiled, domains, sources, spread
-        self._tolerance, self._max_memory, self._full_fits = tolerance, max_memory, full_fits and not at_any_cost
+        self._run, self._limits, options = task.figures, task.limits, task.options
+        self._tolerance, self._max_memory = options.tolerance, options.max_memory
+        self._factor_marginals = options.factor_marginals
+        self._full_fits = full_fits and not at_any_cost
         self._at_any_cost = at_any_cost
         self._entries = table_entries(compiled.arrays, domains.sizes)
         self._served = ServedStrips(compiled, sources.kind)
-        self.limits = Limits()
         self.outcome: Outcome | None = None
         self.settled: RoundEnd | None = None
-        self.consistent = False
-        self.updates = self.rounds = 0
-        self.work_parts = {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
-        self.max_residual = float("inf")
         self._reach_level = -1
         self.threshold = THRESHOLDS[-1]
-        self._whole_rounds = 0
+        self._whole_rounds = self._rounds = 0
         self._progress = np.zeros(PLACES, dtype=np.int64)
         self._figures = np.zeros(5)
         self._log_scale = float(domains.log_prior_scale.sum())
@@ -129,36 +125,7 @@ class StripStage:
         self._there, self._back = next(orders), next(orders)
         self.workspace = workspace = self._within(0)
         join_above(workspace.layout, workspace.space, workspace.nested, workspace.space.prior, math.exp(-FIRST_DOMAIN))
-
-    @property
-    def mean_residual(self) -> float:
-        """Largest residual on the domains; the mean is not kept."""
-        return self.max_residual
-
-    @property
-    def settled_rounds(self) -> int:
-        """How many rounds ended in a consistent state: all that ended."""
-        return self.rounds
-
-    @property
-    def can_be_judged(self) -> bool:
-        """Whether a round has just ended."""
-        return self.consistent
-
-    @property
-    def estimated_error(self) -> float:
-        """Of the state at the end of the last round."""
-        return self.settled.error if self.settled else float("nan")
-
-    @property
-    def damping(self) -> float:
-        """None: rounds that do not settle are left."""
-        return 0.0
-
-    @property
-    def states(self) -> int:
-        """Active states of all variables together."""
-        return int(self.workspace.nested.size.sum())
+        self._run.states = int(workspace.nested.size.sum())
 
     def domains(self) -> list[IndexArray]:
         """Return the states in each variable's domain."""
@@ -230,21 +197,41 @@ class StripStage:
         return belief
 
     # ------------------------------------------------------------ the loop
-    def steps(self) -> Iterator[Step]:
-        """Work in slices of a few milliseconds until there is an outcome."""
+    def begin(self) -> Iterator[Step]:
+        """Do nothing: the first states are in their domains."""
+        return iter(())
+
+    def settle(self) -> Iterator[Step]:
+        """Go through a round."""
         try:
-            while self.outcome is None:
-                yield from self._round()
-                if self.outcome is None:
-                    yield Step.RECORD
-                    self._grow()
+            yield from self._round()
         except NotPositiveError:
             self.outcome = Outcome.NOT_POSITIVE
+        self._run.is_news = self.outcome is None
+
+    def look(self) -> Iterator[Step]:
+        """Do nothing: sweeps through the strips are the look."""
+        return iter(())
+
+    def grow(self) -> Iterator[Step]:
+        """Let states join for the next round, or find out why there will be none."""
+        if self.outcome is None:
+            try:
+                self._grow()
+            except NotPositiveError:
+                self.outcome = Outcome.NOT_POSITIVE
+        return iter(())
+
+    def read(self, *, settled: bool) -> Snapshot | None:
+        """Return what is known at the end of the last round, or now."""
+        if settled and self.settled is None:
+            return None
+        return read_stage(self, self._run, settled=settled or self._run.consistent, joint=self._factor_marginals)
 
     def _round(self) -> Iterator[Step]:
         """Fill, sweep, settle, read; looks at the clock where a slice is used up."""
         workspace, before = self.workspace, self.settled
-        self.consistent = False
+        self._run.consistent = False
         workspace.make_room(strips=True)
         space = workspace.space
         belief, outside = np.empty(len(space.prior)), np.empty(len(space.domain_size))
@@ -291,32 +278,37 @@ class StripStage:
         if not (self._full_fits or self._at_any_cost):  # otherwise whole tables will be looked at soon
             single = float(outside.mean()) if len(outside) else 0.0
             for asked in pairs_of_strips(self.compiled, workspace, belief, outside):
-                self.work_parts["scoring"] += asked
+                self._run.work_parts["scoring"] += asked
                 yield Step.WORKING
             pairs = float(outside.mean()) - single if len(outside) else 0.0
         self._end_round(belief, outside, pairs)
 
     def _count(self, progress: IndexArray) -> None:
-        self.updates += int(progress[UPDATES])
-        self.work_parts["messages"] += int(progress[READ])
-        self.work_parts["growth"] += int(progress[PICKED])
+        self._run.updates += int(progress[UPDATES])
+        self._run.work_parts["messages"] += int(progress[READ])
+        self._run.work_parts["growth"] += int(progress[PICKED])
 
     def _count_asked(self) -> None:
-        self.work_parts["growth"] += self._served.asked
+        self._run.work_parts["growth"] += self._served.asked
         self._served.asked = 0
 
     def _updates_left(self) -> int:
-        return max(1, self.limits.updates - self.updates)
+        return max(1, self._limits.updates - self._run.updates)
 
     def _slice_cost(self) -> int:
-        return min(SLICE_COST, self.limits.work_left(self.work_parts))
+        return self._limits.slice_cost(self._run.work)
 
     def _end_round(self, belief: FloatArray, outside: FloatArray, pairs: float) -> None:
         """Take down what is known now."""
         workspace, space = self.workspace, self.workspace.space
-        self.rounds += 1
+        run = self._run
+        run.rounds += 1
+        run.settled_rounds += 1
+        self._rounds += 1
         workspace.release_old_strips()
-        self.max_residual = float(self._figures[RESIDUAL])
+        run.max_residual = run.mean_residual = float(self._figures[RESIDUAL])  # the mean is not kept
+        run.tolerance = float(self._figures[TOLERANCE])
+        run.states = int(workspace.nested.size.sum())
         gain = (guessed_gain(self._spread), self._heard_gain(outside))
         unseen = np.minimum(1.0, self._out_of_reach * np.maximum(*gain))
         self.settled = RoundEnd(
@@ -325,15 +317,15 @@ class StripStage:
             belief,
             workspace.nested.size.copy(),
             float(self._figures[TOLERANCE]),
-            self.max_residual,
+            run.max_residual,
             float(self._figures[CHANGE]),
             float((outside + (1.0 - outside) * unseen).max(initial=0.0)),
             self._error(float(unseen.mean()) if len(unseen) else 0.0, pairs),
             float(self._figures[LOG_Z] + self._sources.shift.sum()) + self._log_scale,
-            self.updates,
-            dict(self.work_parts),
+            run.updates,
+            dict(run.work_parts),
         )
-        self.consistent = True
+        run.consistent, run.estimated_error = True, self.settled.error
         self._there, self._back = self._back, self._there
 
     @property
@@ -361,7 +353,7 @@ class StripStage:
         if self._full_fits and settled.error < self._tolerance:
             self.outcome = Outcome.CLOSE
             return
-        thresholds = THRESHOLDS if self.rounds == 1 else (SHRINKS * self.threshold,)
+        thresholds = THRESHOLDS if self._rounds == 1 else (SHRINKS * self.threshold,)
         if thresholds[-1] < LAST_THRESHOLD:
             thresholds = (-1.0,)  # all that is left
         self.threshold = thresholds[-1]

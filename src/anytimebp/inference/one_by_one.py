@@ -1,9 +1,10 @@
-"""One run on sparse domains, as a generator of slices: grow, converge, grow again, until the domains are full."""
+"""The published methods: domains that grow state by state, converge, and grow again, until they are full."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,11 +12,10 @@ from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError
 from anytimebp.inference.control.patience import Patience
 from anytimebp.inference.control.vanishing import may_be_possible, vanished_on_domains
-from anytimebp.inference.options import RunOptions
+from anytimebp.inference.figures import UNLIMITED, Figures
+from anytimebp.inference.method import Step, Task
 from anytimebp.inference.policies import all_scores, best_part, first_states, mode_of, part_of, policy_of, scores_of
-from anytimebp.inference.readout import Figures, unary_snapshot
-from anytimebp.inference.recording import UNLIMITED
-from anytimebp.inference.run import SLICE_COST, Limits, Step
+from anytimebp.inference.readout import unary_snapshot
 from anytimebp.inference.schedule.residual import full_heap
 from anytimebp.inference.sparse_readout import read_sparse
 from anytimebp.kernels import growth as place
@@ -40,7 +40,6 @@ from anytimebp.kernels.growth import growth_slice, take_scores
 from anytimebp.kernels.joining import start_over
 from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model.graph import FactorGraph
 from anytimebp.paper.arrays import RankingArrays, no_ranking
 from anytimebp.paper.dynamic import DynamicGrowth
 from anytimebp.paper.fixed import FixedGrowth
@@ -55,124 +54,95 @@ from anytimebp.tables.memory import check_universe, exceeds_memory
 from anytimebp.tables.workspace import WorkspaceArrays, first_arithmetic
 
 
-class SparseRun:
-    """The state of one run of `truncated`, `random`, `fixed`, `dynamic` or a policy of the user's.
+class OneByOne:
+    """Runs of `truncated`, `random`, `fixed`, `dynamic`, or a policy of the user's.
 
     Attributes:
-        limits: What the caller allows; set before each step.
-        ending: Why the run is finished, or None.
-        consistent: Whether the messages are at a fixed point on the domains.
+        workspace: Messages, tables and domains; None until they are made.
     """
 
-    def __init__(self, graph: FactorGraph, options: RunOptions, universe: Universe | None = None) -> None:
+    def __init__(self, task: Task, universe: Universe | None = None) -> None:
         """Compile the graph, if need be, and put unary factors and evidence together, unless that has been done."""
-        self.options = options
-        self.compiled = compiled_graph(graph)
-        check_universe(self.compiled, options.max_memory)
-        self.universe = universe or Universe(self.compiled, options.observed)
-        self.limits = Limits()
-        self.patience = Patience(options.damping)
-        self.ending: StopReason | None = None
+        self._task, self._options = task, task.options
+        self._figures, self._limits = task.figures, task.limits
+        options = task.options
+        self._compiled = compiled_graph(task.graph)
+        check_universe(self._compiled, options.max_memory)
+        self._universe = universe or Universe(self._compiled, options.observed)
+        self._patience = Patience(options.damping)
         self.workspace: SparseWorkspace | None = None
         self._policy = policy_of(options)
-        self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self.universe.log_prior)))
+        self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self._universe.log_prior)))
         self._mode = mode_of(self._policy) if self._grow else RANKED
-        self._first_sizes = part_of(self.universe, 0.0 if self._grow else options.fraction)
+        self._first_sizes = part_of(self._universe, 0.0 if self._grow else options.fraction)
         limit, scores = options.max_memory, self._mode >= DYNAMIC
-        self._room = first_room(self.universe, self._first_sizes, self._grow, limit, scores_candidates=scores)
-        self._priorities = FixedPriorities(self.universe, 0 if universe else self.universe.scored)
-        self._view = GrowthView(self.universe, self._priorities, options.generator())
-        self._ranking: RankingArrays = no_ranking(len(self.universe.n_allowed))
+        self._room = first_room(self._universe, self._first_sizes, self._grow, limit, scores_candidates=scores)
+        self._priorities = FixedPriorities(self._universe, 0 if universe else self._universe.scored)
+        self._view = GrowthView(self._universe, self._priorities, options.generator())
+        self._ranking: RankingArrays = no_ranking(len(self._universe.n_allowed))
         self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
         self._residual, self._starts_afresh, self._was_cut = np.full(1, np.inf), False, False
-
-    def count_on(self, updates: int, work_parts: dict[str, int]) -> None:
-        """Start from the counts of a stage before this one."""
-        counts = updates, work_parts["messages"], work_parts["growth"], work_parts["scoring"]
-        self._progress[[place.UPDATES, place.MESSAGES, place.GROWTH, place.SCORING]] = counts
-        self._priorities.work += work_parts["priorities"]
+        self._before = self._figures.copy()  # counts of what another method has done
+        self._figures.max_residual = self._figures.mean_residual = float("inf")
+        self._figures.consistent, self._figures.estimated_error = False, float("nan")
+        self._figures.tolerance = options.tolerance
+        self._tell()
 
     # ------------------------------------------------------------ figures
-    @property
-    def consistent(self) -> bool:
-        """Whether the state as it is now is a fixed point on its domains."""
-        journal = self.workspace.journal if self.workspace else None
-        if journal is None or not self.settled_rounds:
-            return False
-        return not journal.counts[N_SAVED] and not journal.counts[N_GROWN]
-
-    can_be_judged = consistent
-    choice, estimated_error = "", float("nan")
-
-    @property
-    def damping(self) -> float:
-        """In force now."""
-        return self.patience.damping
-
-    @property
-    def updates(self) -> int:
-        """Factor updates so far."""
-        return int(self._progress[place.UPDATES])
+    def _tell(self) -> None:
+        """Bring the figures up to date."""
+        figures, before, progress = self._figures, self._before, self._progress
+        figures.updates = before.updates + int(progress[place.UPDATES])
+        figures.rounds = before.rounds + int(progress[place.ROUNDS])
+        figures.states = int(progress[place.STATES])
+        figures.work_parts = self._work_parts(0)
+        figures.damping = self._patience.damping
+        if self.workspace is None:
+            return
+        counts, heap = self.workspace.journal.counts, self._heap
+        figures.settled_rounds = before.settled_rounds + self._n_settled
+        figures.consistent = bool(self._n_settled and not counts[N_SAVED] and not counts[N_GROWN])
+        n = len(self._compiled.arrays.factor_edge_start) - 1
+        figures.max_residual = float(heap.priority[heap.item[0]]) if len(heap.item) else 0.0
+        figures.mean_residual = float(np.add.reduce(heap.priority[:n])) / n if n else 0.0
 
     @property
-    def rounds(self) -> int:
-        """Growth rounds so far; the first domains count as one."""
-        return int(self._progress[place.ROUNDS])
-
-    @property
-    def states(self) -> int:
-        """Active states of all variables together."""
-        return int(self._progress[place.STATES])
-
-    @property
-    def settled_rounds(self) -> int:
+    def _n_settled(self) -> int:
         """How many rounds ended in a consistent state."""
         return int(self.workspace.journal.counts[EPOCH]) - 1 if self.workspace else 0
 
-    @property
-    def work_parts(self) -> dict[str, int]:
-        """Entries read or scored so far, by purpose."""
-        return self._work_parts(0)
-
     def _work_parts(self, offset: int) -> dict[str, int]:
-        progress = self._progress[offset:]
+        progress, before = self._progress[offset:], self._before.work_parts
         guess = self._view.guess.work if self._view.guess else 0
         return {
-            "messages": int(progress[place.MESSAGES]),
-            "scoring": int(progress[place.SCORING]),
-            "growth": int(progress[place.GROWTH]),
-            "priorities": self._priorities.work + guess,
+            "messages": before["messages"] + int(progress[place.MESSAGES]),
+            "scoring": before["scoring"] + int(progress[place.SCORING]),
+            "growth": before["growth"] + int(progress[place.GROWTH]),
+            "priorities": before["priorities"] + self._priorities.work + guess,
         }
 
-    @property
-    def max_residual(self) -> float:
-        """Largest residual that is pending."""
-        if not self.workspace or not len(self._heap.item):
-            return float("inf") if not self.workspace else 0.0
-        return float(self._heap.priority[self._heap.item[0]])
-
-    @property
-    def mean_residual(self) -> float:
-        """Mean pending residual over the factors."""
-        n = len(self.compiled.arrays.factor_edge_start) - 1
-        if not self.workspace:
-            return float("inf")
-        return float(np.add.reduce(self._heap.priority[:n])) / n if n else 0.0
-
     # ------------------------------------------------------------ the loop
-    def steps(self) -> Iterator[Step]:
-        """Work in slices of a few milliseconds until the run is finished."""
-        yield from self._prepare()
-        while self.ending is None:
+    def settle(self) -> Iterator[Step]:
+        """Let messages settle, grow, settle: as many rounds as nobody wants to see, in one kernel."""
+        while self._figures.ending is None:
             status, variable = self._slice()
             if status == ROUND_DONE:
-                self.patience.begin_round(settled=bool(self._progress[place.SETTLED]))
-                due = self.rounds >= self.limits.rounds or self.states >= self.limits.states
-                yield Step.RECORD if due and self.consistent else Step.WORKING
-            elif status == FINISHED:
-                yield from self._finish()
+                self._patience.begin_round(settled=bool(self._progress[place.SETTLED]))
+                self._figures.is_news = self._figures.consistent
+                return
+            if status == FINISHED:
+                self._finish()
             else:
                 yield from self._serve(status, variable)
+            self._tell()
+
+    def look(self) -> Iterator[Step]:
+        """Do nothing: candidates are looked at in the kernel, and what is left when a snapshot is asked for it."""
+        return iter(())
+
+    def grow(self) -> Iterator[Step]:
+        """Do nothing: growth is a part of the kernel that settles, which goes on with it."""
+        return iter(())
 
     def _serve(self, status: int, variable: int) -> Iterator[Step]:
         """Do what the kernels ask for."""
@@ -186,24 +156,26 @@ class SparseRun:
             yield from self._score()
         elif status == OUT_OF_RANGE:
             self._out_of_range()
-        elif status == UNSETTLED and not self.patience.extend(int(self._running.journal.counts[N_TOUCHED])):
+        elif status == UNSETTLED and not self._patience.extend(int(self._running.journal.counts[N_TOUCHED])):
             self._cut_round()
-        yield Step.WORKING
+        if self._figures.ending is None:
+            self._tell()
+            yield Step.WORKING
 
     def _slice(self) -> tuple[int, int]:
-        workspace = self._running
-        rounds = self.rounds + 1 if self.patience.is_strained else UNLIMITED
+        workspace, before = self._running, self._before
+        rounds = int(self._progress[place.ROUNDS]) + 1 if self._patience.is_strained else UNLIMITED
         limits = np.array(
             [
-                self.limits.updates,
-                min(SLICE_COST, self.limits.work_left(self.work_parts)),
-                self.patience.updates,
-                min(rounds, self.limits.rounds),
-                self.limits.states,
+                self._limits.updates - before.updates,
+                self._limits.slice_cost(self._figures.work),
+                self._patience.updates,
+                min(rounds, self._limits.rounds - before.rounds),
+                self._limits.states,
             ],
             dtype=np.int64,
         )
-        return growth_slice(  # type: ignore[no-any-return]
+        status, variable = growth_slice(
             workspace.layout,
             workspace.arrays,
             self._heap,
@@ -214,33 +186,38 @@ class SparseRun:
             self._progress,
             self._residual,
             limits,
-            self.options.tolerance,
-            self.patience.damping,
+            self._options.tolerance,
+            self._patience.damping,
         )
+        self._tell()
+        return status, variable
 
-    def _prepare(self) -> Iterator[Step]:
+    def begin(self) -> Iterator[Step]:
         """Find the first states, allocate, and fill the first tables."""
         yield Step.WORKING
-        if isinstance(self._policy, DynamicGrowth) and not self.universe.has_scores.all():
+        if isinstance(self._policy, DynamicGrowth) and not self._universe.has_scores.all():
             for _ in self._view.make_guess():
+                self._tell()
                 yield Step.WORKING
         if isinstance(self._policy, FixedGrowth):
             yield from self._compute_priorities()
-        sizes, universe = self._first_sizes, self.universe
+        sizes, universe = self._first_sizes, self._universe
         if self._grow:
             states = first_states(self._policy, self._view, universe)
         else:
             states = best_part(universe, self._view.all_priorities(), sizes)
-        code = first_arithmetic(self.compiled, universe.log_prior_min)
+        code = first_arithmetic(self._compiled, universe.log_prior_min)
         how = {"grow": self._grow, "mode": self._mode, "arithmetic": code}
         workspace = SparseWorkspace(universe, sizes, states, self._room, **how)
         self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
         self._served = ServedFactors(workspace)
         for entries in workspace.fill():
             self._progress[place.GROWTH] += entries
+            self._tell()
             yield Step.WORKING
         for _ in self._served.fill():
             self._take_served_work()
+            self._tell()
             yield Step.WORKING
         workspace.make_reach()
         begin = int(sizes.sum()), int(workspace.domain.is_barren.sum()), CONVERGE
@@ -250,6 +227,7 @@ class SparseRun:
         self.workspace = self._view.workspace = workspace
         if self._mode == POLLED:
             yield from self._score(range(len(sizes)))
+        self._tell()
 
     @property
     def _running(self) -> SparseWorkspace:
@@ -257,16 +235,17 @@ class SparseRun:
         return self.workspace
 
     def _compute_priorities(self) -> Iterator[Step]:
-        for _ in self._priorities.compute(np.ones(len(self.universe.n_allowed), dtype=np.bool_)):
+        for _ in self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_)):
+            self._tell()
             yield Step.WORKING
         self._view.mark_complete()
 
     # ------------------------------------------------------------ what the kernels ask for
     def _make_room(self, variable: int) -> Iterator[Step]:
         workspace = self._running
-        if exceeds_memory(workspace.nbytes, workspace.room_bytes(variable), self.options.max_memory):
-            self.ending = StopReason.OUT_OF_MEMORY
-            yield Step.RECORD if self._can_be_read else Step.WORKING
+        if exceeds_memory(workspace.nbytes, workspace.room_bytes(variable), self._options.max_memory):
+            self._figures.ending = StopReason.OUT_OF_MEMORY
+            self._figures.is_news = self._can_be_read
             return
         for k, (factor, edge) in enumerate(workspace.make_room(variable)):
             self._served.enlarge(factor, edge)
@@ -276,6 +255,7 @@ class SparseRun:
     def _fill_entries(self, variable: int) -> Iterator[Step]:
         for _ in self._served.join(variable):
             self._take_served_work()
+            self._tell()
             yield Step.WORKING
         self._running.make_reach()
 
@@ -288,7 +268,7 @@ class SparseRun:
         """Make the fixed ranking that decides where every candidate is impossible as things stand."""
         if not self._view.is_complete:
             yield from self._compute_priorities()
-        self._ranking = make_ranking(self.universe, self._view.all_priorities())
+        self._ranking = make_ranking(self._universe, self._view.all_priorities())
 
     def _score(self, variables: range | None = None) -> Iterator[Step]:
         """Let the policy score the variables that have moved, with a look at the clock after each."""
@@ -297,7 +277,7 @@ class SparseRun:
             candidates.dirty[:] = variables
             candidates.n_dirty[0] = len(variables)
         for variable in candidates.dirty[: candidates.n_dirty[0]].tolist():
-            start, end = self.universe.start[variable], self.universe.start[variable + 1]
+            start, end = self._universe.start[variable], self._universe.start[variable + 1]
             candidates.key[start:end] = scores_of(self._policy, self._view, variable)
             yield Step.WORKING
         take_scores(self._running.domain, candidates)
@@ -312,7 +292,7 @@ class SparseRun:
 
     def _cut_round(self) -> None:
         """Give a round up that does not settle, set its messages back, which may have run off for good, and grow on."""
-        self.patience.give_up()
+        self._patience.give_up()
         self._was_cut = True
         self._progress[place.SETTLED] = self._progress[place.STATUS] = 0
         self._progress[place.PHASE] = RESCORE
@@ -326,8 +306,8 @@ class SparseRun:
         self._progress[[place.PHASE, place.ROUND_UPDATES]] = CONVERGE, 0
         start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
 
-    def _finish(self) -> Iterator[Step]:
-        """End the run: there is nothing left to grow.
+    def _finish(self) -> None:
+        """End the run, or begin its last round: there is nothing left to grow.
 
         Messages that were led here from small domains may rest at a fixed point that BP would not reach, even at one
         that any push would leave. So once domains are full, the messages start over, and where they settle is the
@@ -335,68 +315,58 @@ class SparseRun:
         """
         status, culprit = self._progress[[place.STATUS, place.CULPRIT]].tolist()
         if status != 0:
-            raise vanished_on_domains(self.compiled, self.options, self._running.domain.is_barren, status, culprit)
+            raise vanished_on_domains(self._compiled, self._options, self._running.domain.is_barren, status, culprit)
         settled = bool(self._progress[place.SETTLED])
-        if settled and self._grow and self.rounds > 1 and not self._starts_afresh:
+        if settled and self._grow and self._progress[place.ROUNDS] > 1 and not self._starts_afresh:
             self._starts_afresh = True
-            self.patience.begin_round(settled=True)
+            self._patience.begin_round(settled=True)
             self._converge_anew()
-            return
-        if settled or self._starts_afresh:
-            self.ending = StopReason.CONVERGED
-            if not settled:
-                return  # what growth has led to was recorded when it settled
-        elif self.patience.is_last:
-            self.ending = StopReason.NOT_CONVERGED
+        elif settled or self._starts_afresh:
+            self._figures.ending = StopReason.CONVERGED
+            self._figures.is_news = settled  # what growth has led to was recorded when it settled
+        elif self._patience.is_last:
+            self._figures.ending, self._figures.is_news = StopReason.NOT_CONVERGED, True
         else:
-            self.patience.make_last()
+            self._patience.make_last()
             self._converge_anew()
-            return
-        yield Step.RECORD
 
     # ------------------------------------------------------------ reading
-    def snapshot(self, seconds: float) -> Snapshot:
-        """Return what the run knows now; unary scores where messages do not say anything yet."""
-        figures = self._figures(seconds, consistent=self.consistent, offset=0)
+    def read(self, *, settled: bool) -> Snapshot | None:
+        """Return what the run knows now, unary scores where messages do not say anything yet; or what it knew last."""
+        if settled:
+            return self._read_settled()
         if self.workspace is not None and self._can_be_read:
             joins = self._progress[place.PHASE] == START
             unready = int(self.workspace.domain.chosen_variable[self._progress[place.NEXT]]) if joins else -1
             with suppress(InconsistentModelError):  # not yet: domains that admit no joint state
-                return self._read(self.workspace.frozen(settled=False, unready=unready), figures)
-        return unary_snapshot(self.universe, figures, factor_marginals=self.options.factor_marginals)
+                return self._read(self.workspace.frozen(settled=False, unready=unready), self._figures)
+        return unary_snapshot(self._universe, self._figures, factor_marginals=self._options.factor_marginals)
 
     @property
     def _can_be_read(self) -> bool:
         """Whether a joint state of the domains is possible, as far as messages tell."""
-        found = self.settled_rounds > 0 or self._was_cut
+        found = self._n_settled > 0 or self._was_cut
         return found or may_be_possible(self._running, int(self._progress[place.STATUS]))
 
-    def answer(self, seconds: float) -> Snapshot | None:
-        """Return the last consistent state, if the current one is not and there was one."""
-        if self.workspace is None or self.consistent or not self.settled_rounds:
+    def _read_settled(self) -> Snapshot | None:
+        """Return the last consistent state, if there was one."""
+        if self.workspace is None or not self._n_settled:
             return None
-        figures = self._figures(seconds, consistent=True, offset=place.PLACES)
+        residual = float(self._residual[0])
+        figures = replace(
+            self._figures,
+            updates=self._before.updates + int(self._progress[place.PLACES + place.UPDATES]),
+            work_parts=self._work_parts(place.PLACES),
+            max_residual=residual,
+            mean_residual=residual,
+            consistent=True,
+        )
         return self._read(self.workspace.frozen(settled=True), figures)
 
     def _read(self, arrays: WorkspaceArrays, figures: Figures) -> Snapshot:
-        n, priority = len(self.compiled.arrays.factor_edge_start) - 1, self._heap.priority
+        n, priority = len(self._compiled.arrays.factor_edge_start) - 1, self._heap.priority
         pending = np.maximum(priority[:n], priority[n:].max(initial=0.0))  # hubs may not have told their factors yet
         if figures.consistent:
             pending[:] = figures.max_residual
-        swept, joint = self.settled_rounds > 0, self.options.factor_marginals
+        swept, joint = self._n_settled > 0, self._options.factor_marginals
         return read_sparse(self._running, arrays, figures, pending, swept=swept, factor_marginals=joint)
-
-    def _figures(self, seconds: float, *, consistent: bool, offset: int) -> Figures:
-        settled = offset > 0
-        residual = float(self._residual[0]) if settled else self.max_residual
-        return Figures(
-            seconds=seconds,
-            updates=int(self._progress[offset + place.UPDATES]),
-            work_parts=self._work_parts(offset),
-            max_residual=residual,
-            mean_residual=residual if settled else self.mean_residual,
-            damping=self.patience.damping,
-            consistent=consistent,
-            tolerance=self.options.tolerance,
-            method=self.options.method,
-        )
