@@ -189,9 +189,11 @@ def write_fg(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
 
 def _texts(graph: FactorGraph, block: FactorBlock, path: Path, dropped: list[str]) -> Iterator[tuple[list[int], str]]:
     """Give the scope of each factor of a block, and its entries as text; a list of what is possible is no table."""
-    source, possible = block.source, block.source.possible_entries()
-    if possible is not None and prod(source.shape) <= MOST_INDICES:
-        text = _listed_text(*possible, source.shape, describe_factor((block,), graph.variables, block.first), path)
+    source, stated = block.source, block.source.stated(0)
+    if stated.get("default") == -np.inf and prod(source.shape) <= MOST_INDICES:
+        what = describe_factor((block,), graph.variables, block.first)
+        indices, log_scores = stated["entries"]
+        text = _listed_text(indices, log_scores, source.shape, what, path)
         yield from ((scope, text) for scope in block.scopes.tolist())
         note_rounding(source, dropped)
         return

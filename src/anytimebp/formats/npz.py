@@ -2,7 +2,7 @@
 
 `header.npy` holds JSON as bytes: the format's version, the variables in blocks (names, or none for automatic ones;
 labels, or a count), and for every block of factors its kind. The arrays of block k are `scopes_k`, and those of its
-kind (`FactorSource.arrays`): `values_k` (log scores or potentials), `indices_k` and `log_scores_k`, `log_kernel_k` or
+kind (`FactorSource.fields`): `values_k` (log scores or potentials), `indices_k` and `log_scores_k`, `log_kernel_k` or
 `states_k`. Anything that reads .npz can read the numbers.
 """
 
@@ -38,6 +38,7 @@ from anytimebp.formats.potentials import refuse_rule
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.kinds.registry import kind_of_tag
+from anytimebp.model.source import LOG_SCORE, WHOLE, Field
 from anytimebp.model.variable import VariableBlock, read_states
 
 VERSION = 1
@@ -64,7 +65,7 @@ def write_npz(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
         _write_array(archive, "header", np.frombuffer(text.encode("ascii"), dtype=np.uint8))
         for k, block in enumerate(graph.blocks):
             _write_array(archive, f"scopes_{k}", block.scopes)
-            for name, values in block.source.arrays().items():
+            for name, values in block.source.arrays.items():
                 _write_array(archive, f"{name}_{k}", values)
     if output is not file:
         file.write(cast("io.BytesIO", output).getbuffer())
@@ -92,11 +93,12 @@ def _is_plain(label: object) -> bool:
 
 def _factor_header(graph: FactorGraph, block: FactorBlock, path: Path) -> dict[str, Any]:
     refuse_rule(graph, block, path)
-    header = block.source.header()
-    if not header:
+    source = block.source
+    if not source.tags:
         what = describe_factor((block,), graph.variables, block.first)
-        raise FormatError(path, f"{what} is of the kind {type(block.source).__name__}, which .npz does not hold")
-    return header
+        raise FormatError(path, f"{what} is of the kind {type(source).__name__}, which .npz does not hold")
+    numbers = {name: getattr(source, name) for name, holds, _ in source.fields if holds in {LOG_SCORE, WHOLE}}
+    return {"kind": source.tag} | {name: None if value == -np.inf else value for name, value in numbers.items()}
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, values: npt.NDArray[Any]) -> None:
@@ -211,39 +213,23 @@ def _read_header(members: _Members) -> dict[str, Any]:
 
 
 def _add_block(graph: FactorGraph, members: _Members, k: int, header: Mapping[str, Any]) -> None:
-    scopes = members.array(f"scopes_{k}", "i")
-    kind = kind_of_tag(header["kind"])
+    scopes, tag = members.array(f"scopes_{k}", "i"), header["kind"]
+    kind = kind_of_tag(tag)
     if kind is None:
-        raise FormatError(members.path, f"factor block {k} is of the unknown kind {header['kind']!r}")
-    graph.add_factors(scopes, **kind.read(_Block(members, k, header, len(scopes))))
+        raise FormatError(members.path, f"factor block {k} is of the unknown kind {tag!r}")
+    held = {field.name: _read_field(members, k, header, field) for field in kind.fields}
+    graph.add_factors(scopes, **kind.restated(tag, **held))
 
 
-class _Block:
-    """A block of factors as its kind reads it: see `StoredBlock`."""
-
-    def __init__(self, members: _Members, k: int, header: Mapping[str, Any], n_factors: int) -> None:
-        self.tag: str = header["kind"]
-        self.n_factors = n_factors
-        self._members, self._k, self._header = members, k, header
-
-    def array(self, name: str, dtype_kinds: str) -> npt.NDArray[Any]:
-        """Return one of the block's arrays."""
-        return self._members.array(f"{name}_{self._k}", dtype_kinds)
-
-    def log_score(self, name: str) -> float:
-        """Return a log score of the header, in which nothing stands for -inf."""
-        given = self._header[name]
-        if given is None:
-            return -np.inf
-        if isinstance(given, bool) or not isinstance(given, int | float):
-            message = f"the {name} of factor block {self._k} must be a number, got {given!r:.40}"
-            raise FormatError(self._members.path, message)
-        return float(given)
-
-    def whole_number(self, name: str, what: str) -> int:
-        """Return a whole number of the header."""
-        given = self._header[name]
-        if isinstance(given, bool) or not isinstance(given, int):
-            message = f"the {what} of factor block {self._k} must be whole, got {given!r:.40}"
-            raise FormatError(self._members.path, message)
-        return given
+def _read_field(members: _Members, k: int, header: Mapping[str, Any], field: Field) -> Any:
+    """Return an array of a block, or a number of its header, in which nothing stands for -inf."""
+    name, holds, what = field
+    if holds not in {LOG_SCORE, WHOLE}:
+        return members.array(f"{name}_{k}", holds)
+    given = header[name]
+    if holds == LOG_SCORE and given is None:
+        return -np.inf
+    if isinstance(given, bool) or not isinstance(given, int if holds == WHOLE else int | float):
+        wanted = "whole" if holds == WHOLE else "a number"
+        raise FormatError(members.path, f"the {what or name} of factor block {k} must be {wanted}, got {given!r:.40}")
+    return given

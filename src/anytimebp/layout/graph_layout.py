@@ -45,20 +45,6 @@ class MessageBlock(NamedTuple):
     block: FactorBlock
 
 
-class TableExtent(NamedTuple):
-    """Finite log scores per message factor, as far as known without scoring rules (NaN and False there).
-
-    Attributes:
-        log_max: (F,) largest log score.
-        log_min: (F,) smallest finite log score.
-        has_zero: (F,) whether hard zeros occur.
-    """
-
-    log_max: FloatArray
-    log_min: FloatArray
-    has_zero: npt.NDArray[np.bool_]
-
-
 class CompiledGraph:
     """A graph's layout with what belongs to it; shared by all runs on the graph and never changed by one.
 
@@ -69,7 +55,7 @@ class CompiledGraph:
         message_blocks: The factors that send messages.
         unary_blocks: The factors that are folded into priors.
         blocks: All factors.
-        extent: The range of the message factors' scores.
+        extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
         unconnected: Variables of more than one state without any factor.
     """
@@ -180,11 +166,11 @@ def _topology(blocks: list[MessageBlock], n_factors: int, n_variables: int) -> G
     )
 
 
-def _extent(blocks: list[MessageBlock]) -> TableExtent:
+def _extent(blocks: list[MessageBlock]) -> TableRange:
     if not blocks:
-        return TableExtent(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+        return TableRange(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
     ranges = [(_range(block.source), len(block.scopes)) for _, block in blocks]
-    return TableExtent(
+    return TableRange(
         _join([_spread(known.log_max, n) for known, n in ranges]),
         _join([_spread(known.log_min, n) for known, n in ranges]),
         _join([_spread(known.has_zero, n) for known, n in ranges]),

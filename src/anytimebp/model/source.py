@@ -1,8 +1,7 @@
 """What a factor kind is: the questions that every kind answers, with an answer for those that know no better.
 
 A *source* gives the scores of a block of factors, and its class is their kind; `kinds/` has a module for each. A kind
-that says nothing of itself but its scores is treated as a table whose entries are asked for. Checks of scores that
-several kinds share are here too.
+that says nothing of itself but its scores is treated as a table whose entries are asked for.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.errors import ModelError
-
 if TYPE_CHECKING:
     from anytimebp.model.kinds.dense import DenseSource
 
@@ -24,15 +21,13 @@ IndexArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 States: TypeAlias = Sequence[IndexArray]
 
-NUMBERS = "fiub"  # kinds of dtype that are real numbers
-MAX_SCORE = 1e12  # nats; beyond, sums of scores no longer resolve the digits that marginals need
-LOG_RULE = f"log scores are between -{MAX_SCORE:g} and {MAX_SCORE:g}, or -inf for what is impossible"
 LIST_GAIN = 8.0
 """Entries of a table that are read in the time of one listed entry."""
 
 Box: TypeAlias = tuple[slice, ...]
 """A product of ranges, one per axis."""
 
+LOG_SCORE, WHOLE = "log score", "whole number"
 ASKED_AT_ONCE = 2**17  # scores asked for at a time: some MB with the copies that rules make, some milliseconds
 
 
@@ -50,22 +45,18 @@ def cut(box: Box, most: int = ASKED_AT_ONCE) -> Iterator[Box]:
         yield from cut((*box[:axis], part, *box[axis + 1 :]), most)
 
 
-class TableRange:
-    """The extent of each member's finite log scores, found by the scan that checks them.
+class TableRange(NamedTuple):
+    """The extent of finite log scores, per member of a source or per factor; NaN where it is not known.
 
     Attributes:
-        log_max: Largest log score, shape (members,).
-        log_min: Smallest finite log score, shape (members,).
-        has_zero: Whether a hard zero occurs, shape (members,).
+        log_max: Largest log score.
+        log_min: Smallest finite log score.
+        has_zero: Whether a hard zero occurs.
     """
 
-    __slots__ = ("has_zero", "log_max", "log_min")
-
-    def __init__(self, log_max: FloatArray, log_min: FloatArray, has_zero: BoolArray) -> None:
-        """Hold the three arrays."""
-        self.log_max = log_max
-        self.log_min = log_min
-        self.has_zero = has_zero
+    log_max: FloatArray
+    log_min: FloatArray
+    has_zero: BoolArray
 
 
 class Naming(NamedTuple):
@@ -105,23 +96,18 @@ class Packed(NamedTuple):
         return np.concatenate([self.before.view(np.float64), scores, backwards, self.after.view(np.float64)])
 
 
-class StoredBlock(Protocol):
-    """A block of factors in a file, as a kind reads it; whatever is wrong raises an error that names the block."""
+class Field(NamedTuple):
+    """One of the numbers or arrays that a kind holds, under the name of the attribute and in files.
 
-    tag: str
-    n_factors: int
+    Attributes:
+        name: Of the attribute.
+        holds: "i" or "f" for an array of such a dtype; LOG_SCORE or WHOLE for one number.
+        what: It is called in errors, if not by its name.
+    """
 
-    def array(self, name: str, dtype_kinds: str) -> npt.NDArray[Any]:
-        """Return one of the arrays, if its dtype is of these kinds."""
-        ...
-
-    def log_score(self, name: str) -> float:
-        """Return a log score of the header."""
-        ...
-
-    def whole_number(self, name: str, what: str) -> int:
-        """Return a whole number of the header; `what` it is called in errors."""
-        ...
+    name: str
+    holds: str
+    what: str = ""
 
 
 class FactorSource(ABC):
@@ -131,7 +117,8 @@ class FactorSource(ABC):
         shape: Universe sizes of the variables, one per axis.
         n_members: 1 if all factors share their scores (tied). Only kinds with tables may have one member a factor.
         range: Extent of the scores, or None if it is not known without asking for all of them.
-        tags: What .npz files call the kind; none if they cannot hold it.
+        tags: What .npz files call the kind; none if they cannot hold it. One of several is the attribute `tag`.
+        fields: What it holds.
         sums: Which sums kernels have for it (`kernels/structures.py`); None if a table must be made of it.
         is_rule: Whether a function of the user's is called for scores: it may be slow or fail, and no file holds it.
         speaks: Whether `log_message` sums without going through the joint states.
@@ -142,6 +129,7 @@ class FactorSource(ABC):
     n_members: int = 1
     range: TableRange | None = None
     tags: ClassVar[tuple[str, ...]] = ()
+    fields: ClassVar[tuple[Field, ...]] = ()
     sums: ClassVar[str | None] = None
     is_rule: ClassVar[bool] = False
     speaks: ClassVar[bool] = False
@@ -160,11 +148,6 @@ class FactorSource(ABC):
     def tables(self) -> DenseSource | None:
         """Whole tables in memory, if there are such: they are read where they lie instead of asked for."""
         return None
-
-    def checked_anew(self, what: Callable[[int], str]) -> FactorSource:
-        """Return a source of numbers that the user has changed in place, checked; `what` names a member in errors."""
-        del what
-        return self
 
     # ---------------------------------------------------------------- proposals and messages to states outside domains
     @property
@@ -224,27 +207,27 @@ class FactorSource(ABC):
         raise NotImplementedError
 
     # ---------------------------------------------------------------- files and other libraries
+    @property
+    def tag(self) -> str:
+        """What files call the kind."""
+        return self.tags[0]
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that it holds, by their names."""
+        return {field.name: getattr(self, field.name) for field in self.fields if field.holds in "if"}
+
     def stated(self, member: int) -> dict[str, Any]:
         """Return the arguments of `add_factor` that state a member again; none if there are no such."""
-        del member
-        return {}
-
-    def header(self) -> dict[str, Any]:
-        """Return what a file says of the kind beside its arrays: its tag as "kind", and what JSON holds."""
-        return {}
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays that it holds, by the names that files give them."""
-        return {}
+        del member  # tied
+        held = {field.name: getattr(self, field.name) for field in self.fields}
+        held |= {name: read_only(values) for name, values in self.arrays.items()}
+        return self.restated(self.tag, **held) if held else {}
 
     @classmethod
-    def read(cls, stored: StoredBlock) -> dict[str, Any]:
-        """Return the arguments of `add_factors` that state what a file holds; needed of a kind that has `tags`."""
+    def restated(cls, tag: str, **held: Any) -> dict[str, Any]:
+        """Return the arguments of `add_factors` that state what a source of this tag holds."""
         raise NotImplementedError
-
-    def possible_entries(self) -> tuple[IndexArray, FloatArray] | None:
-        """Return the indices and log scores of the joint states that are possible, if it lists no others."""
-        return None
 
 
 class Structure(Protocol):
@@ -253,48 +236,6 @@ class Structure(Protocol):
     def source(self, shape: tuple[int, ...], what: str) -> FactorSource:
         """Return where the scores come from, for universes of these sizes; `what` names the factor in errors."""
         ...
-
-
-# -------------------------------------------------------------------- checks
-def out_of_range(log_scores: FloatArray) -> BoolArray:
-    """Tell which numbers are no log scores: NaN, +inf, or too large either way."""
-    fine: BoolArray = (np.abs(log_scores) <= MAX_SCORE) | (log_scores == -np.inf)
-    return ~fine
-
-
-def read_numbers(given: object) -> FloatArray:
-    """Return real numbers as a new array; raise ValueError or TypeError for anything else."""
-    if isinstance(given, np.ma.MaskedArray):
-        msg = "a masked array"
-        raise TypeError(msg)
-    values = np.asarray(given)
-    if values.size and values.dtype.kind not in NUMBERS:
-        msg = f"{values.dtype} is no real number"
-        raise TypeError(msg)
-    return np.array(values, dtype=np.float64)
-
-
-def read_log_scores(given: object, what: str) -> FloatArray:
-    """Return log scores as an array; raise what names the culprit."""
-    try:
-        values = read_numbers(given)
-    except (TypeError, ValueError):
-        msg = f"{what} must be log scores, got {given!r:.80}"
-        raise ModelError(msg) from None
-    bad = out_of_range(values)
-    if bad.any():
-        msg = f"{what} holds {values[bad].reshape(-1)[0]}; {LOG_RULE}"
-        raise ModelError(msg)
-    return values
-
-
-def read_log_score(given: object, what: str) -> float:
-    """Return one log score; raise what names the culprit."""
-    values = read_log_scores(given, what)
-    if values.shape != ():
-        msg = f"{what} must be one log score, got {given!r:.80}"
-        raise ModelError(msg)
-    return float(values)
 
 
 def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -150,12 +150,12 @@ def _cut_entries(block: FactorBlock, sizes: FloatArray) -> float:
 
 def stored_bytes(block: FactorBlock) -> int:
     """Return the bytes that a block's source holds."""
-    return sum(values.nbytes for values in block.source.arrays().values())
+    return sum(values.nbytes for values in block.source.arrays.values())
 
 
 def _stored_entries(block: FactorBlock) -> int:
     """Return how many entries a source that is no table lists: each of its arrays has a row per entry."""
-    return max(map(len, block.source.arrays().values()), default=0)
+    return max(map(len, block.source.arrays.values()), default=0)
 
 
 def _entries(shape: tuple[int, ...]) -> int:

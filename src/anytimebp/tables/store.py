@@ -19,10 +19,10 @@ from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.codes import LINEAR, MAX_LINEAR_RANGE, TABLE
 from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.kernels.structures import SUMS
-from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock, TableExtent
+from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.kinds.dense import DenseSource
-from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, Packed, cut
+from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, Packed, TableRange, cut
 from anytimebp.tables.crew import Crew
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -46,7 +46,7 @@ class Tables:
         scored: Entries asked from rules and lists.
     """
 
-    def __init__(self, extent: TableExtent, arithmetic: int, kind: IndexArray) -> None:
+    def __init__(self, extent: TableRange, arithmetic: int, kind: IndexArray) -> None:
         """Start from what is known of the factors' scores: most tables are stored divided by their maximum."""
         self.arithmetic = arithmetic
         self.kind = kind

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
-from anytimebp.model.source import FactorSource, FloatArray, IndexArray, Packed, States, StoredBlock, TableRange
+from anytimebp.model.source import FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
 
 PAIR = 2
 
@@ -58,6 +57,7 @@ class AtMostOneSource(FactorSource):
 
     __slots__ = ("range", "shape", "states")
     tags = ("at_most_one",)
+    fields = (Field("states", "i"),)
     sums = "at_most_one"
     speaks = True
 
@@ -108,20 +108,8 @@ class AtMostOneSource(FactorSource):
         del sizes
         return 0.0
 
-    def stated(self, member: int) -> dict[str, Any]:
-        """Return the structure."""
-        del member  # tied
-        return {"structure": AtMostOne(tuple(self.states.tolist()))}
-
-    def header(self) -> dict[str, Any]:
-        """Return the name."""
-        return {"kind": "at_most_one"}
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the states."""
-        return {"states": self.states}
-
     @classmethod
-    def read(cls, stored: StoredBlock) -> dict[str, Any]:
+    def restated(cls, tag: str, **held: Any) -> dict[str, Any]:
         """Return the structure."""
-        return {"structure": AtMostOne(cast("Sequence[int]", stored.array("states", "i")))}
+        del tag  # there is but one
+        return {"structure": AtMostOne(tuple(np.atleast_1d(held["states"]).tolist()))}

@@ -6,23 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
-from anytimebp.model.source import (
-    LOG_RULE,
-    MAX_SCORE,
-    NUMBERS,
-    BoolArray,
-    FactorSource,
-    FloatArray,
-    IndexArray,
-    States,
-    StoredBlock,
-    TableRange,
-    out_of_range,
-    read_only,
-)
+from anytimebp.model.scores import LOG_RULE, MAX_SCORE, NUMBERS, out_of_range
+from anytimebp.model.source import BoolArray, FactorSource, Field, FloatArray, IndexArray, States, TableRange, read_only
 
 PLAIN_RANGE = (-600.0, 10.0)
 """Logs of potentials that are summed as they are. Of a larger maximum, products that are just safe would underflow."""
@@ -39,6 +26,7 @@ class DenseSource(FactorSource):
     __slots__ = ("is_log", "n_members", "range", "shape", "values")
     range: TableRange
     tags = ("table", "log_table")
+    fields = (Field("values", "f"),)
 
     def __init__(self, values: FloatArray, *, is_log: bool, what: Callable[[int], str]) -> None:
         """Check the values and record their range; `what` names a member in errors."""
@@ -52,10 +40,6 @@ class DenseSource(FactorSource):
     def tables(self) -> DenseSource:
         """Itself."""
         return self
-
-    def checked_anew(self, what: Callable[[int], str]) -> DenseSource:
-        """Return the same tables with their range as it is now."""
-        return DenseSource(self.values, is_log=self.is_log, what=what)
 
     @property
     def is_plain(self) -> bool:
@@ -94,27 +78,19 @@ class DenseSource(FactorSource):
         first: int = self.values.__array_interface__["data"][0]
         return first + self.values.nbytes // self.n_members * np.arange(self.n_members)
 
+    @property
+    def tag(self) -> str:
+        """What the numbers are."""
+        return "log_table" if self.is_log else "table"
+
     def stated(self, member: int) -> dict[str, Any]:
-        """Return a table, read-only."""
-        return {self._tag: read_only(self.values[member])}
-
-    def header(self) -> dict[str, Any]:
-        """Return what the numbers are."""
-        return {"kind": self._tag}
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the tables."""
-        return {"values": self.values}
+        """Return one of the tables."""
+        return {self.tag: read_only(self.values[member])}
 
     @classmethod
-    def read(cls, stored: StoredBlock) -> dict[str, Any]:
-        """Return tables, tied or stacked."""
-        values = stored.array("values", "f")
-        return {stored.tag: values[0] if len(values) == 1 and stored.n_factors != 1 else values}
-
-    @property
-    def _tag(self) -> str:
-        return "log_table" if self.is_log else "table"
+    def restated(cls, tag: str, **held: Any) -> dict[str, Any]:
+        """Return the tables, tied or stacked."""
+        return {tag: held["values"][0] if len(held["values"]) == 1 else held["values"]}
 
 
 def read_table(table: object, what: str) -> FloatArray:

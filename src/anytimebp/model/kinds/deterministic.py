@@ -10,7 +10,8 @@ import numpy as np
 
 from anytimebp.errors import ModelError
 from anytimebp.model.kinds.listed import ListedSource, read_entries
-from anytimebp.model.source import FactorSource, read_log_score
+from anytimebp.model.scores import read_log_score
+from anytimebp.model.source import FactorSource
 
 MOST_ENTRIES = 100_000_000  # joint states of a function's arguments, each an entry of some dozens of bytes
 PAIR = 2

@@ -9,17 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
-from anytimebp.model.kinds.listed import as_json, list_words, listed_range, pack_list
-from anytimebp.model.source import (
-    FactorSource,
-    FloatArray,
-    IndexArray,
-    Packed,
-    States,
-    StoredBlock,
-    read_log_score,
-    read_log_scores,
-)
+from anytimebp.model.kinds.listed import list_words, listed_range, pack_list
+from anytimebp.model.scores import read_log_score, read_log_scores
+from anytimebp.model.source import LOG_SCORE, WHOLE, FactorSource, Field, FloatArray, IndexArray, Packed, States
 
 PAIR = 2
 
@@ -78,6 +70,7 @@ class DifferenceSource(FactorSource):
 
     __slots__ = ("default", "first", "log_kernel", "range", "shape")
     tags = ("difference",)
+    fields = (Field("log_kernel", "f"), Field("first", WHOLE, "first difference"), Field("default", LOG_SCORE))
     sums = "difference"
 
     def __init__(self, shape: tuple[int, ...], log_kernel: FloatArray, first: int, default: float, what: str) -> None:
@@ -147,24 +140,11 @@ class DifferenceSource(FactorSource):
         whole: npt.NDArray[np.bool_] = (sizes == np.array(self.shape)).all(axis=1)
         return whole
 
-    def stated(self, member: int) -> dict[str, Any]:
-        """Return the structure."""
-        del member  # tied
-        return {"structure": Difference(self.log_kernel, self.first, self.default)}
-
-    def header(self) -> dict[str, Any]:
-        """Return the first difference and the default."""
-        return {"kind": "difference", "first": self.first, "default": as_json(self.default)}
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the kernel."""
-        return {"log_kernel": self.log_kernel}
-
     @classmethod
-    def read(cls, stored: StoredBlock) -> dict[str, Any]:
+    def restated(cls, tag: str, **held: Any) -> dict[str, Any]:
         """Return the structure."""
-        log_kernel, first = stored.array("log_kernel", "f"), stored.whole_number("first", "first difference")
-        return {"structure": Difference(log_kernel, first, stored.log_score("default"))}
+        del tag  # there is but one
+        return {"structure": Difference(**held)}
 
 
 def _reached(log_kernel: FloatArray, first: int, default: float, n: int, m: int) -> tuple[int, FloatArray]:

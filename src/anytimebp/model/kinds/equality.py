@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from anytimebp.errors import ModelError
 from anytimebp.model.kinds.listed import ListedSource, read_entries
-from anytimebp.model.source import FactorSource, read_log_scores
+from anytimebp.model.scores import read_log_scores
+from anytimebp.model.source import FactorSource
 
 PAIR = 2
 

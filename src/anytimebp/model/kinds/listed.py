@@ -7,23 +7,19 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
+from anytimebp.model.scores import LOG_RULE, NUMBERS, out_of_range, read_numbers
 from anytimebp.model.source import (
-    LOG_RULE,
-    NUMBERS,
+    LOG_SCORE,
     BoolArray,
     FactorSource,
+    Field,
     FloatArray,
     IndexArray,
     Packed,
     States,
-    StoredBlock,
     TableRange,
-    out_of_range,
-    read_numbers,
-    read_only,
 )
 
 MATRIX_AXES = 2
@@ -41,6 +37,7 @@ class ListedSource(FactorSource):
 
     __slots__ = ("_by_axis", "default", "indices", "log_scores", "range", "shape")
     tags = ("entries",)
+    fields = (Field("indices", "i"), Field("log_scores", "f"), Field("default", LOG_SCORE))
     sums = "list"
     speaks = True
 
@@ -126,28 +123,11 @@ class ListedSource(FactorSource):
         """Return the numbers of all entries."""
         return np.full(len(sizes), list_words(len(self.log_scores), len(self.shape)))
 
-    def stated(self, member: int) -> dict[str, Any]:
-        """Return the entries, read-only, and the default."""
-        del member  # tied
-        return {"entries": (read_only(self.indices), read_only(self.log_scores)), "default": self.default}
-
-    def header(self) -> dict[str, Any]:
-        """Return the default."""
-        return {"kind": "entries", "default": as_json(self.default)}
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the entries."""
-        return {"indices": self.indices, "log_scores": self.log_scores}
-
     @classmethod
-    def read(cls, stored: StoredBlock) -> dict[str, Any]:
-        """Return entries and their default."""
-        entries = (stored.array("indices", "i"), stored.array("log_scores", "f"))
-        return {"entries": entries, "default": stored.log_score("default")}
-
-    def possible_entries(self) -> tuple[IndexArray, FloatArray] | None:
-        """Return the entries, if everything else is impossible."""
-        return (self.indices, self.log_scores) if self.default == -np.inf else None
+    def restated(cls, tag: str, **held: Any) -> dict[str, Any]:
+        """Return the entries and their default."""
+        del tag  # there is but one
+        return {"entries": (held["indices"], held["log_scores"]), "default": held["default"]}
 
 
 def pack_list(log_scores: FloatArray, places: list[IndexArray], default: float, sizes: Sequence[int]) -> Packed:
@@ -189,11 +169,6 @@ def flat_list(sizes: IndexArray) -> Packed:
 def list_words(n_entries: Any, arity: int) -> Any:
     """Return the words of a packed list, at the most."""
     return 3.0 + (1 + 2 * arity) * n_entries
-
-
-def as_json(log_score: float) -> float | None:
-    """Return a log score as JSON has it: nothing for -inf."""
-    return None if log_score == -np.inf else log_score
 
 
 def listed_range(log_scores: FloatArray, default: float, *, is_complete: bool) -> TableRange:

@@ -9,20 +9,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.errors import ModelError, RuleError
+from anytimebp.errors import RuleError
 from anytimebp.model.compiled_rule import fill_by_loop, is_compiled
-from anytimebp.model.source import (
-    LOG_RULE,
-    MAX_SCORE,
-    NUMBERS,
-    FactorSource,
-    FloatArray,
-    IndexArray,
-    Naming,
-    States,
-    out_of_range,
-    read_only,
-)
+from anytimebp.model.scores import LOG_RULE, MAX_SCORE, NUMBERS, out_of_range
+from anytimebp.model.source import FactorSource, FloatArray, IndexArray, Naming, States, read_only
 
 Rule: TypeAlias = Callable[..., Any]
 Propose: TypeAlias = Callable[[tuple[IndexArray | None, ...], int], npt.ArrayLike]
@@ -135,16 +125,6 @@ class RuleSource(FactorSource):
         if not parts:
             return named.factor, "no states"
         return named.factor, "states " + " and ".join([", ".join(parts[:-1])] * (len(parts) > 1) + parts[-1:])
-
-
-def check_propose(what: str, rule: Rule | None, propose: object) -> None:
-    """Raise ModelError for a `propose` that is no function, or that goes with no rule."""
-    if propose is not None and rule is None:
-        msg = f"{what}: `propose` goes with a rule only"
-        raise ModelError(msg)
-    if propose is not None and not callable(propose):
-        msg = f"propose of {what} must be a function of likely states and a count, got {propose!r:.80}"
-        raise ModelError(msg)
 
 
 class _FaultError(Exception):
