@@ -1,7 +1,7 @@
 """Measures the bars of the project and prints them; `--write` keeps them in docs/benchmarks.md, `--quick` does less.
 
 Contenders take turns within one run. Milliseconds are the best of the rounds; ratios are the median, over rounds, of
-the quotient within a round. One thread each, but for the section on threads.
+the quotient within a round. One thread each.
 """
 
 import os
@@ -40,11 +40,6 @@ SECTIONS = {
     "Bandwidth": (
         "The speed at which a sweep of `bp` reads its tables, against NumPy's sum of as many numbers in the same run, "
         "one thread each: medians over sweeps in the middle of runs."
-    ),
-    "Threads": (
-        "From a built graph to residual 1e-8 on a grid with 320 MB of tables, layout and exponentiation included; "
-        "milliseconds. Two threads take the sweeps that one takes. Either way tables are read in four places at once, "
-        "by which one thread alone gets about three quarters of what the memory gives two."
     ),
     "Small graphs": "Ten variables of five states in a ring, with unary factors: layout, run and marginals together.",
     "Scale": "A grid of 100,000 variables on one tied table, and one million factors on another.",
@@ -122,7 +117,6 @@ def measure(*, quick):
     rounds = 8 if quick else 30
     yield "End to end", speed.end_to_end(rounds)
     yield "Bandwidth", speed.bandwidth(rounds)
-    yield from measure_threads(quick=quick)
     yield "Small graphs", speed.small_graphs(1_000 if quick else 10_000)
     yield "Scale", processes.scale()
     yield "Start", processes.start_up(3 if quick else 5)
@@ -137,11 +131,6 @@ def measure(*, quick):
 def measure_memory(*, quick):
     """Yield the section on memory limits."""
     yield "Memory", memory.limits(list(memory.CASES)[::4] if quick else memory.CASES)
-
-
-def measure_threads(*, quick):
-    """Yield the section on threads."""
-    yield "Threads", speed.threads(8 if quick else 15)
 
 
 def measure_structures(*, quick):
@@ -186,7 +175,6 @@ def main():
         "--write", action="store_true", help="keep the tables in docs/benchmarks.md and docs/adaptive.md"
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and 1,000 small graphs instead of 10,000")
-    parser.add_argument("--threads", action="store_true", help="only what is about threads")
     parser.add_argument("--structures", action="store_true", help="only what is about factors with a structure")
     parser.add_argument("--growth", action="store_true", help="only what is about sparse domains")
     parser.add_argument("--adaptive", action="store_true", help="only what is about `adaptive`")
@@ -198,7 +186,6 @@ def main():
     print(machine("numpy", "numba", "anytimebp"), "\n")
     sections = {}
     parts = {
-        measure_threads: options.threads,
         measure_structures: options.structures,
         measure_growth: options.growth,
         measure_adaptive: options.adaptive,

@@ -2,7 +2,6 @@
 
 import statistics
 import warnings
-from functools import partial
 from time import perf_counter
 
 import bare_loop
@@ -17,8 +16,7 @@ GRIDS = [(10, 10, 100), (5, 5, 250)]
 UNARY_SD = [1.0, 3.0]
 SETTLING_SEED = 2  # BP settles undamped on 6 of the joint-extraction graphs 0 to 7, damped on 3, and not at all on 1
 TOLERANCE = 1e-10
-LARGE_GRID, THREADS_SEEDS = (5, 5, 1000), (1, 2, 3)
-BARE_BAR, NUMPY_BAR, BANDWIDTH_BAR, SMALL_BAR, THREADS_BAR = 1.15, 1.3, 0.5, 1.0, 1.6
+BARE_BAR, NUMPY_BAR, BANDWIDTH_BAR, SMALL_BAR = 1.15, 1.3, 0.5, 1.0
 
 
 def grid_name(rows, cols, states):
@@ -109,27 +107,6 @@ def _sum_seconds(tables, times):
         tables.sum()
         seconds.append(perf_counter() - started)
     return seconds
-
-
-# ---------------------------------------------------------------- threads
-def threads(rounds=15):
-    """Return the table of `bp` on tables that are far larger than caches, with one thread and with two."""
-    rows = [_threads_row(seed, rounds) for seed in THREADS_SEEDS]
-    return table(["model", "seed", "sweeps", "1 thread", "2 threads", "ratio", f">= {THREADS_BAR}"], rows)
-
-
-def _threads_row(seed, rounds):
-    graph = models.graph_of(models.grid(*LARGE_GRID, 10.0, 2.0, seed=seed))
-
-    def run(count):
-        graph.compiled = None
-        return abp.infer(graph, "bp", threads=count)
-
-    sweeps = [len(run(count).trace) for count in (1, 2)]
-    seconds = interleaved({count: partial(run, count) for count in (1, 2)}, rounds)
-    faster = ratio(seconds[1], seconds[2])
-    cells = [grid_name(*LARGE_GRID), str(seed), " / ".join(map(str, sweeps)), *map(milliseconds, seconds.values())]
-    return [*cells, f"{faster:.2f}", verdict(met=faster >= THREADS_BAR)]
 
 
 # ---------------------------------------------------------------- many small graphs

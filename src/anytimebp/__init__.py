@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from anytimebp.paper.fixed import FixedGrowth
     from anytimebp.paper.policy import GrowthPolicy, GrowthView
     from anytimebp.paper.uniform import RandomGrowth
-    from anytimebp.report.history import History
     from anytimebp.report.page import write_report
     from anytimebp.report.plot import plot_run
 
@@ -75,7 +74,6 @@ __all__ = [
     "GraphSummary",
     "GrowthPolicy",
     "GrowthView",
-    "History",
     "InconsistentModelError",
     "Inference",
     "InternalError",
@@ -126,7 +124,6 @@ _LATER = {
     "FixedGrowth": "anytimebp.paper.fixed",
     "GrowthPolicy": "anytimebp.paper.policy",
     "GrowthView": "anytimebp.paper.policy",
-    "History": "anytimebp.report.history",
     "RandomGrowth": "anytimebp.paper.uniform",
     "plot_run": "anytimebp.report.plot",
     "read_evidence": "anytimebp.formats.files",

@@ -12,7 +12,7 @@ from anytimebp.inference.recording import Every
 from anytimebp.model.evidence import EvidenceLike
 from anytimebp.model.graph import FactorGraph
 from anytimebp.paper.policy import GrowthPolicy
-from anytimebp.report.progress import ProgressLine
+from anytimebp.report.progress import RunDisplay
 from anytimebp.results.snapshot import Result, Snapshot
 
 
@@ -62,7 +62,7 @@ def infer(
         max_memory: Bytes that the run may allocate. Methods on all states are refused before they start if they need
             more; those that grow stop growing.
         rng: Seed or NumPy generator of random schedules and growth (SPEC 7 of Scientific Python).
-        progress: Whether to show a line on standard error while running.
+        progress: Whether to show on standard error how far the run is: a bar on a terminal, elsewhere lines.
         callback: Called with a snapshot at each recorded moment; a true answer stops the run.
         schedule: Of `bp`: "sequential" or "random".
         damping: Part of the old message kept in each update; raised by the run itself if it does not settle.
@@ -72,7 +72,7 @@ def infer(
         grow: Of "dynamic", "fixed" and "random": states that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of that of "dynamic", "fixed" or "random".
-        threads: How many threads share the reading of large tables, in passes over all states.
+        threads: A positive integer, without effect: every run uses one thread.
 
     Returns:
         Marginals, log Z, and how the run ended.
@@ -96,5 +96,5 @@ def infer(
     go = partial(inference.run, seconds, max_updates, max_work=max_work, target_error=target_error, callback=callback)
     if not progress:
         return go()
-    with ProgressLine() as line:
-        return go(watch=line.show)
+    with RunDisplay(inference.n_allowed, seconds) as display:
+        return go(watch=display.watch)

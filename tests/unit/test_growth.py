@@ -321,7 +321,14 @@ def test_what_to_record_is_a_value():
     assert len(abp.infer(graph, "fixed", record=abp.Every(rounds=6)).trace) == 7
     assert len(abp.infer(graph, "fixed", record=abp.Every(seconds=100.0)).trace) == 2
     assert len(abp.infer(graph, "bp", record=abp.Every(rounds=2)).trace) < len(abp.infer(graph, "bp").trace)
-    for wrong in ({}, {"rounds": 0}, {"states": 1.5}, {"seconds": -1.0}, {"rounds": 1, "states": 1}):
+    for wrong in (
+        {},
+        {"rounds": 0},
+        {"states": 1.5},
+        {"seconds": -1.0},
+        {"rounds": 1, "states": 1},
+        {"rounds": 1, "estimates": 2},
+    ):
         with pytest.raises(abp.OptionError, match="Every"):
             abp.Every(**wrong)
 

@@ -270,6 +270,7 @@ def test_progress_writes_a_line_to_standard_error(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "residual" in err
+    assert err.count("\n") == 1
     assert err.endswith("\n")
 
 

@@ -15,7 +15,7 @@ from anytimebp.inference.control.belief_history import BeliefHistory
 from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.control.estimated_error import SweepError
 from anytimebp.inference.control.vanishing import vanished
-from anytimebp.inference.figures import SLICE_COST, Figures
+from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import Step, Task
 from anytimebp.inference.readout import Readable, take_snapshot
 from anytimebp.inference.schedule.forest import ForestSchedule, forest_order
@@ -101,7 +101,7 @@ class AllStates:
 
     def _take_workspace(self, domains: Domains, arithmetic: int) -> None:
         """Start before the first sweep."""
-        self.workspace = Workspace(self._compiled, domains, arithmetic, self._options.threads)
+        self.workspace = Workspace(self._compiled, domains, arithmetic)
         self._damper = Damper(self._options.damping, self.workspace, self._options.tolerance)
         self._history = BeliefHistory(domains.slot_start)
         self._sweeps, self._sweep_began = 0, self._figures.updates
@@ -188,12 +188,8 @@ class AllStates:
     def _advance(self) -> Progress:
         schedule, figures = self._schedule, self._figures
         assert schedule is not None  # noqa: S101  (`begin` has made it)
-        with self.workspace.crew as crew:
-            progress = schedule.advance(
-                self._limits.updates - figures.updates,
-                min(SLICE_COST * crew.size, self._limits.work_left(figures.work)),
-                figures.damping,
-            )
+        updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work)
+        progress = schedule.advance(updates, cost, figures.damping)
         figures.updates += progress.updates
         figures.work_parts["messages"] += progress.work
         return progress

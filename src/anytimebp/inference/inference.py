@@ -43,7 +43,7 @@ class Inference:
         grow: States that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of the method's.
-        threads: How many threads share the reading of large tables, in passes over all states.
+        threads: A positive integer, without effect: every run uses one thread.
     """
 
     def __init__(
@@ -92,6 +92,13 @@ class Inference:
         """Why the run is finished, or None while it can go on."""
         return self._run.figures.ending
 
+    @property
+    def n_allowed(self) -> int:
+        """States of all variables together that the evidence allows: as many can become active."""
+        sizes = self._graph.variables.sizes()
+        seen = {index: known.states for index, known in self._options.observed.items() if known.states is not None}
+        return int(sizes.sum()) - sum(int(sizes[index]) - len(states) for index, states in seen.items())
+
     def __iter__(self) -> Self:
         """Go on with the run."""
         return self
@@ -104,6 +111,7 @@ class Inference:
                 raise StopIteration
         snapshot = self._run.snapshot()
         self._run.record(snapshot.log_z)
+        self._run.look_at(snapshot)
         if self.stop_reason is StopReason.NOT_CONVERGED:
             warn_of_divergence(StopReason.NOT_CONVERGED)
         return snapshot
@@ -130,7 +138,8 @@ class Inference:
             max_work: Table entries to read or score in this call.
             target_error: Stop once the estimated error is under this; see `Snapshot.estimated_error`.
             callback: Called with a snapshot at each recorded moment; a true answer stops the run.
-            watch: Called with the figures as they stand, some ten times a second and at the end.
+            watch: Called with the figures as they stand, some ten times a second and at the end; also with moments that
+                are recorded with estimates (see `Every`).
         """
         check_budget(seconds, max_updates, max_work, target_error, callback, watch)
         self._load()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -92,7 +93,7 @@ class Run:
         target, figures, next_look = Target(budget.target_error), self.figures, 0.0
         while True:
             step = self._step(budget)
-            if step is Step.RECORD and self._tell(callback) and not figures.ending:
+            if step is Step.RECORD and self._tell(callback, watch) and not figures.ending:
                 return StopReason.CALLBACK
             if watch and self._clock.seconds >= next_look:
                 next_look = self._clock.seconds + WATCH_INTERVAL
@@ -143,7 +144,8 @@ class Run:
         if budget.target_error is not None:
             limits.rounds = min(limits.rounds, self.figures.rounds + 1)
         limits.updates, limits.work = budget.updates, budget.work
-        limits.is_watched, limits.has_deadline = budget.is_watched, budget.stop_at < float("inf")
+        limits.is_watched = budget.is_watched or self._recorder.keeps_estimates
+        limits.has_deadline = budget.stop_at < float("inf")
 
     # ------------------------------------------------------------ reading and recording
     def snapshot(self) -> Snapshot:
@@ -176,11 +178,20 @@ class Run:
         """
         self._read_clock()
         moment, moments = self.figures.moment(log_z), self.moments
-        if again and moments and moments[-1].updates == moment.updates:
+        last = moments[-1] if moments else None
+        if last and last[1:7] == moment[1:7]:  # the end of the last round is the end of the run
             moments.pop()
-        if moments and moments[-1][1:7] == moment[1:7]:
-            moments.pop()  # the end of the last round is the end of the run
+            if not math.isnan(last.unexplored_mass):
+                moment = moment._replace(unexplored_mass=last.unexplored_mass, estimated_error=last.estimated_error)
+        elif last and again and last.updates == moment.updates:
+            moments.pop()
         moments.append(moment)
+
+    def look_at(self, snapshot: Snapshot) -> None:
+        """Add to the moment just recorded what its snapshot has to compute, if that was asked for and is due."""
+        if self._recorder.is_worth_a_look(snapshot):
+            mass, error = snapshot.unexplored_mass, snapshot.estimated_error
+            self.moments[-1] = self.moments[-1]._replace(unexplored_mass=mass, estimated_error=error)
 
     def _read_clock(self) -> None:
         self.figures.seconds = self._clock.seconds
@@ -189,13 +200,18 @@ class Run:
         figures = self.figures
         return self._recorder.is_due(figures.rounds, figures.states, self._clock.seconds) or figures.ending is not None
 
-    def _tell(self, callback: Callable[[Snapshot], object] | None) -> bool:
+    def _tell(self, callback: Callable[[Snapshot], object] | None, watch: Callable[[Moment], object] | None) -> bool:
         """Record a sweep or round if it is due, and tell the caller; return whether the caller wants to stop."""
         if not self._is_due():
             return False
-        snapshot = self.snapshot() if callback else None
-        self.record(snapshot.log_z if snapshot else float("nan"))
-        if callback is None or snapshot is None:
+        keeps_estimates = self._recorder.keeps_estimates
+        if not callback and not keeps_estimates:
+            self.record(float("nan"))
             return False
+        snapshot = self.snapshot()
+        self.record(snapshot.log_z)
         with self._clock.paused():
-            return bool(callback(snapshot))
+            self.look_at(snapshot)
+            if watch and keeps_estimates:
+                watch(self.moments[-1])
+            return bool(callback and callback(snapshot))

@@ -19,13 +19,12 @@ from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.stopwatch import Stopwatch
-from anytimebp.kernels import growth, helping, inner, messages, readout, residual
+from anytimebp.kernels import growth, inner, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FactorSource
-from anytimebp.tables.crew import rehearse
 
 FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice, "adaptive": inner.full_sweep}
 
@@ -58,8 +57,6 @@ def load_kernels(options: RunOptions, is_stopped: Callable[[], bool] = lambda: F
     with hold_signals(is_stopped):
         for _ in run_small_models(method, options):
             let_signals_in()
-        if options.threads > 1:
-            rehearse()
     _unfinished.discard(wanted)
 
 
@@ -78,8 +75,6 @@ def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     kernels: list[Any] = [FIRST_KERNEL.get(method, growth.growth_slice)]
     if options.factor_marginals:
         kernels.append(readout.read_weights)
-    if options.threads > 1:
-        kernels.append(helping.help_slice)
     return tuple(kernels)
 
 

@@ -1,11 +1,9 @@
-"""How kernels are compiled, how they see tables that live outside the workspace, and what threads change together."""
+"""How kernels are compiled, how they see tables that live outside the workspace, and how they call by address."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import CellType, FunctionType
@@ -105,27 +103,6 @@ if UNCOMPILED:
         """Return the arrays as they are."""
         return arrays
 
-    _one_at_a_time = threading.Lock()
-
-    def load(array: np.ndarray, place: int) -> int:
-        """Return a whole number that other threads may change."""
-        return int(array[place])
-
-    def store(array: np.ndarray, place: int, value: int) -> None:
-        """Write a whole number after everything that was written before."""
-        array[place] = value
-
-    def fetch_add(array: np.ndarray, place: int, value: int) -> int:
-        """Add to a whole number that other threads change; return what it was."""
-        with _one_at_a_time:
-            before = int(array[place])
-            array[place] += value
-        return before
-
-    def give_way(_address: int) -> None:
-        """Let other threads run."""
-        time.sleep(0)
-
     def callback(function: Callable[[int], None]) -> Callback:
         """Return a function of one whole number as something that `call` can call."""
         made = _C_FUNCTION(function)
@@ -195,52 +172,6 @@ else:
     def table_view(address: int, size: int) -> np.ndarray:
         """Return the float64 numbers at an address as an array. The workspace keeps their owner alive."""
         return numba.carray(_as_pointer(address), (size,))  # type: ignore[attr-defined, call-arg]
-
-    def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        """Return a pointer to an entry of an array, the first two arguments of an intrinsic."""
-        array = context.make_array(signature.args[0])(context, builder, value=arguments[0])
-        return builder.gep(array.data, [arguments[1]])
-
-    @intrinsic
-    def load(_context: Any, array: Any, _place_of: Any) -> Any:
-        """Return a whole number that other threads may change, and see what they wrote before."""
-
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.load_atomic(_place(context, builder, signature, arguments), "acquire", 8)
-
-        return types.int64(array, types.int64), build
-
-    @intrinsic
-    def store(_context: Any, array: Any, _place_of: Any, _value: Any) -> Any:
-        """Write a whole number after everything that was written before."""
-
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            builder.store_atomic(arguments[2], _place(context, builder, signature, arguments), "release", 8)
-            return context.get_dummy_value()
-
-        return types.void(array, types.int64, types.int64), build
-
-    @intrinsic
-    def fetch_add(_context: Any, array: Any, _place_of: Any, _value: Any) -> Any:
-        """Add to a whole number that other threads change; return what it was."""
-
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            place = _place(context, builder, signature, arguments)
-            return builder.atomic_rmw("add", place, arguments[2], "acq_rel")
-
-        return types.int64(array, types.int64, types.int64), build
-
-    @intrinsic
-    def give_way(_context: Any, _address: Any) -> Any:
-        """Call the function without arguments at an address, which lets other threads run; 0 for none."""
-
-        def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            function = ir.FunctionType(ir.IntType(32), [])
-            with builder.if_then(builder.icmp_signed("!=", arguments[0], arguments[0].type(0))):
-                builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [])
-            return context.get_dummy_value()
-
-        return types.void(types.int64), build
 
     def callback(function: Callable[[int], None]) -> Callback:
         """Return a function of one whole number, compiled, as something that `call` can call."""

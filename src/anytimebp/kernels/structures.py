@@ -2,8 +2,8 @@
 
 Each fills `outgoing` from `incoming` as `contract` does with a table, in linear arithmetic or in logs, at a cost of its
 entries or of its variables' states. What a factor is made of lies at `table_address` in words of 8 bytes, which
-`Packed.words` writes (`model/source.py`). New sums are a module like `differences.py`, a code, a line in `SUMS` and one
-in `_through_structure`.
+`Packed.words` writes (`model/source.py`). New sums are a module like `differences.py`, and here a code, its name in
+`SUMS` and a branch of `_through_structure`.
 
 Updates call all this by its address (`send`), so that runs without structures neither load nor compile any of it. What
 it needs lies in a row of whole numbers, `space.post`: the function, the factor, the arithmetic, and where the arrays of
@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.kernels.at_most_one import through_at_most_one
-from anytimebp.kernels.codes import AT_MOST_ONE, DIFFERENCE, LISTED
 from anytimebp.kernels.differences import through_difference
 from anytimebp.kernels.jit import Callback, call, callback, kernel, table_view
 from anytimebp.kernels.lists import through_list
 
+LISTED, DIFFERENCE, AT_MOST_ONE = 1, 2, 3  # 0 is TABLE
 SUMS = {"list": LISTED, "difference": DIFFERENCE, "at_most_one": AT_MOST_ONE}
 """By the name that a factor kind gives its sums, the code by which updates know them."""
 

@@ -6,21 +6,7 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, call, kernel, table_view
-from anytimebp.kernels.sharing import (
-    ARITHMETIC,
-    COLUMN_WEIGHT,
-    COLUMNS,
-    DOTS,
-    LEAD,
-    LEAST_ENTRIES,
-    LEAST_ROWS,
-    MATRIX,
-    ROW_WEIGHT,
-    ROWS,
-    STRIDE,
-    SUMS,
-)
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel, table_view
 
 PAIR = 2
 TALL = 24  # rows from which four are read at a time
@@ -116,16 +102,6 @@ def matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, su
         sums[c] = peak[c] + log(sums[c])
 
 
-@kernel()
-def _share_out(mailbox, arithmetic, matrix, stride, n, row_weight, column_weight, dots, sums):
-    """Do as `matrix_linear` or `matrix_log`, with the help of other threads: as `kernels.helping` reads the mailbox."""
-    mailbox[ARITHMETIC], mailbox[MATRIX], mailbox[STRIDE] = arithmetic, matrix.ctypes.data, stride
-    mailbox[ROWS], mailbox[COLUMNS] = row_weight.size, n
-    mailbox[ROW_WEIGHT], mailbox[COLUMN_WEIGHT] = row_weight.ctypes.data, column_weight.ctypes.data
-    mailbox[DOTS], mailbox[SUMS] = dots.ctypes.data, sums.ctypes.data
-    call(mailbox[LEAD], mailbox.ctypes.data)
-
-
 @kernel(FAST, inline=True)
 def _outer(arithmetic, rows, columns, product):
     n = columns.size
@@ -194,10 +170,7 @@ def contract(layout, space, factor, arithmetic):
         before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
         dots = space.outgoing[:rows] if edge == first + 1 else space.dots[level : level + rows]
         column, sums = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
-        mailbox = space.mailbox
-        if mailbox.size and starts == 0 and rows >= mailbox[LEAST_ROWS] and rows * n >= mailbox[LEAST_ENTRIES]:
-            _share_out(mailbox, arithmetic, matrix, stride, n, before, column, dots, sums)
-        elif arithmetic == LOG:
+        if arithmetic == LOG:
             matrix_log(matrix, row_start, stride, n, before, column, dots, sums, space.peak)
         elif rows >= TALL and row_start.size == 0:
             tall_matrix_linear(matrix, stride, n, before, column, dots, sums)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -23,12 +22,10 @@ from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.kinds.dense import DenseSource
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, Packed, TableRange, cut
-from anytimebp.tables.crew import Crew
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 SLICE_ENTRIES = 2**18  # made between two looks at the clock: half a millisecond, ten where memory is touched first
-SLICE_ENTRIES_OF_CREW = 2**20  # by each thread: starting one costs as much as some ten thousand entries
 SHARED_BYTES = 2**28  # tables made for whole universes stay with the graph up to this size
 
 
@@ -123,7 +120,7 @@ class Tables:
         """Put a block of log tables on the list that `exponentiate` works off."""
         self._to_exponentiate.append((factors, source))
 
-    def exponentiate(self, crew: Crew) -> Iterator[None]:
+    def exponentiate(self) -> Iterator[None]:
         """Exponentiate all log tables on the list, each divided by its maximum, into one new buffer.
 
         One buffer, because fresh memory costs page faults, and large pieces cost fewer.
@@ -144,11 +141,8 @@ class Tables:
             first += n
         self._owners.append(made)
         position = entry = 0
-        while crew.size == 1 and position < len(size):
+        while position < len(size):
             position, entry = exponentiate_slice(given, target, size, log_max, position, entry, SLICE_ENTRIES)
-            yield
-        for places in _shares(start, len(made), crew.size) if crew.size > 1 else ():
-            crew.do(exponentiate_slice, [(given, target, size, log_max, *place) for place in places])
             yield
         self._to_exponentiate.clear()
 
@@ -158,28 +152,7 @@ class Tables:
         return sum(owner.nbytes for owner in self._owners)
 
 
-def _shares(start: IndexArray, total: int, threads: int) -> Iterator[list[tuple[int, int, int]]]:
-    """Yield, slice after slice, which entries of a row of tables each thread is to make.
-
-    Args:
-        start: (tables,) where each table's entries start in the row.
-        total: Entries of all tables.
-        threads: How many ranges to cut the row into, one for each thread.
-
-    Yields:
-        For each thread that has something left: the table, the entry in it to start at, and how many to make.
-    """
-    bounds = [total * k // threads for k in range(threads + 1)]
-    for done in range(0, total, SLICE_ENTRIES_OF_CREW):
-        first = [(low + done, min(SLICE_ENTRIES_OF_CREW, high - low - done)) for low, high in pairwise(bounds)]
-        table = np.searchsorted(start, [entry for entry, _ in first], side="right") - 1
-        places = [(int(k), int(entry - start[k]), n) for k, (entry, n) in zip(table, first, strict=True) if n > 0]
-        if not places:
-            return
-        yield places
-
-
-def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables, crew: Crew) -> Iterator[None]:
+def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
     """Fill `tables` for all message factors; pauses now and then so that the caller can look at the clock."""
     cut: list[tuple[MessageBlock, list[int]]] = []
     kind = tables.kind.copy()
@@ -189,7 +162,7 @@ def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables, crew:
             yield from _whole_block(message_block, tables, compiled)
         if offsets:
             cut.append((message_block, offsets))
-    yield from tables.exponentiate(crew)
+    yield from tables.exponentiate()
     for message_block, offsets in cut:
         tables.kind[message_block.first + np.array(offsets)] = kind[message_block.first + np.array(offsets)]
         yield from _cut_factors(message_block, offsets, domains, tables, compiled)

@@ -17,7 +17,6 @@ from anytimebp.kernels.codes import GONE, LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.kernels.structures import Post, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.tables.crew import crew_for
 from anytimebp.tables.sizes import factor_kinds
 from anytimebp.tables.store import SHARED_BYTES, Tables, make_tables, needs_log, reuse_tables
 
@@ -61,7 +60,6 @@ class WorkspaceArrays(NamedTuple):
         dots: Scratch: tables with the trailing axes summed out.
         peak: Scratch: two numbers per state of one variable, four per variable of a factor.
         row_start: Scratch: where the rows of a table with room to grow start.
-        mailbox: Where helping threads find what to do; empty for none.
         post: Where structures find what they need, see `kernels/structures.py`; empty where there are none.
     """
 
@@ -97,7 +95,6 @@ class WorkspaceArrays(NamedTuple):
     dots: FloatArray
     peak: FloatArray
     row_start: IndexArray
-    mailbox: IndexArray
     post: IndexArray
 
 
@@ -108,7 +105,6 @@ class Workspace:
         layout: Topology.
         arrays: What kernels write; tables are in place once `prepare` is through.
         tables: Addresses and scales of the tables.
-        crew: The threads that work on it.
     """
 
     def __init__(
@@ -116,7 +112,6 @@ class Workspace:
         compiled: CompiledGraph,
         domains: Domains,
         arithmetic: int,
-        threads: int = 1,
         *,
         structures: bool = True,
     ) -> None:
@@ -126,7 +121,6 @@ class Workspace:
             compiled: The graph.
             domains: The states that take part; owned.
             arithmetic: LINEAR or LOG.
-            threads: How many work on it.
             structures: Whether factors that have a structure go by it; all are tables otherwise.
         """
         self.compiled = compiled
@@ -153,9 +147,6 @@ class Workspace:
         )
         if (kind != TABLE).any():
             self.arrays = self.arrays._replace(post=make_post(self.layout, self.arrays))
-        self.crew = crew_for(self.layout, domains.sizes, threads)
-        if self.crew.size > 1:
-            self.arrays = self.arrays._replace(mailbox=self.crew.mailbox)
         _start_hubs(self.arrays, domains)
         if arithmetic == LINEAR:
             np.exp(self.arrays.prior, out=self.arrays.prior)
@@ -166,7 +157,7 @@ class Workspace:
         if shared is not None:
             yield from reuse_tables(self.compiled, self.tables, shared)
         else:
-            yield from make_tables(self.compiled, self.domains, self.tables, self.crew)
+            yield from make_tables(self.compiled, self.domains, self.tables)
             if not self.domains.states and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)
@@ -297,7 +288,6 @@ def allocate(
         dots=np.empty(levels),
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
         row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
-        mailbox=np.empty(0, dtype=np.int64),
         post=np.empty(0, dtype=np.int64),
     )
 
