@@ -232,4 +232,4 @@ def _read_field(members: _Members, k: int, header: Mapping[str, Any], field: Fie
     if isinstance(given, bool) or not isinstance(given, int if holds == WHOLE else int | float):
         wanted = "whole" if holds == WHOLE else "a number"
         raise FormatError(members.path, f"the {what or name} of factor block {k} must be {wanted}, got {given!r:.40}")
-    return given
+    return given if holds == WHOLE else float(given)

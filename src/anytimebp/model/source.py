@@ -189,6 +189,11 @@ class FactorSource(ABC):
         del sizes
         return LIST_GAIN
 
+    def is_whole(self, sizes: FloatArray) -> BoolArray:
+        """Return (factors,) whether these are the sizes of whole universes."""
+        whole: BoolArray = (sizes == np.array(self.shape)).all(axis=1)
+        return whole
+
     def is_structured(self, sizes: FloatArray) -> BoolArray:
         """Return (factors,) whether an update needs no table: where a table is small or hardly sparse, it is better."""
         if self.sums is None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
@@ -124,7 +123,7 @@ def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:
         return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes)), 0.0
     structured = block.source.is_structured(sizes)
     largest = float(np.prod(sizes[~structured], axis=1).max(initial=0.0))
-    words, shared = block.source.most_words(sizes[structured]), _is_whole(block, sizes[structured])
+    words, shared = block.source.most_words(sizes[structured]), block.source.is_whole(sizes[structured])
     lists = float(words[~shared].sum()) + float(words[shared].max(initial=0.0))
     asking = 2.0 * largest + BYTES_PER_SCORE * min(ASKED_AT_ONCE, largest)
     kept = 8.0 * (_filled_entries(block, sizes[~structured]) + lists)
@@ -133,18 +132,13 @@ def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:
 
 def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:
     """Entries of the tables of a block: whole ones that are shared once, those cut by evidence one each."""
-    whole = _is_whole(block, sizes)
+    whole = block.source.is_whole(sizes)
     members = min(block.source.n_members, int(whole.sum()))
     return _cut_entries(block, sizes) + members * float(_entries(block.source.shape))
 
 
-def _is_whole(block: FactorBlock, sizes: FloatArray) -> npt.NDArray[np.bool_]:
-    whole: npt.NDArray[np.bool_] = (sizes == np.array(block.source.shape)).all(axis=1)
-    return whole
-
-
 def _cut_entries(block: FactorBlock, sizes: FloatArray) -> float:
-    cut = ~_is_whole(block, sizes)
+    cut = ~block.source.is_whole(sizes)
     return float(np.prod(sizes[cut], axis=1).sum())
 
 

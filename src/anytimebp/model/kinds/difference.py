@@ -130,15 +130,11 @@ class DifferenceSource(FactorSource):
     def most_words(self, sizes: FloatArray) -> FloatArray:
         """Return the kernel twice over whole universes; over some of the states it may be a list."""
         pairs = np.minimum(sizes.min(axis=1, initial=np.inf) * len(self.log_kernel), sizes.prod(axis=1))
-        return np.where(self._is_whole(sizes), 3.0 + 2.0 * len(self.log_kernel), list_words(pairs, PAIR))
+        return np.where(self.is_whole(sizes), 3.0 + 2.0 * len(self.log_kernel), list_words(pairs, PAIR))
 
     def gain(self, sizes: FloatArray) -> FloatArray:
         """Return 0 where the kernel slides over whole universes."""
-        return np.where(self._is_whole(sizes), 0.0, super().gain(sizes))
-
-    def _is_whole(self, sizes: FloatArray) -> npt.NDArray[np.bool_]:
-        whole: npt.NDArray[np.bool_] = (sizes == np.array(self.shape)).all(axis=1)
-        return whole
+        return np.where(self.is_whole(sizes), 0.0, super().gain(sizes))
 
     @classmethod
     def restated(cls, tag: str, **held: Any) -> dict[str, Any]:

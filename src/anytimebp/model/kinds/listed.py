@@ -7,20 +7,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
 from anytimebp.model.scores import LOG_RULE, NUMBERS, out_of_range, read_numbers
-from anytimebp.model.source import (
-    LOG_SCORE,
-    BoolArray,
-    FactorSource,
-    Field,
-    FloatArray,
-    IndexArray,
-    Packed,
-    States,
-    TableRange,
-)
+from anytimebp.model.source import LOG_SCORE, FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
 
 MATRIX_AXES = 2
 LARGEST_NUMBER = 2**62  # of joint states that can be numbered
@@ -184,7 +175,7 @@ def _is_whole(given: IndexArray, n: int) -> bool:
     return len(given) == n and bool((given == np.arange(n)).all())
 
 
-def _places(given: IndexArray, wanted: IndexArray) -> tuple[IndexArray, BoolArray]:
+def _places(given: IndexArray, wanted: IndexArray) -> tuple[IndexArray, npt.NDArray[np.bool_]]:
     """Return where each wanted state is among the given ones, and whether it is."""
     order = np.argsort(given)
     place = np.minimum(np.searchsorted(given, wanted, sorter=order), len(given) - 1)
