@@ -24,7 +24,7 @@ from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, le
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.rule import RuleSource
+from anytimebp.model.source import FactorSource
 
 FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice, "adaptive": inner.full_sweep}
 
@@ -83,7 +83,7 @@ def _is_on_disk(kernel: Any) -> bool:
     return any(folder.glob(f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}-*.nbi"))
 
 
-def compile_rules(sources: list[RuleSource]) -> None:
+def compile_rules(sources: list[FactorSource]) -> None:
     """Compile the loops of rules that Numba compiles."""
     compiled = [source for source in sources if source.is_compiled]
     if compiled:

@@ -1,6 +1,11 @@
-"""Messages of lists of entries with a default; the head of `structures.py` has the mathematics.
+"""Messages of lists of entries with a default; `post` is a Post of `structures.py`.
 
-`post` is a Post, as `structures.py` makes it.
+With t the listed scores, d the default, n_j the incoming messages and T_i the product of the sums of all n_j but n_i:
+
+    o_i(x)  =  d T_i + sum over entries e with e_i = x of (t_e - d) * product of n_j(e_j), j not i
+
+Where entries are under the default, or in logs, d T_i less what is listed can cancel. Where it would, the states of the
+others are walked one by one instead, so that no digit is lost.
 """
 
 import math

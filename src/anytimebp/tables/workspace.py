@@ -17,8 +17,8 @@ from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.kernels.structures import Post, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.sizes import factor_kinds
 from anytimebp.tables.store import SHARED_BYTES, Tables, make_tables, needs_log, reuse_tables
-from anytimebp.tables.structures import factor_kinds
 
 HUB_DEGREE = 16
 """Variables with more edges keep totals; below, multiplying all messages anew is faster and loses no digits."""

@@ -26,15 +26,13 @@ from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.readout import unary_snapshot
-from anytimebp.kernels.codes import LINEAR
+from anytimebp.kernels.codes import LINEAR, TABLE
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model.rule import RuleSource
-from anytimebp.model.source import FloatArray, TableSource
+from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_memory, check_universe, exceeds_memory
-from anytimebp.tables.sizes import message_spread, strip_entries, update_entries
-from anytimebp.tables.structures import has_structures
+from anytimebp.tables.sizes import factor_kinds, message_spread, strip_entries, update_entries
 from anytimebp.tables.workspace import first_arithmetic
 
 EXPECTED_DOMAIN = 7.0  # nats of prior under the best, within which states are expected in the domains
@@ -88,16 +86,16 @@ class AdaptiveRun:
             return self._instead("the range of the scores needs log arithmetic")
         if compiled.extent.has_zero.any():
             return self._instead("there are factors with hard zeros")
-        if has_structures(compiled, domains.sizes):
+        if (factor_kinds(compiled, domains.sizes) != TABLE).any():
             return self._instead("there are lists or structures, which need no tables")
         if self._options.damping > 0.0:
             return self._instead("damping was asked for")
-        if not self._full_fits and any(_proposes(block.source) for _, block in compiled.message_blocks):
+        if not self._full_fits and any(block.source.proposes for _, block in compiled.message_blocks):
             return Choice(Way.COMPACT, "rules propose candidates, so that no universe has to be walked")
         likely = domains.log_prior > -EXPECTED_DOMAIN
         sizes = np.add.reduceat(likely, domains.slot_start[:-1], dtype=np.int64)
         strips = float(strip_entries(compiled.arrays, sizes, domains.sizes).sum())
-        has_rules = any(isinstance(block.source, RuleSource) for _, block in compiled.message_blocks)
+        has_rules = any(block.source.is_rule for _, block in compiled.message_blocks)
         n_edges = len(compiled.arrays.edge_variable)
         choice = first_choice(Counts(entries, strips, n_edges, float(likely.mean()), has_rules))
         return choice if self._full_fits else Choice(Way.DOMAINS, "whole tables do not fit into memory")
@@ -243,7 +241,3 @@ class AdaptiveRun:
         if isinstance(self.now, AllStates) and self._figures.rounds > self._stage_rounds:
             return None  # sweeps over all states have gone on from there
         return self._stage.read(settled=True)
-
-
-def _proposes(source: TableSource) -> bool:
-    return isinstance(source, RuleSource) and source.propose is not None

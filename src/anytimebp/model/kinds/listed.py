@@ -1,20 +1,23 @@
-"""Scores given as a list of entries, everything else at a default."""
+"""Lists of entries, everything else at a default; `kernels/lists.py` sums them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
-from anytimebp.model.source import LOG_RULE, NUMBERS, FloatArray, IndexArray, States, TableRange, out_of_range
+from anytimebp.model.scores import LOG_RULE, NUMBERS, out_of_range, read_numbers
+from anytimebp.model.source import LOG_SCORE, FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
 
 MATRIX_AXES = 2
 LARGEST_NUMBER = 2**62  # of joint states that can be numbered
 
 
-class ListedSource:
+class ListedSource(FactorSource):
     """Entries listed by index, everything else at a default log score.
 
     Attributes:
@@ -23,12 +26,15 @@ class ListedSource:
         default: Log score of all joint states that are not listed.
     """
 
-    __slots__ = ("_by_axis", "default", "indices", "log_scores", "n_members", "range", "shape")
+    __slots__ = ("_by_axis", "default", "indices", "log_scores", "range", "shape")
+    tags = ("entries",)
+    fields = (Field("indices", "i"), Field("log_scores", "f"), Field("default", LOG_SCORE))
+    sums = "list"
+    speaks = True
 
     def __init__(self, shape: tuple[int, ...], indices: IndexArray, log_scores: FloatArray, default: float) -> None:
         """Hold entries that `read_entries` has checked."""
         self.shape = shape
-        self.n_members = 1
         self.indices = indices
         self.log_scores = log_scores
         self.default = default
@@ -75,6 +81,86 @@ class ListedSource:
         block[tuple(places)] = self.log_scores[entries]
         return block
 
+    def log_message(self, others: States, weights: Sequence[FloatArray], axis: int, states: IndexArray) -> FloatArray:
+        """Return log o over some states, from the listed entries on the others' states and the default's share."""
+        entries, places = self.inside([states if k == axis else own for k, own in enumerate(others)])
+        weight, total = np.zeros(len(entries)), 0.0
+        for k, own in enumerate(weights):
+            if k != axis:
+                weight += own[places[k]]
+                total += math.log(np.exp(own).sum())
+        scores = self.log_scores[entries]
+        peak = max(float((scores + weight).max(initial=-np.inf)), self.default + total)
+        if peak == -np.inf:
+            return np.full(len(states), -np.inf)
+        n = len(states)
+        listed = np.bincount(places[axis], weights=np.exp(scores + weight - peak), minlength=n)
+        share = np.bincount(places[axis], weights=np.exp(weight - total), minlength=n)
+        rest = np.exp(self.default + total - peak) * np.maximum(0.0, 1.0 - share)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(listed + rest) + peak)
+
+    def packed(self, states: States) -> Packed:
+        """Return the entries on the product of given states."""
+        entries, places = self.inside(states)
+        return pack_list(self.log_scores[entries], places, self.default, [len(own) for own in states])
+
+    def update_entries(self, sizes: FloatArray) -> FloatArray:
+        """Return the states and the entries, all of them."""
+        entries: FloatArray = sizes.sum(axis=1) + len(self.log_scores)
+        return entries
+
+    def most_words(self, sizes: FloatArray) -> FloatArray:
+        """Return the numbers of all entries."""
+        return np.full(len(sizes), list_words(len(self.log_scores), len(self.shape)))
+
+    @classmethod
+    def restated(cls, tag: str, **held: Any) -> dict[str, Any]:
+        """Return the entries and their default."""
+        del tag  # there is but one
+        return {"entries": (held["indices"], held["log_scores"]), "default": held["default"]}
+
+
+def pack_list(log_scores: FloatArray, places: list[IndexArray], default: float, sizes: Sequence[int]) -> Packed:
+    """Return entries in the order of their places, with an order by each axis where sums may cancel.
+
+    Args:
+        log_scores: Of the entries.
+        places: Per axis, where the entries are.
+        default: Log score of everything else.
+        sizes: Of the axes.
+    """
+    total = math.prod(sizes)
+    if len(log_scores) >= total:
+        default = -np.inf  # no joint state has it, and it may be out of all proportion to those that are listed
+    if default == -np.inf:  # what is impossible anyway need not be listed
+        possible = np.flatnonzero(log_scores > -np.inf)
+        log_scores, places = log_scores[possible], [place[possible] for place in places]
+    order = joint_order(places, tuple(sizes))
+    log_scores, places = log_scores[order], [place[order] for place in places]
+    by_axis = [np.argsort(place, kind="stable") for place in places[1:]] if default > -np.inf else []
+    if default > -np.inf:
+        by_axis.insert(0, np.arange(len(log_scores)))  # they are in the order of their first axis
+    return Packed(
+        "list",
+        listed_range(log_scores, default, is_complete=len(log_scores) >= total),
+        np.array([len(log_scores), int(default > -np.inf)]),
+        np.concatenate([[default], log_scores]),
+        np.concatenate([*places, *by_axis]),
+        twice=False,
+        work=len(log_scores) + sum(sizes),
+    )
+
+
+def flat_list(sizes: IndexArray) -> Packed:
+    """Return a list without entries that scores all joint states alike."""
+    return pack_list(np.empty(0), [np.empty(0, dtype=np.int64)] * len(sizes), 0.0, sizes.tolist())
+
+
+def list_words(n_entries: Any, arity: int) -> Any:
+    """Return the words of a packed list, at the most."""
+    return 3.0 + (1 + 2 * arity) * n_entries
+
 
 def listed_range(log_scores: FloatArray, default: float, *, is_complete: bool) -> TableRange:
     """Return the range of listed scores, and of the default unless every joint state is listed."""
@@ -89,7 +175,7 @@ def _is_whole(given: IndexArray, n: int) -> bool:
     return len(given) == n and bool((given == np.arange(n)).all())
 
 
-def _places(given: IndexArray, wanted: IndexArray) -> tuple[IndexArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+def _places(given: IndexArray, wanted: IndexArray) -> tuple[IndexArray, npt.NDArray[np.bool_]]:
     """Return where each wanted state is among the given ones, and whether it is."""
     order = np.argsort(given)
     place = np.minimum(np.searchsorted(given, wanted, sorter=order), len(given) - 1)
@@ -146,18 +232,6 @@ def read_entries(
         msg = f"{what} is zero everywhere: every entry and the default are -inf"
         raise InconsistentModelError(msg)
     return indices, log_scores, default
-
-
-def read_numbers(given: object) -> FloatArray:
-    """Return real numbers as a new array; raise ValueError or TypeError for anything else."""
-    if isinstance(given, np.ma.MaskedArray):
-        msg = "a masked array"
-        raise TypeError(msg)
-    values = np.asarray(given)
-    if values.size and values.dtype.kind not in NUMBERS:
-        msg = f"{values.dtype} is no real number"
-        raise TypeError(msg)
-    return np.array(values, dtype=np.float64)
 
 
 def joint_order(places: list[IndexArray], shape: tuple[int, ...]) -> IndexArray:

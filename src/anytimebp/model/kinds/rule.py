@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.errors import ModelError, RuleError
+from anytimebp.errors import RuleError
 from anytimebp.model.compiled_rule import fill_by_loop, is_compiled
-from anytimebp.model.source import LOG_RULE, MAX_SCORE, NUMBERS, FloatArray, IndexArray, States, out_of_range
+from anytimebp.model.scores import LOG_RULE, MAX_SCORE, NUMBERS, out_of_range
+from anytimebp.model.source import FactorSource, FloatArray, IndexArray, Naming, States, read_only
 
 Rule: TypeAlias = Callable[..., Any]
 Propose: TypeAlias = Callable[[tuple[IndexArray | None, ...], int], npt.ArrayLike]
@@ -22,14 +23,7 @@ WHOLE_ARRAYS = "a rule gets whole arrays of state indices, so use np.where rathe
 SCALARS = "a rule that Numba compiles gets one state index per variable, or whole arrays if it takes no scalars"
 
 
-class Naming(NamedTuple):
-    """What errors call a factor and its variables."""
-
-    factor: str
-    variables: Sequence[str]
-
-
-class RuleSource:
+class RuleSource(FactorSource):
     """A function of state indices: `rule(a, b, ...) -> log scores`, of arrays broadcast together or, compiled, scalars.
 
     Attributes:
@@ -38,12 +32,12 @@ class RuleSource:
         scope: Names the factors in errors, where nobody knows which of them it is.
     """
 
-    __slots__ = ("n_members", "propose", "rule", "scope", "shape")
+    __slots__ = ("propose", "rule", "scope", "shape")
+    is_rule = True
 
     def __init__(self, shape: tuple[int, ...], rule: Rule, scope: str, propose: Propose | None = None) -> None:
         """Hold the functions."""
         self.shape = shape
-        self.n_members = 1
         self.rule = rule
         self.propose = propose
         self.scope = scope
@@ -59,8 +53,17 @@ class RuleSource:
             with suppress(Exception):  # what is wrong with it comes up when it is asked
                 fill_by_loop(self.rule, [np.empty(0, dtype=np.int64)] * len(self.shape))
 
-    def log_values(self, member: int, states: States, naming: Callable[[], Naming] | None = None) -> FloatArray:
-        """Return the log scores on the product of the given states; `naming` says what errors call the factor."""
+    @property
+    def proposes(self) -> bool:
+        """Whether there is a `propose`."""
+        return self.propose is not None
+
+    def log_values(self, member: int, states: States) -> FloatArray:
+        """Return the log scores on the product of the given states."""
+        return self.ask(member, states)
+
+    def ask(self, member: int, states: States, naming: Callable[[], Naming] | None = None) -> FloatArray:
+        """Return the same; `naming` says what errors call the factor."""
         del member  # tied
         try:
             return _in_range(self._scores(states), states)
@@ -84,7 +87,7 @@ class RuleSource:
         """
         if self.propose is None:
             return np.empty(0, dtype=np.int64)
-        given = tuple(None if i == axis else _read_only(part) for i, part in enumerate(states))
+        given = tuple(None if i == axis else read_only(part) for i, part in enumerate(states))
         try:
             return _first_partners(_call(self.propose, given, k), self.shape[axis], k)
         except _FaultError as fault:
@@ -103,8 +106,13 @@ class RuleSource:
             if block is not None:
                 return cast("FloatArray", block)
             hint = SCALARS
-        scores = _call(self.rule, *np.ix_(*[_read_only(axis) for axis in states]), hint=hint)
+        scores = _call(self.rule, *np.ix_(*[read_only(axis) for axis in states]), hint=hint)
         return _as_block(scores, tuple(len(axis) for axis in states))
+
+    def stated(self, member: int) -> dict[str, Any]:
+        """Return the functions."""
+        del member  # tied
+        return {"rule": self.rule} | ({} if self.propose is None else {"propose": self.propose})
 
     def _asked(self, states: Sequence[IndexArray | None], naming: Callable[[], Naming] | None) -> tuple[str, str]:
         """Return what to call the factor, and in words the states that its function was asked about."""
@@ -117,16 +125,6 @@ class RuleSource:
         if not parts:
             return named.factor, "no states"
         return named.factor, "states " + " and ".join([", ".join(parts[:-1])] * (len(parts) > 1) + parts[-1:])
-
-
-def check_propose(what: str, rule: Rule | None, propose: object) -> None:
-    """Raise ModelError for a `propose` that is no function, or that goes with no rule."""
-    if propose is not None and rule is None:
-        msg = f"{what}: `propose` goes with a rule only"
-        raise ModelError(msg)
-    if propose is not None and not callable(propose):
-        msg = f"propose of {what} must be a function of likely states and a count, got {propose!r:.80}"
-        raise ModelError(msg)
 
 
 class _FaultError(Exception):
@@ -208,10 +206,3 @@ def _few_states(states: IndexArray) -> str:
     if len(ordered) <= FEW:
         return ", ".join(map(str, ordered)) or "none"
     return f"{', '.join(map(str, ordered[:FEW]))}, ... ({len(ordered)} states)"
-
-
-def _read_only(states: IndexArray) -> IndexArray:
-    """Return a view that a function of the user's cannot change the run's domains through."""
-    view = states.view()
-    view.flags.writeable = False
-    return view
