@@ -32,15 +32,17 @@ from anytimebp.model.rule import RuleSource
 from anytimebp.model.source import FloatArray, TableSource
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.schedule.frozen_tails import QUICK
 from anytimebp.workspace.domains import Domains, domain_sizes, full_domains
 from anytimebp.workspace.memory import check_memory, check_universe, exceeds_memory
 from anytimebp.workspace.nested import NestedWorkspace, find_sources
 from anytimebp.workspace.space import first_arithmetic
 from anytimebp.workspace.structures import has_structures
-from anytimebp.workspace.table_sizes import message_spread, strip_entries, update_entries
+from anytimebp.workspace.table_sizes import message_spread, strip_entries, table_entries, update_entries
 from anytimebp.workspace.universe import Universe
 
 EXPECTED_DOMAIN = 7.0  # nats of prior under the best, within which states are expected in the domains
+ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -55,7 +57,7 @@ class AdaptiveRun:
         self,
         graph: FactorGraph,
         options: RunOptions,
-        load: Callable[[RunOptions], bool] = lambda _: True,
+        load: Callable[[str], bool] = lambda _: True,
         *,
         at_any_cost: bool = False,
     ) -> None:
@@ -64,7 +66,8 @@ class AdaptiveRun:
         Args:
             graph: The model.
             options: Of the run.
-            load: Loads the kernels of another method, should that have to take over; False if it was interrupted.
+            load: Loads kernels that only some runs need, by name: of ROUNDS or of a method that takes over; False if it
+                was interrupted.
             at_any_cost: Whether to go through rounds on domains and inner rounds even where they do not pay.
         """
         self._load = load
@@ -118,6 +121,10 @@ class AdaptiveRun:
         choice = first_choice(Counts(entries, strips, n_edges, float(likely.mean()), has_rules))
         return choice if self._full_fits else Choice(Way.DOMAINS, "whole tables do not fit into memory")
 
+    def _may_make_rounds(self, choice: Choice) -> bool:
+        """Tell whether rounds on domains may come: at once, or between sweeps over large tables."""
+        return choice.way is not Way.FULL or table_entries(self._compiled.arrays, self._domains.sizes) >= QUICK
+
     def _strips_fit(self, spread: FloatArray) -> bool:
         """Tell whether the first strips are small enough where whole tables do not fit."""
         entries, needed = first_strips(self._compiled, self._domains, spread)
@@ -129,6 +136,8 @@ class AdaptiveRun:
     def _begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that; asks rules for a sample of their scores, one after the other."""
         choice = Choice(Way.DOMAINS, "at any cost") if self._at_any_cost else self._decide()
+        while self._may_make_rounds(choice) and not self._load(ROUNDS):
+            yield Step.WORKING
         if choice.way is Way.DOMAINS:
             spread = yield from self._message_spread()
             if self._full_fits or self._at_any_cost or self._strips_fit(spread):
@@ -175,15 +184,11 @@ class AdaptiveRun:
         run.work_parts.update(self._beginning.work_parts)
         return run
 
-    @property
-    def _growth_options(self) -> RunOptions:
-        return replace(self._options, method="dynamic")
-
     def _growth(self, before: CompactRun) -> SparseRun:
         """Return a run that grows state by state, where no domains could be had in batches."""
         reason = before.outcome.value if before.outcome else ""
         self.choice = str(Choice(Way.GROWTH, reason))
-        options = self._growth_options
+        options = replace(self._options, method="dynamic")
         self._settled_before += before.settled_rounds
         self._earlier = before
         growth = SparseRun(self._graph, options, before.universe)
@@ -227,7 +232,7 @@ class AdaptiveRun:
                 yield step
             if not isinstance(self._run, CompactRun) or self._run.ending:
                 return
-            while not self._load(self._growth_options):
+            while not self._load("dynamic"):
                 yield Step.WORKING
             try:
                 self._run = self._growth(self._run)

@@ -251,7 +251,9 @@ class Inference:
         """Run one slice; the step is None if the run was finished before."""
         if self._run is None:
             self._graph.take_changes()
-            run = make_run(self._graph, self._options, partial(load_meanwhile, self._watch, self._interrupt))
+            run = make_run(
+                self._graph, self._options, partial(load_meanwhile, self._watch, self._interrupt, self._options)
+            )
             warn_of_unconnected(self._graph, self._options.observed)
             self._run, self._steps = run, run.steps()
             return self._run, Step.WORKING

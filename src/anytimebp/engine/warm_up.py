@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from anytimebp.engine.adaptive_run import AdaptiveRun
+from anytimebp.engine.adaptive_run import ROUNDS, AdaptiveRun
 from anytimebp.engine.compact_run import CompactRun
 from anytimebp.engine.full_run import FullRun
 from anytimebp.engine.interrupt import InterruptFlag
@@ -17,7 +17,7 @@ from anytimebp.engine.options import RunOptions
 from anytimebp.engine.run import Run, Step
 from anytimebp.engine.sparse_run import SparseRun
 from anytimebp.engine.stopwatch import Stopwatch
-from anytimebp.kernels import growth, inner, messages, readout, residual
+from anytimebp.kernels import growth, inner, lazy, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
@@ -25,15 +25,22 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rule import RuleSource
 from anytimebp.workspace.universe import Universe
 
-FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice, "adaptive": inner.full_sweep}
+FIRST_KERNEL = {
+    "bp": messages.sweep_slice,
+    "residual": residual.residual_slice,
+    "adaptive": lazy.lazy_slice,
+    ROUNDS: inner.full_sweep,
+}
 
 logger = logging.getLogger("anytimebp")
 
 _unfinished: set[tuple[Any, ...]] = set()  # of runs whose loading was given up
 
 
-def load_kernels(options: RunOptions, is_stopped: Callable[[], bool] = lambda: False) -> None:
-    """Load the kernels of a run, or compile them, by running small models, unless they are loaded already.
+def load_kernels(
+    options: RunOptions, is_stopped: Callable[[], bool] = lambda: False, kernels: str | None = None
+) -> None:
+    """Load the kernels that a run begins with, or compile them, by running small models; none that are there already.
 
     Says so if nothing compiled is on disk yet, so that nobody thinks the run hangs. Handlers of signals run between
     kernels, and what they raise comes through.
@@ -41,8 +48,9 @@ def load_kernels(options: RunOptions, is_stopped: Callable[[], bool] = lambda: F
     Args:
         options: Of the run.
         is_stopped: Whether to give up between two kernels, with a LoadingStoppedError.
+        kernels: Load these instead: ROUNDS, or those of another method.
     """
-    method = options.method if options.policy is None else "dynamic"
+    method = kernels or (options.method if options.policy is None else "dynamic")
     wanted = _first_kernels(method, options)
     missing = [kernel for kernel in wanted if not getattr(kernel, "overloads", True)]
     if not missing and wanted not in _unfinished:  # loaded in this process, or compilation is switched off
@@ -92,32 +100,32 @@ def compile_rules(sources: list[RuleSource]) -> None:
                 let_signals_in()
 
 
-def load_meanwhile(watch: Stopwatch, interrupt: InterruptFlag, options: RunOptions) -> bool:
-    """Load the kernels of another method, while the clock stands still; return False if Ctrl-C came before the end.
+def load_meanwhile(watch: Stopwatch, interrupt: InterruptFlag, options: RunOptions, kernels: str) -> bool:
+    """Load more kernels, while the clock stands still; return False if Ctrl-C came before the end.
 
     Knows the clock and the flag, not the inference: a run that led back to what owns it would keep its tables until the
     garbage collector comes.
     """
     try:
         with watch.paused():
-            load_kernels(options, lambda: interrupt.is_set)
+            load_kernels(options, lambda: interrupt.is_set, kernels)
     except LoadingStoppedError:
         return False
     return True
 
 
-def make_run(graph: FactorGraph, options: RunOptions, load: Callable[[RunOptions], bool]) -> Run:
-    """Return the run of a method, about to start; `load` loads the kernels of another one, should that take over."""
+def make_run(graph: FactorGraph, options: RunOptions, load: Callable[[str], bool]) -> Run:
+    """Return the run of a method, about to start; `load` loads kernels that it needs on its way."""
     if options.method == "adaptive" and options.policy is None:
         return AdaptiveRun(graph, options, load)
     return FullRun(graph, options) if options.method in FULL_METHODS else SparseRun(graph, options)
 
 
 def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
-    """Send every kernel of a method over small models, a step at a time."""
+    """Send every kernel of a method, or those of ROUNDS, over small models, a step at a time."""
     options = replace(
         options,
-        method=method,
+        method="adaptive" if method == ROUNDS else method,
         observed={},
         max_memory=None,
         rng=0,
@@ -132,20 +140,25 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     forest = FactorGraph()
     forest.add_variables(2, 2)
     forest.add_factor([0, 1], log_table=[[0.1, 0.0], [0.0, 0.2]])
-    for run in (*small_runs(graph, options), make_run(forest, options, lambda _: True)):
+    runs = small_rounds(graph, options) if method == ROUNDS else small_runs(graph, forest, options)
+    for run in runs:
         for step in run.steps():
             run.snapshot(0.0)
             yield step
 
 
-def small_runs(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
-    """Give runs that between them use every kernel of a method."""
+def small_runs(graph: FactorGraph, forest: FactorGraph, options: RunOptions) -> Iterator[Run]:
+    """Give runs that between them use every kernel that a method begins with."""
     yield make_run(graph, options, lambda _: True)
     if options.method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
         yield from (SparseRun(graph, replace(options, method=method)) for method in ("truncated", *GROWING_METHODS))
-    if options.method == "adaptive":
-        run = AdaptiveRun(graph, options, at_any_cost=True)
-        yield run
-        yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)
-        graph.add_factor([0], log_table=[0.0, -9.0])
-        yield CompactRun(graph, options, Universe(compiled_graph(graph), {}))
+    yield make_run(forest, options, lambda _: True)
+
+
+def small_rounds(graph: FactorGraph, options: RunOptions) -> Iterator[Run]:
+    """Give runs of `adaptive` that between them use every kernel of rounds on domains."""
+    run = AdaptiveRun(graph, options, at_any_cost=True)
+    yield run
+    yield FullRun(graph, replace(options, tolerance=1e-12), before=run.nested, at_any_cost=True)
+    graph.add_factor([0], log_table=[0.0, -9.0])
+    yield CompactRun(graph, options, Universe(compiled_graph(graph), {}))

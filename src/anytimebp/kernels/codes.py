@@ -23,3 +23,5 @@ LEAST = -1e300  # priority of a state that is impossible as things stand
 EXHAUSTED = -np.inf  # priority of a variable without candidates
 
 TABLE, LISTED, DIFFERENCE, AT_MOST_ONE = 0, 1, 2, 3  # what a factor sums over; all but tables are structures
+
+UPDATE, GATHER, CONTRACT, STORE = range(4)  # places in `WorkspaceArrays.calls`

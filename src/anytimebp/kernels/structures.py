@@ -26,7 +26,7 @@ import numpy as np
 
 from anytimebp.kernels.codes import AT_MOST_ONE, DIFFERENCE, LOG
 from anytimebp.kernels.either_arithmetic import add, dot, sum_of, times
-from anytimebp.kernels.jit import Callback, call, callback, kernel, table_view
+from anytimebp.kernels.jit import Callback, call, callback, index_view, kernel, table_view
 from anytimebp.kernels.lists import HEAD, through_list
 
 FUNCTION, FACTOR, ARITHMETIC, ARRAYS = 0, 1, 2, 3  # places in a post; then addresses and lengths of arrays
@@ -87,7 +87,8 @@ def _through_difference(post, factor, arithmetic):
     edge = post.factor_edge_start[factor]
     address = post.table_address[factor]
     head = table_view(address, HEAD)
-    shift, length, default = head.view(np.int64)[0], head.view(np.int64)[1], head[2]
+    counts = index_view(address, HEAD)
+    shift, length, default = counts[0], counts[1], head[2]
     words = table_view(address, HEAD + 2 * length)
     scores, backwards = words[HEAD : HEAD + length], words[HEAD + length :]
     n, m = post.domain_size[post.edge_variable[edge]], post.domain_size[post.edge_variable[edge + 1]]
@@ -107,7 +108,7 @@ def _through_at_most_one(post, factor, arithmetic):
     """
     first, last = post.factor_edge_start[factor], post.factor_edge_start[factor + 1]
     arity, nothing = last - first, (-np.inf if arithmetic == LOG else 0.0)
-    slot = table_view(post.table_address[factor], arity).view(np.int64)
+    slot = index_view(post.table_address[factor], arity)
     on, off = post.peak[:arity], post.peak[arity : 2 * arity]
     none, one = post.peak[2 * arity : 3 * arity], post.peak[3 * arity : 4 * arity]
     offset, so_far, once = 0, (0.0 if arithmetic == LOG else 1.0), nothing
@@ -134,23 +135,18 @@ def _through_at_most_one(post, factor, arithmetic):
         so_far = times(arithmetic, so_far, off[k])
 
 
-@kernel(inline=True)
-def _array(row, k):
-    return table_view(row[ARRAYS + 2 * k], row[ARRAYS + 2 * k + 1])
-
-
 def _through_structure(address):
     """Fill the unscaled messages of the factor that the post at an address speaks of."""
-    row = table_view(address, ARRAYS + 16).view(np.int64)
+    row = index_view(address, ARRAYS + 16)
     post = Post(
-        _array(row, 0).view(np.int64),
-        _array(row, 1).view(np.int64),
-        _array(row, 2).view(np.int64),
-        _array(row, 3).view(np.int64),
-        _array(row, 4).view(np.int64),
-        _array(row, 5),
-        _array(row, 6),
-        _array(row, 7),
+        index_view(row[ARRAYS + 0], row[ARRAYS + 1]),
+        index_view(row[ARRAYS + 2], row[ARRAYS + 3]),
+        index_view(row[ARRAYS + 4], row[ARRAYS + 5]),
+        index_view(row[ARRAYS + 6], row[ARRAYS + 7]),
+        index_view(row[ARRAYS + 8], row[ARRAYS + 9]),
+        table_view(row[ARRAYS + 10], row[ARRAYS + 11]),
+        table_view(row[ARRAYS + 12], row[ARRAYS + 13]),
+        table_view(row[ARRAYS + 14], row[ARRAYS + 15]),
     )
     factor, arithmetic = row[FACTOR], row[ARITHMETIC]
     kind = post.factor_kind[factor]
