@@ -48,19 +48,18 @@ def nerel_folder():
 def any_arithmetic(request, monkeypatch):
     """Run a test in the arithmetic that the library would choose, and in log arithmetic by force."""
     if request.param == "log":
-        from anytimebp.engine import full_run, sparse_run  # noqa: PLC0415
+        from anytimebp.inference import all_states, one_by_one  # noqa: PLC0415
         from anytimebp.kernels.codes import LOG  # noqa: PLC0415
 
-        monkeypatch.setattr(full_run, "first_arithmetic", lambda *_: LOG)
-        monkeypatch.setattr(sparse_run, "first_arithmetic", lambda *_: LOG)
+        monkeypatch.setattr(all_states, "first_arithmetic", lambda *_: LOG)
+        monkeypatch.setattr(one_by_one, "first_arithmetic", lambda *_: LOG)
     return request.param
 
 
 @pytest.fixture(scope="module")
 def every_stage():
     """Have `adaptive` go through rounds on domains and inner rounds wherever they are possible, not where they pay."""
-    from anytimebp.engine import adaptive_run, choice  # noqa: PLC0415
-    from anytimebp.schedule import frozen_tails  # noqa: PLC0415
+    from anytimebp.inference.adaptive import adaptive_run, choice, frozen_tails  # noqa: PLC0415
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adaptive_run, "SMALL", 0)
@@ -75,8 +74,8 @@ def every_stage():
 @pytest.fixture(autouse=True)
 def no_earlier_ctrl_c(monkeypatch):
     """Have every test begin as if Ctrl-C had not been pressed in the one before."""
-    if "anytimebp.engine.interrupt" in sys.modules:
-        monkeypatch.setattr("anytimebp.engine.interrupt.InterruptFlag._ended_a_call", float("-inf"))
+    if "anytimebp.inference.interrupt" in sys.modules:
+        monkeypatch.setattr("anytimebp.inference.interrupt.InterruptFlag._ended_a_call", float("-inf"))
 
 
 @pytest.fixture

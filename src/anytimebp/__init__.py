@@ -37,18 +37,17 @@ from anytimebp.results.trace import Moment, Trace
 
 if TYPE_CHECKING:
     from anytimebp.api import infer
-    from anytimebp.engine.inference import Inference
-    from anytimebp.engine.methods import METHODS
-    from anytimebp.engine.recording import Every
     from anytimebp.formats.files import read_evidence, read_marginals, read_model, write_marginals, write_model
     from anytimebp.formats.networkx_graphs import from_networkx, to_networkx
     from anytimebp.formats.pgmpy_models import from_pgmpy
     from anytimebp.formats.pyagrum_models import from_pyagrum
-    from anytimebp.growth.dynamic import DynamicGrowth
-    from anytimebp.growth.fixed import FixedGrowth
-    from anytimebp.growth.policy import GrowthPolicy, GrowthView
-    from anytimebp.growth.uniform import RandomGrowth
-    from anytimebp.report.history import History
+    from anytimebp.inference.inference import Inference
+    from anytimebp.inference.methods import METHODS
+    from anytimebp.inference.recording import Every
+    from anytimebp.paper.dynamic import DynamicGrowth
+    from anytimebp.paper.fixed import FixedGrowth
+    from anytimebp.paper.policy import GrowthPolicy, GrowthView
+    from anytimebp.paper.uniform import RandomGrowth
     from anytimebp.report.page import write_report
     from anytimebp.report.plot import plot_run
 
@@ -72,7 +71,6 @@ __all__ = [
     "GraphSummary",
     "GrowthPolicy",
     "GrowthView",
-    "History",
     "InconsistentModelError",
     "Inference",
     "InternalError",
@@ -112,19 +110,18 @@ __all__ = [
 
 _LATER = {
     "infer": "anytimebp.api",
-    "Inference": "anytimebp.engine.inference",
-    "METHODS": "anytimebp.engine.methods",
-    "Every": "anytimebp.engine.recording",
+    "Inference": "anytimebp.inference.inference",
+    "METHODS": "anytimebp.inference.methods",
+    "Every": "anytimebp.inference.recording",
     "from_networkx": "anytimebp.formats.networkx_graphs",
     "from_pgmpy": "anytimebp.formats.pgmpy_models",
     "from_pyagrum": "anytimebp.formats.pyagrum_models",
     "to_networkx": "anytimebp.formats.networkx_graphs",
-    "DynamicGrowth": "anytimebp.growth.dynamic",
-    "FixedGrowth": "anytimebp.growth.fixed",
-    "GrowthPolicy": "anytimebp.growth.policy",
-    "GrowthView": "anytimebp.growth.policy",
-    "History": "anytimebp.report.history",
-    "RandomGrowth": "anytimebp.growth.uniform",
+    "DynamicGrowth": "anytimebp.paper.dynamic",
+    "FixedGrowth": "anytimebp.paper.fixed",
+    "GrowthPolicy": "anytimebp.paper.policy",
+    "GrowthView": "anytimebp.paper.policy",
+    "RandomGrowth": "anytimebp.paper.uniform",
     "plot_run": "anytimebp.report.plot",
     "read_evidence": "anytimebp.formats.files",
     "read_marginals": "anytimebp.formats.files",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from anytimebp.engine.inference import Inference
-from anytimebp.engine.methods import DEFAULT_METHOD
-from anytimebp.engine.options import RandomLike
-from anytimebp.engine.recording import Every
-from anytimebp.growth.policy import GrowthPolicy
+from anytimebp.inference.inference import Inference
+from anytimebp.inference.methods import DEFAULT_METHOD
+from anytimebp.inference.options import RandomLike
+from anytimebp.inference.recording import Every
 from anytimebp.model.evidence import EvidenceLike
 from anytimebp.model.graph import FactorGraph
-from anytimebp.report.progress import ProgressLine
+from anytimebp.paper.policy import GrowthPolicy
+from anytimebp.report.progress import RunDisplay
 from anytimebp.results.snapshot import Result, Snapshot
 
 
@@ -62,7 +62,7 @@ def infer(
         max_memory: Bytes that the run may allocate. Methods on all states are refused before they start if they need
             more; those that grow stop growing.
         rng: Seed or NumPy generator of random schedules and growth (SPEC 7 of Scientific Python).
-        progress: Whether to show a line on standard error while running.
+        progress: Whether to show on standard error how far the run is: a bar on a terminal, elsewhere lines.
         callback: Called with a snapshot at each recorded moment; a true answer stops the run.
         schedule: Of `bp`: "sequential" or "random".
         damping: Part of the old message kept in each update; raised by the run itself if it does not settle.
@@ -96,5 +96,5 @@ def infer(
     go = partial(inference.run, seconds, max_updates, max_work=max_work, target_error=target_error, callback=callback)
     if not progress:
         return go()
-    with ProgressLine() as line:
-        return go(watch=line.show)
+    with RunDisplay(inference.n_allowed, seconds) as display:
+        return go(watch=display.watch)

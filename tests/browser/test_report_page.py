@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.report.history import History
 from anytimebp.report.page import page_html
 from anytimebp.results.trace import Trace
 from oracle.models import grid
@@ -46,7 +45,6 @@ def hostile_model():
 @pytest.fixture(scope="module")
 def pages():
     """Pages of runs of all sorts, by name."""
-    history = History()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", abp.NotConvergedWarning)
         hostile = {SCRIPT: PICTURE, "long": "w" * 400}
@@ -56,7 +54,7 @@ def pages():
         many.add_factors(np.arange(5_100)[:, None], log_table=rng.normal(0.0, 2.0, (5_100, 30)))
         return {
             "grid": page_html(
-                abp.infer(grid(3, 10, 3.0, 0.7, seed=0), "dynamic", callback=history.observe), history=history
+                abp.infer(grid(3, 10, 3.0, 0.7, seed=0), "dynamic", record=abp.Every(rounds=1, estimates=True))
             ),
             "partial": page_html(abp.infer(grid(3, 30, 1.0, 0.5, seed=0), "dynamic", max_work=2_000)),
             "unsettled": page_html(abp.infer(grid(3, 5, 3.0, 1.0, seed=0), "bp", max_updates=9)),

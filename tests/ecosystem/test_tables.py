@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import anytimebp as abp
-from anytimebp.results.tables import state_columns, typed_labels
+from anytimebp.results.tables import given_labels, row_names, typed_labels
 
 
 def run(*universes, **options):
@@ -131,13 +131,13 @@ def test_a_graph_without_variables_gives_tables_without_rows():
     assert result.to_xarray().shape == (0, 0)
 
 
-def test_state_columns_are_plain_arrays():
+def test_columns_are_plain_arrays():
     result = run(["a", ("b", 1)], 2)
-    names, labels, probabilities = state_columns(result.marginals)
-    assert names.tolist() == ["v0", "v0", "v1", "v1"]
-    assert labels.tolist() == ["a", ("b", 1), 0, 1]
-    assert probabilities.tolist() == [p for _, _, p in rows(result)]
-    assert typed_labels(result.marginals.variables.blocks).tolist() == ["a", "('b', 1)", "0", "1"]
+    variables = result.marginals.variables
+    assert row_names(variables).tolist() == ["v0", "v0", "v1", "v1"]
+    assert given_labels(variables.blocks).tolist() == ["a", ("b", 1), 0, 1]
+    assert result.marginals.concatenated().tolist() == [p for _, _, p in rows(result)]
+    assert typed_labels(variables.blocks).tolist() == ["a", "('b', 1)", "0", "1"]
 
 
 def test_labels_that_are_equal_as_text_are_told_apart():

@@ -31,6 +31,13 @@ def test_every_answer_on_random_models_holds_up(method):
     assert "CONVERGED" in endings or COUNT < 4  # the checks have had something to check
 
 
+@pytest.mark.parametrize(("method", "seed"), [("random", 11443)])
+def test_models_that_were_once_answered_wrongly_hold_up(method, seed):
+    trial = Trial(seed, method)
+    trial.run()
+    assert not trial.complaints
+
+
 def kinds(plan, snapshot):
     return {kind for kind, _ in check_snapshot(plan, snapshot)}
 

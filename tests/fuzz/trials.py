@@ -87,9 +87,8 @@ def random_options(plan, method):
 @contextmanager
 def every_stage(*, wanted):
     """Have small models go where large ones do: rounds on domains, inner rounds, structures without tables."""
-    from anytimebp.engine import adaptive_run, choice, compact_run  # noqa: PLC0415
+    from anytimebp.inference.adaptive import adaptive_run, choice, compact_run, frozen_tails  # noqa: PLC0415
     from anytimebp.model import structures  # noqa: PLC0415
-    from anytimebp.schedule import frozen_tails  # noqa: PLC0415
 
     with pytest.MonkeyPatch.context() as patch:
         if wanted:
@@ -190,12 +189,12 @@ class Trial:
             if snapshot is not None:
                 self.complaints += check_snapshot(self.plan, snapshot)
                 self.kept.append(Kept(snapshot))
-        return inference._run.updates if inference._run else 0
+        return inference._run.figures.updates if inference._run.method else 0
 
     # ------------------------------------------------------------ checks
     def _check_inconsistent(self, inference, error):
         domains = None
-        workspace = getattr(inference._run, "workspace", None)
+        workspace = getattr(inference._run.method, "workspace", None)
         if self.method == "truncated" and workspace is not None:
             starts, states = workspace.universe.start, workspace.domain.slot_state
             domains = [states[s : s + n] for s, n in zip(starts[:-1], workspace.arrays.domain_size, strict=True)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anytimebp.engine.sparse_run import SparseRun
+from anytimebp.inference.one_by_one import OneByOne
 from oracle.slow_bp import dynamic_range
 from oracle.slow_growth import domains_of, restricted, take_messages
 
@@ -14,9 +14,9 @@ A run takes states of 1e-30 that fall for settled, which moves those of 1e-16 by
 
 def twin_of(graph, inference, scores=None):
     """Return the slow twin of a run, with its messages at the last consistent state; `scores` is soft evidence."""
-    run = inference._run
-    run = getattr(run, "_run", run)  # what `adaptive` ends with
-    if isinstance(run, SparseRun):
+    run = inference._run.method
+    run = getattr(run, "now", run)  # what `adaptive` ends with
+    if isinstance(run, OneByOne):
         slow = restricted(graph, domains_of(run), scores)
         take_messages(slow, run)
         return slow
@@ -26,7 +26,7 @@ def twin_of(graph, inference, scores=None):
         if len(scope) == 1:
             slow.message.update(slow.updated(factor))
     for edge, i in enumerate(layout.edge_variable.tolist()):
-        factor = run.compiled.graph_factor(int(layout.edge_factor[edge]))
+        factor = run.workspace.compiled.graph_factor(int(layout.edge_factor[edge]))
         values = arrays.message[arrays.edge_slot_start[edge] :][: slow.sizes[i]]
         with np.errstate(divide="ignore"):
             slow.message[factor, i] = values.copy() if arrays.arithmetic == 1 else np.log(values)

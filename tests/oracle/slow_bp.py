@@ -79,15 +79,14 @@ def dynamic_range(new, old):
     return float(change.max() - change.min()) if np.isfinite(change).all() else np.inf
 
 
-def load_messages(slow, inference):
+def load_messages(slow, run):
     """Put the messages of a run on a graph without evidence into the slow twin."""
-    run = inference._run
     layout, arrays = run.workspace.layout, run.workspace.arrays
     for f, scope in enumerate(slow.scopes):
         if len(scope) == 1:
             slow.message.update(slow.updated(f))
     for edge, i in enumerate(layout.edge_variable):
-        factor = run.compiled.graph_factor(int(layout.edge_factor[edge]))
+        factor = run.workspace.compiled.graph_factor(int(layout.edge_factor[edge]))
         start = arrays.edge_slot_start[edge]
         values = arrays.message[start : start + slow.sizes[i]]
         with np.errstate(divide="ignore"):

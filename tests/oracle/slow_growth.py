@@ -35,7 +35,7 @@ def take_messages(slow, run, *, settled=True):
         if len(scope) == 1:
             slow.message.update(slow.updated(factor))
     for edge, i in enumerate(layout.edge_variable.tolist()):
-        factor = run.compiled.graph_factor(int(layout.edge_factor[edge]))
+        factor = run.workspace.compiled.graph_factor(int(layout.edge_factor[edge]))
         start = arrays.edge_slot_start[edge]
         values = arrays.message[start : start + slow.sizes[i]]
         with np.errstate(divide="ignore"):

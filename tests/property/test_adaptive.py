@@ -1,7 +1,6 @@
 """What must hold of `adaptive`, over random graphs, with all of its stages wherever they are possible."""
 
 import os
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.engine.sparse_run import SparseRun
+from anytimebp.inference.one_by_one import OneByOne
 from oracle.enumeration import exact
 from oracle.models import grid, hub, peaked, random_loopy, random_tree, worst
 from oracle.slow_bp import SlowBP, load_messages
@@ -59,10 +58,10 @@ def assert_sound(snapshot):
 
 def residual_of(graph, inference):
     """Return by how much a full pass of the slow twin would move the messages of a run without evidence."""
-    run = inference._run
-    if run._run is not None:
+    run = inference._run.method
+    if run.now is not run._stage:
         slow = SlowBP(graph)
-        load_messages(slow, SimpleNamespace(_run=run._run))
+        load_messages(slow, run.now)
     else:
         slow = without_far_states(graph, [range(n) for n in graph.variables.sizes()])
         take_strip_messages(slow, run._stage)
@@ -208,7 +207,7 @@ def test_the_same_run_twice_gives_the_same_bits_whatever_is_recorded(seed, kind)
 def test_the_way_does_not_change_where_it_ends(seed):
     graph = grid(3, 6, 4.0, 0.3, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("anytimebp.engine.adaptive_run.SMALL", 10**9)
+        patch.setattr("anytimebp.inference.adaptive.adaptive_run.SMALL", 10**9)
         plain = abp.infer(graph, "adaptive")
     staged = abp.infer(graph, "adaptive")
     assert plain.trace[0].choice.startswith("full BP")
@@ -234,7 +233,7 @@ def test_memory_that_is_too_small_leaves_a_consistent_answer(seed, share, zeros)
     assert result.stop_reason in {abp.StopReason.OUT_OF_MEMORY, abp.StopReason.CONVERGED}
     assert result.consistent
     assert result.estimated_error >= 0.0
-    if isinstance(inference._run._run, SparseRun):  # not even the first domains fit: one state at a time
+    if isinstance(inference._run.method.now, OneByOne):  # not even the first domains fit: one state at a time
         return
     reference = abp.infer(graph, "bp", tolerance=1e-12)
     assert result.distance(reference) <= 5 * result.estimated_error + 1e-7

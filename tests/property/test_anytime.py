@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.engine import unexplored
+from anytimebp.inference.look import unexplored
 from oracle.enumeration import exact
 from oracle.models import random_loopy, random_tree, worst
 from oracle.settled import largest_move
@@ -32,7 +32,7 @@ def small_tree(seed, zeros=0.0, scale=1.0):
 
 def check_snapshot(graph, inference, snapshot):
     """Check that a snapshot is a fixed point on its domains, as the slow twin sees it."""
-    domains = domains_of(inference._run)
+    domains = domains_of(inference._run.method)
     assert snapshot.domain_sizes.tolist() == [len(d) for d in domains]
     for i, domain in enumerate(domains):
         marginal = snapshot.marginals[i]
@@ -40,7 +40,7 @@ def check_snapshot(graph, inference, snapshot):
         assert not np.delete(marginal, domain).any()
         assert (marginal >= 0.0).all()
     slow = restricted(graph, domains)
-    take_messages(slow, inference._run)
+    take_messages(slow, inference._run.method)
     assert largest_move(slow) <= TOLERANCE * (1 + 1e-3) + 1e-12
     assert (
         max(
@@ -129,7 +129,7 @@ def test_fixed_grows_in_the_order_of_its_priorities(seed, grow, raw):
     inference = abp.Inference(graph, "fixed", rng=0, grow=grow, policy=abp.FixedGrowth(raw=raw))
     inference.run()
     scores = fixed_priorities(graph, raw=raw)
-    domains = domains_of(inference._run)
+    domains = domains_of(inference._run.method)
     for domain, score in zip(domains, scores, strict=True):
         assert (np.diff(score[domain]) <= 1e-9).all()
     order = record_of_growth(graph, "fixed", grow=grow, policy=abp.FixedGrowth(raw=raw))
@@ -142,7 +142,7 @@ def record_of_growth(graph, method, **options):
     """Return the (variable, state) pairs that joined in each round."""
     inference, rounds, before = abp.Inference(graph, method, **options), [], None
     for _ in inference:
-        domains = domains_of(inference._run)
+        domains = domains_of(inference._run.method)
         if before is not None:
             rounds.append([(i, s) for i, d in enumerate(domains) for s in d[len(before[i]) :]])
         before = domains
@@ -158,16 +158,16 @@ def test_dynamic_adds_the_best_state_by_the_slow_twin(seed, zeros):
     slow = domains = None
     for snapshot in inference:
         if slow is not None and snapshot.consistent:
-            now = domains_of(inference._run)
+            now = domains_of(inference._run.method)
             joined = [(i, state) for i, d in enumerate(now) for state in d[len(domains[i]) :]]
             scores = [dynamic_scores(graph, slow, domains, i) for i in range(len(domains))]
             best = max(np.delete(s, d).max(initial=-np.inf) for s, d in zip(scores, domains, strict=True))
             if len(joined) == 1 and best > -np.inf:  # rounds without a snapshot hide what joined first
                 i, state = joined[0]
                 assert scores[i][state] >= best - 1e-9
-        domains = domains_of(inference._run)
+        domains = domains_of(inference._run.method)
         slow = restricted(graph, domains)
-        take_messages(slow, inference._run)
+        take_messages(slow, inference._run.method)
 
 
 def while_possible(inference):
@@ -193,9 +193,9 @@ def test_unexplored_mass_is_that_of_the_slow_twin(seed, method, fraction, zeros)
     for snapshot in while_possible(inference):
         if not snapshot.consistent:  # the end of a run that does not settle; the twin takes over settled messages
             continue
-        domains = domains_of(inference._run)
+        domains = domains_of(inference._run.method)
         slow = restricted(graph, domains)
-        take_messages(slow, inference._run)
+        take_messages(slow, inference._run.method)
         scores = [np.delete(dynamic_scores(graph, slow, domains, i), d) for i, d in enumerate(domains)]
         if any((score == -np.inf).any() for score in scores):  # shut out by hard zeros: nothing can be said
             assert np.isnan(snapshot.unexplored_mass) or has_impossible_states(graph)

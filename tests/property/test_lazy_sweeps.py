@@ -2,7 +2,6 @@
 
 import itertools
 import os
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.schedule.lazy_sweeps import LazySchedule
+from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from oracle.models import grid, random_loopy, worst
 from oracle.settled import largest_move, moves
 from oracle.slow_bp import SlowBP, load_messages
@@ -24,12 +23,12 @@ zeros = st.sampled_from([0.0, 0.2])
 
 def twin_of(graph, inference):
     slow = SlowBP(graph)
-    load_messages(slow, SimpleNamespace(_run=inference._run._run))
+    load_messages(slow, inference._run.method.now)
     return slow
 
 
 def schedule_of(inference):
-    schedule = inference._run._run._schedule
+    schedule = inference._run.method.now._schedule
     return schedule if isinstance(schedule, LazySchedule) else schedule._tails._lazy
 
 
@@ -53,11 +52,11 @@ def test_no_factor_would_move_its_messages_by_more_than_it_has_to_catch_up_with(
         return
     inference = abp.Inference(graph, "adaptive", damping=damping)
     for snapshot in itertools.islice(inference, 8):
-        slow, run = twin_of(graph, inference), inference._run._run
+        slow, run = twin_of(graph, inference), inference._run.method.now
         heard, layout = schedule_of(inference)._heard, run.workspace.layout
         waiting = np.add.reduceat(heard.moved[layout.edge_variable] - heard.seen, layout.factor_edge_start[:-1])
         for f, bound in enumerate(waiting.tolist()):
-            factor = run.compiled.graph_factor(f)
+            factor = run.workspace.compiled.graph_factor(f)
             found = moves(slow, factor)
             if np.isfinite(found).all():  # messages that turn to zero move by infinity, which is counted as 1000
                 assert max(found) <= bound + 1e-9

@@ -34,7 +34,7 @@ def test_what_is_called_converged_is_a_fixed_point(method, schedule, seed, scale
     result = inference.run()  # a joint state exists, so that messages never vanish
     if result.stop_reason is abp.StopReason.CONVERGED and not graph.summary().is_forest:
         slow = SlowBP(graph)
-        load_messages(slow, inference)
+        load_messages(slow, inference._run.method)
         assert largest_move(slow) <= 1e-8
 
 

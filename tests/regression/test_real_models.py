@@ -57,8 +57,8 @@ def test_grown_to_the_end_is_a_fixed_point_of_the_full_model(models_folder, meth
     graph = observed(*load(models_folder, "Segmentation_11.uai"))
     inference = abp.Inference(graph, method, rng=0)
     assert inference.run().stop_reason is abp.StopReason.CONVERGED
-    slow = restricted(graph, domains_of(inference._run))
-    take_messages(slow, inference._run)
+    slow = restricted(graph, domains_of(inference._run.method))
+    take_messages(slow, inference._run.method)
     assert slow.residual() <= 1e-8
 
 
@@ -79,7 +79,7 @@ def test_models_with_several_fixed_points_end_at_one(models_folder, case, method
     result = inference.run()
     assert result.stop_reason is abp.StopReason.CONVERGED
     slow = SlowBP(graph)
-    load_messages(slow, inference)
+    load_messages(slow, inference._run.method)
     assert slow.residual() <= 1e-8
 
 

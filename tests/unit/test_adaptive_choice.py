@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import choice
-from anytimebp.engine.adaptive_run import AdaptiveRun
-from anytimebp.engine.choice import Counts, Way, first_choice
 from anytimebp.experiments import families
+from anytimebp.inference.adaptive import choice
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.choice import Counts, Way, first_choice
+from anytimebp.inference.method import new_task
 from oracle.models import grid
 
 
@@ -22,8 +23,8 @@ def test_small_models_say_that_they_are_small():
 
 def first_words(graph, **options):
     """Return what a run decides before any table is read."""
-    run = AdaptiveRun(graph, abp.Inference(graph, "adaptive", **options)._options)
-    return next(run.choice for _ in run.steps() if run.choice)
+    task = new_task(graph, abp.Inference(graph, "adaptive", **options)._options)
+    return next(task.figures.choice for _ in AdaptiveRun(task).begin() if task.figures.choice)
 
 
 @pytest.mark.compiled
@@ -91,7 +92,7 @@ def test_decisions_do_not_depend_on_time(monkeypatch):
     graph = grid(4, 120, 8.0, 1.0, seed=0)
     abp.infer(graph, "adaptive", max_updates=100_000)
     expected = abp.infer(graph, "adaptive")
-    monkeypatch.setattr("anytimebp.engine.stopwatch.perf_counter", slow_clock())
+    monkeypatch.setattr("anytimebp.inference.stopwatch.perf_counter", slow_clock())
     result = abp.infer(graph, "adaptive", record="end")
     assert result.seconds > 10.0
     assert bits(result) == bits(expected)

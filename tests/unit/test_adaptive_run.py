@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine.adaptive_run import AdaptiveRun
-from anytimebp.engine.full_run import FullRun
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.all_states import AllStates
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid, hub, peaked, random_loopy, random_tree
 
@@ -27,8 +27,7 @@ def marginals_of(result):
 def started(graph, run_class=AdaptiveRun, **options):
     """Return an inference that goes through rounds on domains, or inner rounds, at any cost."""
     inference = abp.Inference(graph, "adaptive", **options)
-    inference._run = run_class(graph, inference._options, at_any_cost=True)
-    inference._steps = inference._run.steps()
+    inference._run.start(lambda task: run_class(task, at_any_cost=True))
     return inference
 
 
@@ -42,7 +41,7 @@ def test_rounds_on_domains_alone_end_where_bp_ends():
 
 def test_inner_rounds_alone_end_where_bp_ends():
     for graph in (peaked(3), hub(3), grid(3, 6, 4.0, 0.3, seed=3)):
-        result = started(graph, FullRun).run()
+        result = started(graph, AllStates).run()
         assert result.stop_reason is abp.StopReason.CONVERGED
         assert result.trace[-1].choice.startswith("frozen tails")
         assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
@@ -107,11 +106,11 @@ def test_log_z_of_rounds_on_domains_is_that_of_their_messages():
 
 
 def test_max_updates_is_exact_between_full_sweeps_and_inner_rounds():
-    inference = started(grid(3, 6, 4.0, 0.5, seed=0), FullRun)
+    inference = started(grid(3, 6, 4.0, 0.5, seed=0), AllStates)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", abp.NotConvergedWarning)
         while inference.stop_reason is None:
-            before = inference._run.updates
+            before = inference._run.figures.updates
             assert inference.run(max_updates=5).current.updates <= before + 5
 
 
@@ -188,7 +187,7 @@ def test_rules_are_asked_for_strips_only_on_domains():
     next(inference)
     sampled = asked.pop(0)  # what messages can do to beliefs is estimated from some scores
     assert sampled <= 2048
-    assert inference._run.work_parts["growth"] == sum(asked) < 1000
+    assert inference._run.figures.work_parts["growth"] == sum(asked) < 1000
 
 
 def late_zeros(late):
@@ -289,7 +288,7 @@ def spin_glass(seed=3, n=12, coupling=4.0):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("start", ["adaptive", AdaptiveRun, FullRun])
+@pytest.mark.parametrize("start", ["adaptive", AdaptiveRun, AllStates])
 def test_what_does_not_settle_says_so_once(start):
     graph = spin_glass()
     inference = abp.Inference(graph, "adaptive") if start == "adaptive" else started(graph, start)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from anytimebp.engine import belief_history
-from anytimebp.engine.belief_history import SAFE, SLOWEST, BeliefHistory, rate_of
+from anytimebp.inference.control import belief_history
+from anytimebp.inference.control.belief_history import SAFE, SLOWEST, BeliefHistory, rate_of
 
 START = np.array([0, 2, 5])
 END, MODE = np.array([0.5, 0.5, 0.2, 0.3, 0.5]), np.array([0.1, -0.1, 0.05, 0.05, -0.1])

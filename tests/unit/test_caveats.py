@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine.caveats import warn_of_end
+from anytimebp.inference.caveats import warn_of_end
 from anytimebp.model import rule_labels
 from oracle.models import grid
 

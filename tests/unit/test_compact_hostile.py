@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import adaptive_run
-from anytimebp.engine.choice import Choice, Way
+from anytimebp.inference.adaptive import adaptive_run
+from anytimebp.inference.adaptive.choice import Choice, Way
 
 
 @pytest.fixture(autouse=True)
@@ -99,9 +99,9 @@ def test_growth_state_by_state_answers_with_what_had_settled_before():
     inference = abp.Inference(graph)
     assert next(inference).consistent
     result = inference.run(max_updates=1)
-    assert "one state at a time" in inference._run.choice
+    assert "one state at a time" in inference._run.figures.choice
     assert result.consistent
-    assert inference._run.settled_rounds == 1
+    assert inference._run.figures.settled_rounds == 1
 
 
 def test_a_constant_added_to_a_rule_changes_nothing():

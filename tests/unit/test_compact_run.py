@@ -7,8 +7,8 @@ import pytest
 from tests.unit.test_structures import KINDS, twins
 
 import anytimebp as abp
-from anytimebp.engine import adaptive_run
-from anytimebp.engine.choice import Choice, Way
+from anytimebp.inference.adaptive import adaptive_run
+from anytimebp.inference.adaptive.choice import Choice, Way
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_no_entry_on_the_domains_is_asked_for_twice(unary):
     graph = grid_of_rules(12, unary, np.random.default_rng(0))
     inference = abp.Inference(graph, "adaptive")
     list(inference)
-    tables = inference._run._run.tables
+    tables = inference._run.method.now.tables
     assert tables.asked == sum(table.values.size for table in tables._tables.values())
     assert tables.asked <= 4 * 12 * 12
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine.belief_history import BeliefHistory
-from anytimebp.engine.budget import Target
-from anytimebp.engine.estimated_error import LARGEST, SweepError, moved_by
+from anytimebp.inference.budget import Target
+from anytimebp.inference.control.belief_history import BeliefHistory
+from anytimebp.inference.control.estimated_error import LARGEST, SweepError, moved_by
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.calibration import FAMILIES, SMALL, check_targets, family_ratios, ratios
 from oracle.models import grid
@@ -217,7 +217,7 @@ def test_first_domains_beyond_the_memory_are_not_begun():
     graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=lambda a, b: -(((a - b) / 1000) ** 2))
     run = abp.Inference(graph, max_memory=2_000_000)
     run.run(max_updates=1)
-    assert run._run.choice.startswith("domains that grow in batches")
+    assert run._run.figures.choice.startswith("domains that grow in batches")
 
 
 def pair(states):

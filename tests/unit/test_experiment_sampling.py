@@ -95,7 +95,7 @@ def test_a_measurement_leaves_no_layout_behind(small, reference):
 
 
 def test_ctrl_c_ends_the_whole_evaluation(small, reference, monkeypatch):
-    from anytimebp.engine import inference  # noqa: PLC0415
+    from anytimebp.inference import inference  # noqa: PLC0415
 
     class Pressed:
         is_set = True

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import patience
+from anytimebp.inference.control import patience
 from oracle.enumeration import exact
 from oracle.models import grid, one_factor, random_loopy, worst
 from oracle.slow_growth import domains_of, restricted, take_messages
@@ -94,7 +94,7 @@ def test_an_equality_chain_whose_first_states_disagree(method, closed):
         inference = abp.Inference(graph, method, rng=first)
         seen = 0
         for snapshot in inference:
-            domains = domains_of(inference._run)
+            domains = domains_of(inference._run.method)
             common = sorted(set.intersection(*map(set, domains)))
             assert common  # no snapshot before the domains admit a joint state
             seen += 1
@@ -159,9 +159,9 @@ def test_a_hub_with_zeros_grows():
     for method in GROWING:
         inference = abp.Inference(graph, method, rng=0, tolerance=1e-10)
         for snapshot in inference:
-            domains = domains_of(inference._run)
+            domains = domains_of(inference._run.method)
             slow = restricted(graph, domains)
-            take_messages(slow, inference._run)
+            take_messages(slow, inference._run.method)
             assert slow.residual() <= 1.01e-10
             assert abs(snapshot.marginals["x0"][domains[0]] - slow.marginals()[0]).max() < 1e-9
         assert worst(inference.run(), marginals_of(reference)) < 1e-8
@@ -246,9 +246,9 @@ def test_a_policy_of_the_users():
     inference = abp.Inference(graph, policy=Alphabetical())
     reference = abp.infer(graph, "bp", tolerance=1e-11)
     for _ in inference:
-        sizes = [len(d) for d in domains_of(inference._run)]
+        sizes = [len(d) for d in domains_of(inference._run.method)]
         assert max(sizes) - min(sizes) <= 1
-        assert all(d == list(range(len(d))) for d in domains_of(inference._run))
+        assert all(d == list(range(len(d))) for d in domains_of(inference._run.method))
     assert worst(inference.run(), marginals_of(reference)) < 1e-6
 
 
@@ -261,7 +261,7 @@ def test_a_policy_that_scores_anew_can_do_what_dynamic_does():
     for _ in range(40):
         next(mine)
         next(ours)
-        assert domains_of(mine._run) == domains_of(ours._run)
+        assert domains_of(mine._run.method) == domains_of(ours._run.method)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_raw_priorities_depend_on_constants_and_normalised_ones_do_not():
 
     def order(constant, **options):
         inference = abp.Inference(graph(constant), "fixed", **options)
-        grown = [inference._run and domains_of(inference._run) for _ in inference]
+        grown = [inference._run.method and domains_of(inference._run.method) for _ in inference]
         return [[len(d) for d in domains] for domains in grown]
 
     assert order(0.0) == order(100.0)
@@ -321,7 +321,14 @@ def test_what_to_record_is_a_value():
     assert len(abp.infer(graph, "fixed", record=abp.Every(rounds=6)).trace) == 7
     assert len(abp.infer(graph, "fixed", record=abp.Every(seconds=100.0)).trace) == 2
     assert len(abp.infer(graph, "bp", record=abp.Every(rounds=2)).trace) < len(abp.infer(graph, "bp").trace)
-    for wrong in ({}, {"rounds": 0}, {"states": 1.5}, {"seconds": -1.0}, {"rounds": 1, "states": 1}):
+    for wrong in (
+        {},
+        {"rounds": 0},
+        {"states": 1.5},
+        {"seconds": -1.0},
+        {"rounds": 1, "states": 1},
+        {"rounds": 1, "estimates": 2},
+    ):
         with pytest.raises(abp.OptionError, match="Every"):
             abp.Every(**wrong)
 
@@ -435,8 +442,8 @@ def test_a_round_that_does_not_settle_is_cut_and_the_run_grows_on(monkeypatch):
     assert result.current.domain_sizes.sum() == 18
     assert not result.current.consistent
     if result.consistent:  # an earlier state, whose messages the journal has brought back
-        slow = restricted(graph, domains_of(inference._run))
-        take_messages(slow, inference._run)
+        slow = restricted(graph, domains_of(inference._run.method))
+        take_messages(slow, inference._run.method)
         assert slow.residual() <= 1.01e-12
         assert result.domain_sizes.sum() < 18
 
@@ -450,15 +457,15 @@ def test_strong_coupling_ends_at_a_fixed_point_or_says_that_it_does_not(method):
             inference = abp.Inference(graph, method, rng=0)
             result = inference.run()
         if result.stop_reason is abp.StopReason.CONVERGED:
-            slow = restricted(graph, domains_of(inference._run))
-            take_messages(slow, inference._run)
+            slow = restricted(graph, domains_of(inference._run.method))
+            take_messages(slow, inference._run.method)
             assert slow.residual() <= 1.01e-8
         else:
             assert result.stop_reason is abp.StopReason.NOT_CONVERGED
 
 
 # ---------------------------------------------------------------- results
-def test_results_of_sparse_runs_travel_and_draw(tmp_path):
+def test_results_of_one_by_ones_travel_and_draw(tmp_path):
     graph = grid(3, 8, 3.0, 0.5, seed=0)
     reference = abp.infer(graph, "bp")
     errors = []

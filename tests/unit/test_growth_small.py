@@ -15,8 +15,8 @@ def check(graph, method, marginals, **options):
     """Run to the end; every snapshot is a fixed point on its domains, the last one has these marginals."""
     inference = abp.Inference(graph, method, tolerance=1e-9, rng=0, **options)
     for snapshot in inference:
-        slow = restricted(graph, domains_of(inference._run))
-        take_messages(slow, inference._run)
+        slow = restricted(graph, domains_of(inference._run.method))
+        take_messages(slow, inference._run.method)
         assert snapshot.consistent
         assert slow.residual() <= 1.01e-9
     assert worst(inference.run(), marginals) < 1e-7

@@ -56,7 +56,7 @@ def test_no_message_and_no_figure_is_ever_nan(method):
         for snapshot in islice(inference, 2000):  # some fall ever more slowly
             assert not np.isnan(snapshot.max_residual)
             assert not np.isnan(snapshot.mean_residual)
-        assert not np.isnan(inference._run.workspace.arrays.message).any()
+        assert not np.isnan(inference._run.method.workspace.arrays.message).any()
 
 
 def test_infinite_residuals_are_not_nan():
@@ -179,7 +179,7 @@ def test_a_hub_that_gets_zero_messages(state, any_arithmetic):
     assert slow.run()
     assert worst(result, slow.marginals()) < 1e-12
     weights = result.factor_marginals._log_weight
-    layout, arrays = inference._run.workspace.layout, inference._run.workspace.arrays
+    layout, arrays = inference._run.method.workspace.layout, inference._run.method.workspace.arrays
     edge = int(np.flatnonzero((layout.edge_variable == 0) & (layout.edge_factor == 20))[0])
     ours = weights[arrays.edge_slot_start[edge] :][:2]
     expected = slow.to_factor(0, 20)

@@ -193,7 +193,7 @@ def test_oscillation_is_damped_and_the_undamped_residual_decides(method):
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert result.damping == 0.5
     slow = SlowBP(graph)
-    load_messages(slow, inference)
+    load_messages(slow, inference._run.method)
     assert slow.residual() <= 1e-8
 
 
@@ -270,6 +270,7 @@ def test_progress_writes_a_line_to_standard_error(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "residual" in err
+    assert err.count("\n") == 1
     assert err.endswith("\n")
 
 

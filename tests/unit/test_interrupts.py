@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import adaptive_run, interrupt, warm_up
-from anytimebp.engine.choice import Choice, Way
+from anytimebp.inference import interrupt, warm_up
+from anytimebp.inference.adaptive import adaptive_run
+from anytimebp.inference.adaptive.choice import Choice, Way
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from oracle.models import grid
 
@@ -74,8 +75,8 @@ def test_what_has_raised_once_is_settled(graph):
     """In a loop over snapshots Ctrl-C raises, so the next one is a first one."""
     inference = abp.Inference(graph, "bp")
     next(inference)
-    step = inference._steps
-    inference._steps = (press() or one for one in step)
+    step = inference._run._steps
+    inference._run._steps = (press() or one for one in step)
     with pytest.raises(KeyboardInterrupt):
         next(inference)
     assert abp.infer(graph, "bp", callback=press).stop_reason is abp.StopReason.INTERRUPTED

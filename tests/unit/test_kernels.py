@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
+from anytimebp.inference.schedule.residual import HeapArrays
 from anytimebp.kernels import arithmetic, residual, through_table
 from anytimebp.kernels.forest import elimination_order
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.schedule.residual import HeapArrays
 from oracle.models import random_loopy
 from oracle.slow_bp import SlowBP, load_messages
 
@@ -65,7 +65,7 @@ def test_a_sweep_equals_the_slow_twins(seed, zeros, arity):
         if len(slow.scopes[f]) > 1:
             slow.message.update(slow.updated(f))
     fast = SlowBP(graph)
-    load_messages(fast, inference)
+    load_messages(fast, inference._run.method)
     for key, message in slow.message.items():
         ours = fast.message[key]
         assert ((message == -np.inf) == (ours == -np.inf)).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import readout
+from anytimebp.inference import readout
 from anytimebp.results.marginals import Marginals
 
 

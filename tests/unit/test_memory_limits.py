@@ -97,7 +97,7 @@ def assert_keeps_answering(inference, result, limit, peak):
 
 @pytest.mark.parametrize("method", ["bp", "residual"])
 @pytest.mark.parametrize("name", MODELS)
-def test_full_runs_take_what_was_predicted(name, method):
+def test_all_statess_take_what_was_predicted(name, method):
     graph = MODELS[name]()
     predicted = graph.summary().full_bp_bytes
     _, peak = traced(abp.Inference(graph, method, max_memory=predicted), max_updates=8)
@@ -121,7 +121,7 @@ def test_a_byte_less_is_refused_before_anything_is_made(name, method):
 @pytest.mark.parametrize("method", abp.METHODS)
 @pytest.mark.parametrize("limit", [MB, None])
 def test_states_that_do_not_fit_are_refused_before_arrays_over_them_are_made(method, limit, monkeypatch):
-    monkeypatch.setattr("anytimebp.workspace.memory.available_memory", lambda: MB)
+    monkeypatch.setattr("anytimebp.tables.memory.available_memory", lambda: MB)
     graph = abp.FactorGraph()
     graph.add_variables(2, 5 * MB)
     graph.add_factor([0, 1], rule=noise)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.growth import outside_pairs
+from anytimebp.inference.look import outside_pairs
 
 K = 300
 

@@ -25,7 +25,6 @@ NAMES = {
     "GraphSummary",
     "GrowthPolicy",
     "GrowthView",
-    "History",
     "InconsistentModelError",
     "Inference",
     "InternalError",

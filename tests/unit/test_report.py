@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from html import unescape
 from importlib.resources import files
 from itertools import pairwise
@@ -12,10 +13,10 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.report import shown_marginals as shown_module
-from anytimebp.report.history import History, Point, whole_history
 from anytimebp.report.page import as_json, page_html, thinned
-from anytimebp.report.shown_marginals import likeliest
 from anytimebp.report.wording import figure_text, probability_text, share_text, short_text, shown_labels
+from anytimebp.results.marginals import likeliest
+from anytimebp.results.trace import Moment, Trace
 from oracle.models import grid
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -50,26 +51,25 @@ def one_variable(labels, log_scores, name="v"):
 
 
 def small_run(**options):
-    history = History()
-    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", callback=history.observe, rng=0, **options)
-    return result, history
+    record = abp.Every(rounds=1, estimates=True)
+    return abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", record=record, rng=0, **options)
 
 
 # Same run, same page
 
 
 def test_two_runs_give_the_same_page_but_for_the_timings():
-    pages = [page_html(result, history=history, about={"seed": "0"}) for result, history in (small_run(), small_run())]
+    pages = [page_html(result, about={"seed": "0"}) for result in (small_run(), small_run())]
     assert TIMINGS.search(pages[0])[2] != TIMINGS.search(pages[1])[2]
     same = [TIMINGS.sub(r"\1\3", page) for page in pages]
     assert same[0] == same[1]
 
 
 def test_the_timings_stand_in_their_block_only():
-    result, history = small_run()
+    result = small_run()
     late = result.seconds + 1234.5
-    moved = [point._replace(seconds=point.seconds + late) for point in history]
-    pages = [page_html(result, history=points) for points in (history, moved)]
+    moved = [point._replace(seconds=point.seconds + late) for point in result.trace]
+    pages = [page_html(replace(result, trace=Trace(points))) for points in (result.trace, moved)]
     assert TIMINGS.sub(r"\1\3", pages[0]) == TIMINGS.sub(r"\1\3", pages[1])
     timings = block(pages[1], "timings")
     assert timings["points"] == [point.seconds for point in moved]
@@ -110,8 +110,8 @@ def test_any_text_can_be_written(tmp_path):
 def test_json_has_no_infinity():
     with pytest.raises(ValueError, match="JSON"):
         as_json(float("inf"))
-    unknown = Point(0.1, 1, 2, 3, math.inf, math.nan, -math.inf, math.nan)
-    page = page_html(one_variable(2, [0.0, 0.0]), history=[unknown])
+    unknown = Moment(0.1, 1, 2, math.inf, math.nan, 0.0, 3, -math.inf)
+    page = page_html(replace(one_variable(2, [0.0, 0.0]), trace=Trace([unknown])))
     points = block(page, "run")["points"]
     assert points["max_residual"] == points["mean_residual"] == points["log_z"] == [None]
     assert points["unexplored_mass"] == [0.0]  # the last point has the result's
@@ -123,7 +123,7 @@ def test_an_infinite_tolerance_is_no_obstacle():
 
 
 def test_the_page_asks_for_nothing():
-    page = page_html(small_run()[0])
+    page = page_html(small_run())
     assert "default-src 'none'" in page
     assert re.findall(r"(?:src|href)=\"[^\"]*\"", page) == ['href="data:,"']
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
@@ -135,7 +135,7 @@ def test_the_page_asks_for_nothing():
 
 
 def test_an_unsettled_answer_is_flagged():
-    settled, _ = small_run()
+    settled = small_run()
     unsettled = abp.infer(grid(4, 5, 2.0, 1.0, seed=0), "bp", max_updates=10)
     assert not unsettled.consistent
     assert 'class="warning" role="alert"' in page_html(unsettled)
@@ -155,16 +155,16 @@ def test_a_run_without_time_says_that_nothing_is_known():
 
 
 def test_an_answer_on_part_of_the_states_says_so():
-    result, _ = small_run(max_work=400)
+    result = small_run(max_work=400)
     assert result.consistent
     assert result.unexplored_mass > 0
     page = page_html(result)
     assert "Not all states took part" in page
-    assert "Not all states took part" not in page_html(small_run()[0])
+    assert "Not all states took part" not in page_html(small_run())
 
 
 def test_the_head_has_every_figure():
-    result, _ = small_run()
+    result = small_run()
     page = page_html(result, about={"Model": "grid.uai"})
     figures = dict(re.findall(r'<dt>(.*?)</dt><dd class="value".*?>(.*?)</dd>', page))
     assert figures["log Z"] == figure_text(result.log_z, 9)
@@ -187,7 +187,7 @@ def test_every_method_is_explained(method):
 
 
 def test_only_results_are_reported():
-    result, _ = small_run()
+    result = small_run()
     with pytest.raises(abp.OptionError, match="Snapshot"):
         page_html(result.current)
 
@@ -320,7 +320,8 @@ def test_likeliest_is_stable():
     rng = np.random.default_rng(0)
     for _ in range(50):
         marginal = rng.integers(0, 4, 60) / 100
-        assert likeliest(marginal, 20) == np.argsort(-marginal, kind="stable")[:20].tolist()
+        for count in (0, 1, 20, 60, 100):
+            assert likeliest(marginal, count) == np.argsort(-marginal, kind="stable")[:count].tolist()
 
 
 def test_by_uncertainty_is_by_entropy():
@@ -332,74 +333,99 @@ def test_by_uncertainty_is_by_entropy():
 
 
 def test_many_points_are_thinned_evenly_with_both_ends():
-    points = [Point(i / 10, i, i, i, 1.0, 1.0, 0.0, 0.0) for i in range(10_007)]
+    points = [Moment(i / 10, i, i, 1.0, 1.0, 0.0, i, 0.0) for i in range(10_007)]
     kept = thinned(points, 2_000)
     assert len(kept) == 2_000
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     gaps = np.diff([point.updates for point in kept])
     assert set(gaps.tolist()) == {5, 6}
-    run = block(page_html(small_run()[0], history=points), "run")
+    run = block(page_html(replace(small_run(), trace=Trace(points))), "run")
     assert run["n_points"] == 10_007
     assert len(run["points"]["work"]) == 2_000
 
 
-# History
+# Estimates in the trace
 
 
-def test_a_history_has_what_the_snapshots_had():
+def test_a_trace_with_estimates_has_what_the_snapshots_had():
     seen = []
-    history = History()
-
-    def both(snapshot):
-        seen.append(snapshot)
-        assert history.observe(snapshot) is None
-
-    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", callback=both)
+    options = {"record": abp.Every(rounds=1, estimates=True), "callback": seen.append}
+    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", **options)
     assert result.stop_reason is abp.StopReason.CONVERGED
-    assert len(history) == len(seen) > 10
-    for point, snapshot in zip(history, seen, strict=True):
-        assert point.states == snapshot.domain_sizes.sum()
-        assert (point.updates, point.work, point.seconds) == (snapshot.updates, snapshot.work, snapshot.seconds)
-        assert (point.max_residual, point.mean_residual) == (snapshot.max_residual, snapshot.mean_residual)
-        assert point.log_z == snapshot.log_z
-        assert math.isnan(point.unexplored_mass) or point.unexplored_mass == snapshot.unexplored_mass
+    assert len(result.trace) > 10
+    del seen[-2]  # told twice: the end of the last round, and of the run
+    for moment, snapshot in zip(result.trace, seen, strict=True):
+        assert moment.states == snapshot.domain_sizes.sum()
+        assert (moment.updates, moment.work, moment.log_z) == (snapshot.updates, snapshot.work, snapshot.log_z)
+        assert (moment.max_residual, moment.mean_residual) == (snapshot.max_residual, snapshot.mean_residual)
+        assert math.isnan(moment.unexplored_mass) or moment.unexplored_mass == snapshot.unexplored_mass
+        assert math.isnan(moment.estimated_error) or moment.estimated_error == snapshot.estimated_error
 
 
-def test_the_unexplored_mass_is_asked_for_now_and_then():
-    _, history = small_run()
-    looked = [point.states for point in history if not math.isnan(point.unexplored_mass)]
-    assert looked[0] == history[0].states
-    assert 3 < len(looked) < len(history) / 2
+def test_iterating_keeps_the_estimates_that_running_keeps():
+    inference = abp.Inference(
+        grid(3, 6, 2.0, 0.5, seed=1), "dynamic", rng=0, record=abp.Every(rounds=1, estimates=True)
+    )
+    for _ in inference:
+        pass
+    names = ("updates", "log_z", "unexplored_mass", "estimated_error")
+    pulled, run = inference.run().trace, small_run().trace
+    for name in names:
+        np.testing.assert_array_equal(pulled.column(name), run.column(name))
+
+
+def test_estimates_are_asked_for_now_and_then():
+    trace = small_run().trace
+    looked = [moment.states for moment in trace if not math.isnan(moment.unexplored_mass)]
+    assert looked[0] == trace[0].states
+    assert 3 < len(looked) < len(trace) / 2
     assert all(b >= 4 / 3 * a for a, b in pairwise(looked))
 
 
-def test_a_history_keeps_no_snapshot():
-    _, history = small_run()
-    assert all(type(value) in {int, float} for point in history for value in point)
+def test_estimates_are_no_part_of_a_trace_that_nobody_asked_for_them():
+    plain = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", rng=0)
+    asked = small_run()
+    for name in ("unexplored_mass", "estimated_error"):
+        assert np.isnan(plain.trace.column(name)).all()
+    for name in ("updates", "work", "states", "max_residual"):
+        np.testing.assert_array_equal(plain.trace.column(name), asked.trace.column(name))
 
 
-def test_a_history_of_a_result_is_its_trace():
+def test_a_moment_that_is_recorded_twice_keeps_its_estimates():
+    graph = abp.FactorGraph()  # no messages: the last round and the end have the same figures
+    graph.add_variables(2, 3)
+    graph.add_factor([0], log_table=[0.0, 1.0, 2.0])
+    trace = abp.infer(graph, "dynamic", record=abp.Every(rounds=1, estimates=True)).trace
+    assert trace.column("states").tolist() == [2, 3, 4, 5, 6]
+    assert np.isnan(trace.column("unexplored_mass")).tolist() == [False, False, False, True, False]
+
+
+def test_a_trace_keeps_no_snapshot():
+    assert all(type(value) in {int, float, str} for moment in small_run().trace for value in moment)
+
+
+def test_a_page_without_estimates_has_those_of_the_end():
     result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", max_work=400)
-    history = History.of(result)
-    assert [point.work for point in history] == result.trace.column("work").tolist()
-    assert [point.seconds for point in history] == result.trace.column("seconds").tolist()
-    assert history[-1].unexplored_mass == result.unexplored_mass > 0
-    assert all(math.isnan(point.unexplored_mass) for point in history[:-1])
-    assert "points" in repr(history)
+    page = page_html(result)
+    points = block(page, "run")["points"]
+    assert points["work"] == result.trace.column("work").tolist()
+    assert block(page, "timings")["points"] == result.trace.column("seconds").tolist()
+    assert points["unexplored_mass"] == [*[None] * (len(result.trace) - 1), result.unexplored_mass]
+    assert result.unexplored_mass > 0
 
 
-def test_a_history_ends_where_the_run_stopped():
-    result, history = small_run(max_updates=37)
-    assert result.trace[-1].updates > history[-1].updates
-    assert whole_history(result, history)[-1].updates == result.trace[-1].updates
-    assert len(whole_history(result, [])) == len(result.trace)
+def test_a_page_ends_where_the_run_stopped():
+    result = small_run(max_updates=37)
+    points = block(page_html(result), "run")["points"]
+    assert points["updates"][-1] == result.current.updates == 37
+    assert points["unexplored_mass"][-1] == result.unexplored_mass
 
 
 # The file
 
 
 def test_a_report_replaces_a_file_whole_or_not_at_all(tmp_path, monkeypatch):
-    result, _ = small_run()
+    result = small_run()
     path = tmp_path / "report.html"
     path.write_text("old")
     abp.write_report(result, path)

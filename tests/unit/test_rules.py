@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine.adaptive_run import AdaptiveRun
-from anytimebp.engine.choice import Choice, Way
-from anytimebp.workspace.compact import CompactTables
-from anytimebp.workspace.served import ServedFactors
-from anytimebp.workspace.served_strips import ServedStrips
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.choice import Choice, Way
+from anytimebp.inference.adaptive.compact import CompactTables
+from anytimebp.inference.adaptive.served_strips import ServedStrips
+from anytimebp.paper.served import ServedFactors
 
 njit = pytest.importorskip("numba").njit
 compiled_only = pytest.mark.compiled
@@ -310,8 +310,7 @@ def begun(graph, method, **options):
     """Return an inference; one of `adaptive` that goes through rounds on domains, or keeps tables over these alone."""
     inference = abp.Inference(graph, "adaptive" if method == "compact" else method, rng=0, **options)
     if method in {"adaptive", "compact"}:
-        inference._run = AdaptiveRun(graph, inference._options, at_any_cost=method == "adaptive")
-        inference._steps = inference._run.steps()
+        inference._run.start(lambda task: AdaptiveRun(task, at_any_cost=method == "adaptive"))
     return inference
 
 
@@ -364,7 +363,7 @@ def test_the_snapshot_of_a_failed_run_is_that_of_a_run_stopped_just_before(metho
 def test_a_snapshot_that_cannot_be_read_does_not_hide_the_error(monkeypatch):
     inference = abp.Inference(staged(Failing(40)), "dynamic")
     next(inference)
-    monkeypatch.setattr(type(inference._run), "answer", lambda *_: 1 / 0)
+    monkeypatch.setattr(type(inference._run.method), "read", lambda *_, **__: 1 / 0)
     with pytest.raises(abp.RuleError, match="raised OSError") as caught:
         inference.run()
     assert caught.value.snapshot is None
@@ -418,7 +417,7 @@ def test_every_score_of_a_rule_is_counted(method, evidence):
             warnings.simplefilter("ignore", abp.NotConvergedWarning)
             result = inference.run(max_work=200)
         done = inference.stop_reason is not None
-        parts = inference._run.work_parts
+        parts = inference._run.figures.work_parts
         assert rule.asked + unary.asked <= messages_aside(parts)
     if method in {"bp", "residual"}:
         assert rule.asked + unary.asked == messages_aside(result.work_parts)
@@ -428,7 +427,7 @@ def test_every_score_is_counted_in_the_rounds_of_adaptive():
     rule = Counting()
     inference = begun(staged(rule), "adaptive")
     for snapshot in inference:
-        assert rule.asked <= messages_aside(inference._run.work_parts), snapshot
+        assert rule.asked <= messages_aside(inference._run.figures.work_parts), snapshot
 
 
 def mark_filling(monkeypatch, owner, name, rules):
@@ -493,8 +492,8 @@ def test_strips_ask_for_no_entry_twice(monkeypatch):
     graph, rules = apart_rules()
     mark_filling(monkeypatch, ServedStrips, "_ask", rules)
     inference = begun(graph, "adaptive")
-    reach = [len(inference._run.nested.reach.place) for snapshot in inference if snapshot.consistent]
-    assert inference._run.nested.nested.size.tolist() == [9] * 4
+    reach = [len(inference._run.method.nested.reach.place) for snapshot in inference if snapshot.consistent]
+    assert inference._run.method.nested.nested.size.tolist() == [9] * 4
     assert len(set(reach)) > 1  # states came within reach in between
     for rule, arity in zip(rules, [2, 2, 2, 2, 3, 4], strict=True):
         assert len(rule.filled) == 9**arity

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.engine import adaptive_run, stopwatch
-from anytimebp.engine.choice import Choice, Way
+from anytimebp.inference import stopwatch
+from anytimebp.inference.adaptive import adaptive_run
+from anytimebp.inference.adaptive.choice import Choice, Way
 
 CALL = 0.002  # seconds that a call takes, by the clock of these tests
 

@@ -8,16 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.engine.reach import REACHES
-from anytimebp.engine.strip_stage import StripStage
+from anytimebp.domains.domains import full_domains
+from anytimebp.inference.adaptive.nested import find_sources
+from anytimebp.inference.adaptive.reach import REACHES
+from anytimebp.inference.adaptive.strip_stage import StripStage
+from anytimebp.inference.method import new_task
 from anytimebp.kernels.codes import NEEDS_ENTRIES, OK
 from anytimebp.kernels.inner import take_stock
 from anytimebp.kernels.rounds import PHASE, PLACES, SETTLE, UPDATES, round_slice
 from anytimebp.kernels.strips import join_above
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.workspace.domains import full_domains
-from anytimebp.workspace.nested import find_sources
-from anytimebp.workspace.table_sizes import message_spread
+from anytimebp.tables.sizes import message_spread
 from oracle.models import one_factor, random_loopy
 from oracle.slow_strips import take_strip_messages, total, without_far_states
 
@@ -40,12 +41,11 @@ def stage_on(graph, rng, tolerance=1e-9):
     """Return rounds with all states within reach and random domains, and these domains."""
     compiled = compiled_graph(graph)
     stage = StripStage(
+        new_task(graph, abp.Inference(graph, tolerance=tolerance)._options),
         compiled,
         full_domains(compiled, {}),
         find_sources(compiled),
         drained(message_spread(compiled)),
-        tolerance,
-        None,
         full_fits=True,  # otherwise pairs outside are looked at as well, which the slow twin does not do
     )
     stage.workspace = workspace = stage._within(len(REACHES) - 1)
@@ -159,11 +159,11 @@ def test_rounds_with_fixed_domains_end_at_a_fixed_point_of_the_model_without_far
     graph = random_loopy(seed, scale=0.4, max_arity=arity, max_states=5, n_factors=6)
     stage, domains = stage_on(graph, np.random.default_rng(seed), tolerance=1e-10)
     stage._threshold = 1e-10
-    while stage.rounds < 10 or max(stage.max_residual, stage.settled.change) > 1e-12:
+    while stage._run.rounds < 10 or max(stage._run.max_residual, stage.settled.change) > 1e-12:
         for _ in stage._round():
             pass
         assert stage.outcome is None
-        assert stage.rounds < 300
+        assert stage._run.rounds < 300
     slow = without_far_states(graph, domains)
     take_strip_messages(slow, stage)
     assert slow.residual() <= 1e-9

@@ -10,8 +10,8 @@ from anytimebp.kernels.codes import TABLE
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model import structures
 from anytimebp.model.listed import ListedSource
-from anytimebp.workspace.structures import factor_kinds
-from anytimebp.workspace.tables import Tables
+from anytimebp.tables.store import Tables
+from anytimebp.tables.structures import factor_kinds
 from oracle.enumeration import exact
 
 INF = np.inf
@@ -22,10 +22,10 @@ def sums(request, monkeypatch):
     """Use structures however small the tables are, and sum as the library would choose, or by logs whatever it is."""
     monkeypatch.setattr(structures, "LIST_GAIN", 0.0)
     if request.param == "log":
-        from anytimebp.engine import full_run  # noqa: PLC0415
+        from anytimebp.inference import all_states  # noqa: PLC0415
         from anytimebp.kernels.codes import LOG  # noqa: PLC0415
 
-        monkeypatch.setattr(full_run, "first_arithmetic", lambda *_: LOG)
+        monkeypatch.setattr(all_states, "first_arithmetic", lambda *_: LOG)
         monkeypatch.setattr(Tables, "_must_be_logs", lambda _, has_zero, __: np.full(len(has_zero), fill_value=True))
     return request.param
 

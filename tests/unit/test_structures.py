@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
+from anytimebp.domains.domains import full_domains
 from anytimebp.kernels.codes import TABLE
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model import structures
-from anytimebp.workspace.domains import full_domains
-from anytimebp.workspace.structures import factor_kinds
+from anytimebp.tables.structures import factor_kinds
 
 INF = np.inf
 

@@ -1,21 +1,21 @@
-"""What people see of a run's estimated error and of what `adaptive` chose: line, bar, print, page and picture."""
+"""What people see of a run, of its estimated error and of what `adaptive` chose: display, print, page and picture."""
 
+import io
 import json
 import math
 import re
 from dataclasses import replace
 from html import unescape
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.cli.live import LiveBar
-from anytimebp.cli.show import Facts, Wanted, ended_line, next_step, show_result
+from anytimebp.cli.show import ended_line, next_step, show_result
 from anytimebp.report.choices import Chosen, choices_of, split_choice
-from anytimebp.report.history import History, whole_history
 from anytimebp.report.page import page_html
-from anytimebp.report.progress import ProgressLine
+from anytimebp.report.progress import RunDisplay
 from anytimebp.results.trace import Moment, Trace
 from oracle.models import grid
 
@@ -93,13 +93,12 @@ def test_choices_and_errors_do_not_depend_on_the_clock():
 
 
 def test_the_page_has_the_estimated_error_as_a_figure_and_as_a_curve():
-    history = History()
-    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "bp", callback=history.observe)
-    page = page_html(result, history=history)
+    result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "bp", record=abp.Every(rounds=1, estimates=True))
+    page = page_html(result)
     assert 0.0 < result.estimated_error < 1e-6
     assert float(figures(page)["Estimated error"]) == pytest.approx(result.estimated_error, rel=0.1)
     curve = run_block(page)["points"]["estimated_error"]
-    assert curve == [point.estimated_error for point in history]
+    assert curve == result.trace.column("estimated_error").tolist()
     assert curve[0] > 1e3 * curve[-1]
 
 
@@ -133,61 +132,154 @@ def test_a_residual_above_the_tolerance_of_a_settled_round_is_explained():
     assert "before they settled" not in page_html(small_result())
 
 
-# ---------------------------------------------------------------- history
-def test_a_history_has_the_estimated_errors_of_the_trace():
+# ---------------------------------------------------------------- estimates
+def test_the_page_has_the_estimated_errors_of_the_trace_and_that_of_the_result_at_the_end():
     result = small_result(moment(1, SPARSE, 0.5), moment(9, TAILS, math.nan))
-    known = [point.estimated_error for point in History.of(result)]
-    assert known == [0.5, result.estimated_error]
-    assert [point.estimated_error for point in whole_history(result, None)] == known
+    assert run_block(page_html(result))["points"]["estimated_error"] == [0.5, result.estimated_error]
 
 
-def test_a_history_looks_at_the_error_when_it_looks_at_the_mass():
-    history = History()
-    abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", callback=history.observe)
-    looked = [not math.isnan(point.estimated_error) for point in history]
-    assert looked == [not math.isnan(point.unexplored_mass) for point in history]
-    assert 3 < sum(looked) < len(history) / 2
+def test_a_trace_looks_at_the_error_when_it_looks_at_the_mass():
+    trace = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "dynamic", record=abp.Every(rounds=1, estimates=True)).trace
+    looked = ~np.isnan(trace.column("estimated_error"))
+    assert looked.tolist() == (~np.isnan(trace.column("unexplored_mass"))).tolist()
+    assert 3 < looked.sum() < len(trace) / 2
 
 
-# ---------------------------------------------------------------- line and bar
-def test_the_line_says_error_and_choice_where_they_are_known(capsys):
-    with ProgressLine() as line:
-        line.show(moment(7, TAILS, 2.5e-4))
-        line.show(moment(8))
-    first, last = capsys.readouterr().err.split("\r")[1:]
-    assert first == "1.25 s  54 states  7 updates  residual 5.0e-01  error 2.5e-04  frozen tails"
-    assert last.strip() == "1.25 s  54 states  8 updates  residual 5.0e-01"
-    assert len(last) == len(first) + 1  # nothing of the longer line is left standing
-    assert last.endswith("\n")
+def test_watchers_hear_of_every_log_z_that_is_recorded():
+    heard = []
+    result = abp.Inference(grid(3, 6, 2.0, 0.5, seed=1), "bp", record=abp.Every(rounds=1, estimates=True)).run(
+        watch=heard.append
+    )
+    known = [each.log_z for each in heard if not math.isnan(each.log_z)]
+    assert known == [*result.trace.column("log_z"), result.log_z]
 
 
-def bar_text(bar):
-    return bar._progress.tasks[0].description
+# ---------------------------------------------------------------- display
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
 
-def test_the_bar_shows_the_last_error_known_and_the_choice(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "150")
-    with LiveBar(108, seconds=2.0) as bar:
-        bar.watch(moment(1, SPARSE))
-        assert "error ..." in bar_text(bar)
-        bar.watch(moment(2, SPARSE, 2.5e-4))
-        bar.watch(moment(3, TAILS))
-        assert "domains 50%  error 2.5e-04  residual 5.0e-01  frozen tails  log Z ..." in bar_text(bar)
-        bar.observe(History.of(small_result(error=math.inf))[-1])
-        bar.watch(moment(4))
-        assert "error unknown  residual 5.0e-01  log Z" in bar_text(bar)
+def a_terminal(monkeypatch, columns=150):
+    """Put a terminal in place of standard error; in the test itself, as pytest does the same before each."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    return stream
+
+
+def at(seconds, **figures):
+    return moment(**figures)._replace(seconds=seconds)
+
+
+def test_lines_say_all_that_is_known_and_leave_out_what_is_not(capsys):
+    for given, text in (
+        (moment(7), "1.25 s  domains 50%  residual 5.0e-01  54 states  7 updates"),
+        (
+            moment(7, TAILS, 2.5e-4)._replace(log_z=-3.25),
+            "1.25 s  domains 50%  error 2.5e-04  residual 5.0e-01  frozen tails  log Z -3.25  54 states  7 updates",
+        ),
+    ):
+        with RunDisplay(108) as display:
+            display.watch(given)
+        assert capsys.readouterr().err == f"{text}\n"
+
+
+def test_lines_come_every_second_then_more_rarely_and_at_the_end(capsys):
+    with RunDisplay(108, seconds=200.0) as display:
+        for tenths in range(2_000):
+            display.watch(at(tenths / 10, updates=tenths))
+    seconds = [float(line.split()[0]) for line in capsys.readouterr().err.splitlines()]
+    assert seconds[:3] == [1.0, 2.0, 3.0]
+    assert seconds[-1] == 199.9
+    assert len(seconds) < 50
+    assert max(later / sooner for sooner, later in pairwise(seconds[10:])) < 1.12
+
+
+def test_a_short_run_leaves_one_line(capsys):
+    with RunDisplay(108) as display:
+        for tenths in range(10):
+            display.watch(at(tenths / 10))
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_run_that_has_shown_nothing_leaves_nothing(capsys, monkeypatch):
+    with RunDisplay(108):
+        pass
+    assert capsys.readouterr().err == ""
+    terminal = a_terminal(monkeypatch)
+    with RunDisplay(108):
+        pass
+    assert terminal.getvalue().strip() == ""
+
+
+def test_a_line_in_a_notebook_is_rewritten(monkeypatch):
+    notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setattr("sys.stderr", notebook)
+    with RunDisplay(108) as display:
+        display.watch(at(0.0, updates=7, choice=TAILS))
+        display.watch(at(0.05, updates=8, choice=TAILS))  # too soon
+        display.watch(at(0.2, updates=9))
+    first, second, last = notebook.getvalue().split("\r")[1:]
+    assert (first.endswith("7 updates"), second.strip().endswith("9 updates")) == (True, True)
+    assert len(second) == len(first)  # nothing of the longer line is left standing
+    assert last == second.strip() + "\n"
+
+
+def bar_text(display):
+    return display._bar.tasks[0].description
+
+
+def test_the_bar_shows_the_last_estimates_known_and_the_choice(monkeypatch):
+    terminal = a_terminal(monkeypatch)
+    with RunDisplay(108, seconds=5.0) as display:
+        display.watch(at(1.0, choice=SPARSE))
+        assert bar_text(display).startswith("1.00 s  4.0 s left  domains 50%  residual 5.0e-01  sparse domains")
+        display.watch(at(1.05, error=2.5e-4)._replace(log_z=-3.25))  # too soon, but kept in mind
+        display.watch(at(2.0, choice=TAILS))
+        assert "domains 50%  error 2.5e-04  residual 5.0e-01  frozen tails  log Z -3.25" in bar_text(display)
+        display.watch(at(3.0, error=math.inf))
+        display.watch(at(4.0))
+        assert "error unknown  residual 5.0e-01  log Z -3.25" in bar_text(display)
+        assert display._bar.tasks[0].completed == 0.8
+        assert "residual" in terminal.getvalue()
 
 
 def test_a_narrow_bar_keeps_time_domains_and_error(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "66")
-    with LiveBar(108, seconds=None) as bar:
-        bar.watch(moment(2, SPARSE, 2.5e-4))
-        assert bar_text(bar) == "1.2 s  domains 50%  error 2.5e-04"
+    a_terminal(monkeypatch, columns=66)
+    with RunDisplay(108) as display:
+        display.watch(moment(2, SPARSE, 2.5e-4))
+        assert bar_text(display) == "1.25 s  domains 50%  error 2.5e-04"
+
+
+def test_the_bar_vanishes_and_leaves_a_line_where_one_is_wanted(monkeypatch):
+    terminal = a_terminal(monkeypatch)
+    for wanted in (True, False):
+        with RunDisplay(108, leaves_line=wanted) as display:
+            display.watch(moment(7))
+        assert terminal.getvalue().endswith("54 states  7 updates\n") == wanted
+
+
+def test_what_is_printed_to_a_file_does_not_end_up_on_the_terminal(monkeypatch, capsys):
+    terminal = a_terminal(monkeypatch)
+    abp.infer(grid(3, 5, 1.0, 0.7, seed=2), "bp", progress=True, callback=lambda _: print("a round"))  # noqa: T201
+    assert "a round\n" in capsys.readouterr().out
+    assert "a round" not in terminal.getvalue()
+    assert "residual" in terminal.getvalue()
+
+
+def test_shares_are_of_the_states_that_the_evidence_allows(capsys):
+    evidence = {0: 3, 1: {0, 1}, 2: np.array([0.0, -1.0, -np.inf, -1.0, -1.0])}
+    inference = abp.Inference(grid(3, 5, 1.0, 0.7, seed=2), "bp", evidence=evidence)
+    assert inference.n_allowed == 6 * 5 + 1 + 2 + 4
+    abp.infer(grid(3, 5, 1.0, 0.7, seed=2), "bp", evidence=evidence, progress=True)
+    assert "domains 100%" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------- print
 def printed(result, capsys):
-    show_result(result, Facts(is_forest=False, fixed=set(), n_allowed=16), Wanted(top=0, variables=[]))
+    show_result(result, [], is_forest=False, n_allowed=16)
     return capsys.readouterr()
 
 

@@ -13,7 +13,6 @@ from anytimebp.cli.paths import check_output
 from anytimebp.cli.sentence import LOCAL_TYPES, SENTENCE, build
 from anytimebp.cli.show import ended_line
 from anytimebp.formats.files import WRITERS, write_model_file
-from anytimebp.model.graph import FactorGraph
 
 
 @click.command()
@@ -26,23 +25,13 @@ def demo(save: Path | None) -> None:
     if save:
         say_what_is_lost(write_model_file(graph, save))
     say(f"{SENTENCE}\n\n{graph.summary()}\n")
-    result = abp.infer(graph, seconds=60.0)
+    alone, result = abp.infer(build(together=False)), abp.infer(graph, seconds=60.0)
     say(f"{'':<22}{'alone':<26}together")
     for variable in graph.variables:
-        before, after = local_guess(graph, variable.name), result.top(variable)[0]
+        before, after = alone.top(variable)[0], result.top(variable)[0]
         if variable.name in LOCAL_TYPES or "none" not in {before[0], after[0]}:
             changed = "" if before[0] == after[0] else "   <- changed"
             say(f"{variable.name:<22}{before[0]!s:<16}{before[1]:<10.2f}{after[0]!s:<16}{after[1]:.2f}{changed}")
     say(f"\n{ended_line(result)}; {result.updates} factor updates, log Z = {result.log_z:.3f}")
     if save:
         say(f"The model is in {save}: try `anytimebp infer {save}`, with --observe Paris=person, say.")
-
-
-def local_guess(graph: FactorGraph, variable: str) -> tuple[object, float]:
-    """Return the likeliest label by the local scores alone."""
-    alone = FactorGraph()
-    alone.add_variable(variable, graph.variables[variable].labels)
-    for factor in range(graph.n_factors):
-        if graph.factor_scope(factor) == (variable,):
-            alone.add_factor([variable], log_table=graph.factor_log_table(factor))
-    return abp.infer(alone).top(variable)[0]

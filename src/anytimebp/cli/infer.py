@@ -5,57 +5,32 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 import anytimebp as abp
-from anytimebp.cli.live import LiveBar, wants_bar
+from anytimebp.cli.live import wants_bar
 from anytimebp.cli.memory_size import read_memory_size
 from anytimebp.cli.names import printable_name, say
-from anytimebp.cli.observed import count_allowed, describe_evidence, fixed_variables, read_observed
-from anytimebp.cli.outputs import write_each
+from anytimebp.cli.observed import describe_evidence, fixed_variables, read_observed
+from anytimebp.cli.outputs import Write, write_each
 from anytimebp.cli.paths import check_output, model_argument, read_given_model
-from anytimebp.cli.show import Facts, Wanted, show_result
+from anytimebp.cli.show import show_result, telling_marginals, whole_marginals
 from anytimebp.cli.standard_streams import STANDARD_OUTPUT, input_name, is_standard_input
-from anytimebp.engine.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS, METHODS
 from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_ending
 from anytimebp.formats.marginal_tables import load_parquet
 from anytimebp.formats.whole_file import ending
-from anytimebp.model.graph import FactorGraph
-from anytimebp.report.history import History
-from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.inference.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS, METHODS
+from anytimebp.report.progress import RunDisplay
+from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
 GROWTH_BETWEEN_LOOKS = 1.1  # of all active states: a look costs about as much as scoring every candidate
 PAGE_ENDINGS = {".html": None, ".htm": None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the command line asks for."""
-
-    model: Path
-    kind: str | None
-    evidence: Path | None
-    observe: tuple[str, ...]
-    method: str
-    seconds: float | None
-    target_error: float | None
-    tolerance: float
-    damping: float
-    grow: int | None
-    threads: int
-    max_memory: int | None
-    seed: int
-    output: tuple[Path, ...]
-    report: Path | None
-    top: int
-    variable: tuple[str, ...]
 
 
 @click.command()
@@ -91,7 +66,7 @@ class Request:
     callback=read_memory_size,
     help="Memory for the run: 500MB, 2GB, 1.5GiB or bytes; by default what the machine has.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random methods.")
+@click.option("--seed", "rng", type=int, default=0, show_default=True, help="Seed of random methods.")
 @click.option(
     "--output",
     multiple=True,
@@ -103,108 +78,102 @@ class Request:
 @click.option(
     "--variable", multiple=True, metavar="NAME", help="Show this variable's marginal instead; may be repeated."
 )
-def infer(**options: object) -> None:
+def infer(
+    model: Path,
+    kind: str | None,
+    evidence: Path | None,
+    observe: tuple[str, ...],
+    method: str,
+    seconds: float | None,
+    target_error: float | None,
+    grow: int | None,
+    output: tuple[Path, ...],
+    report: Path | None,
+    top: int,
+    variable: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Print and write the marginals of a model file.
 
     MODEL is a .uai, .fg, .bif, .xmlbif or .npz file, or a .gz of these, or - for standard input, with --format. Ctrl-C
     ends the run with the best consistent marginals so far and writes every output; pressed again, it aborts. Output
     files are written whole or not at all, and without a time limit the same command writes the same bytes.
     """
-    request = Request(**options)  # type: ignore[arg-type]
-    if request.grow is not None and request.method not in GROWING_METHODS:
-        msg = f"--grow is for --method {', '.join(GROWING_METHODS)}, not for {request.method}"
-        raise click.UsageError(msg)
-    _check_files(request)
-    graph = read_given_model(request.model, request.kind)
-    evidence = read_observed(request.evidence, request.observe, graph)
-    asked = [graph.variables.index_of(name) for name in dict.fromkeys(request.variable)]
+    if grow is not None:
+        if method not in GROWING_METHODS:
+            msg = f"--grow is for --method {', '.join(GROWING_METHODS)}, not for {method}"
+            raise click.UsageError(msg)
+        options["grow"] = grow
+    _check_files(model, evidence, output, report)
+    graph = read_given_model(model, kind)
+    observed = read_observed(evidence, observe, graph)
+    asked = [graph.variables.index_of(name) for name in dict.fromkeys(variable)]
     summary = graph.summary()
-    history = History()
-    result = _run(request, graph, evidence, history)
-    files = _files(request, result, history, evidence)
+    record = _record(method) if report or wants_bar() else "end"
+    inference = abp.Inference(graph, method, evidence=observed, record=record, **options)
+    result = _run(inference, seconds, target_error)
+    files: list[tuple[Path, Write]] = [(path, partial(abp.write_marginals, result)) for path in output]
+    if report:
+        about = _about(model, observed)
+        files.append((report, partial(abp.write_report, result, about=about)))
     failures = write_each(files, interrupted=result.stop_reason is StopReason.INTERRUPTED)
-    facts = Facts(summary.is_forest, fixed_variables(evidence, graph), count_allowed(evidence, graph))
-    show_result(result, facts, Wanted(request.top, asked), [] if failures else [path for path, _ in files])
+    show_result(
+        result,
+        whole_marginals(result, asked) if asked else telling_marginals(result, top, fixed_variables(observed, graph)),
+        is_forest=summary.is_forest,
+        n_allowed=inference.n_allowed,
+        files=[] if failures else [path for path, _ in files],
+    )
     for failure in failures[1:]:
         say(f"anytimebp: {printable_name(failure)}", err=True)
     if failures:
         raise failures[0]
 
 
-def _check_files(request: Request) -> None:
-    inputs = [request.model, *([request.evidence] if request.evidence else [])]
-    if request.evidence and is_standard_input(request.evidence):
-        if is_standard_input(request.model):
+def _check_files(model: Path, evidence: Path | None, output: Sequence[Path], report: Path | None) -> None:
+    inputs = [model, *([evidence] if evidence else [])]
+    if evidence and is_standard_input(evidence):
+        if is_standard_input(model):
             msg = "standard input holds the model or the evidence, not both"
             raise click.UsageError(msg)
-    elif request.evidence:
-        check_ending(request.evidence, EVIDENCE_READERS, "evidence")
-    for path in request.output:
+    elif evidence:
+        check_ending(evidence, EVIDENCE_READERS, "evidence")
+    for path in output:
         if str(path) == STANDARD_OUTPUT:
             msg = "--output takes a file, whose ending says the format; standard output has the summary"
             raise click.UsageError(msg)
         check_output(path, MARGINAL_WRITERS, "marginals", inputs)
         if ending(path) == ".parquet":
             load_parquet(path)
-    if request.report:
-        check_output(request.report, PAGE_ENDINGS, "a report", inputs)
+    if report:
+        check_output(report, PAGE_ENDINGS, "a report", inputs)
 
 
-def _run(request: Request, graph: FactorGraph, evidence: dict[str, object], history: History) -> Result:
-    """Run, with a bar if somebody watches, and a history if it is shown."""
-    bar = LiveBar(count_allowed(evidence, graph), request.seconds) if wants_bar() else None
-    looks = bar is not None or request.report is not None
-    inference = abp.Inference(
-        graph,
-        request.method,
-        evidence=evidence,
-        tolerance=request.tolerance,
-        damping=request.damping,
-        grow=1 if request.grow is None else request.grow,
-        threads=request.threads,
-        max_memory=request.max_memory,
-        rng=request.seed,
-        record=_record(request.method) if looks else "end",
-    )
-
-    def observe(snapshot: Snapshot) -> None:
-        history.observe(snapshot)
-        if bar:
-            bar.observe(history[-1])
-
-    with ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
+def _run(inference: abp.Inference, seconds: float | None, target_error: float | None) -> Result:
+    """Run, with a bar if somebody watches."""
+    go = partial(inference.run, seconds, target_error=target_error)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", abp.NotConvergedWarning)  # what is printed says it
         warnings.simplefilter("ignore", abp.UncertainResultWarning)
         warnings.simplefilter("ignore", abp.UnconnectedVariableWarning)  # uniform, and so among the most uncertain
-        if bar:
-            stack.enter_context(bar)
-        return inference.run(
-            request.seconds,
-            target_error=request.target_error,
-            callback=observe if looks else None,
-            watch=bar.watch if bar else None,
-        )
+        if not wants_bar():
+            return go()
+        with RunDisplay(inference.n_allowed, seconds, leaves_line=False) as display:
+            return go(watch=display.watch)
 
 
 def _record(method: str) -> abp.Every:
-    """Return how often to take a snapshot: a few dozen times, however long the run."""
-    return abp.Every(rounds=1) if method in (*FULL_METHODS, "adaptive") else abp.Every(growth=GROWTH_BETWEEN_LOOKS)
+    """Return how often to look: a few dozen times, however long the run."""
+    if method in (*FULL_METHODS, "adaptive"):
+        return abp.Every(rounds=1, estimates=True)
+    return abp.Every(growth=GROWTH_BETWEEN_LOOKS, estimates=True)
 
 
-def _files(
-    request: Request, result: Result, history: History, evidence: dict[str, object]
-) -> list[tuple[Path, Callable[[Path], None]]]:
-    """Return what is to be written, and how."""
-    files: list[tuple[Path, Callable[[Path], None]]] = [
-        (path, partial(abp.write_marginals, result)) for path in request.output
-    ]
-    if request.report:
-        about = {
-            "model": input_name(request.model),
-            "evidence": describe_evidence(evidence),
-            "command": shlex.join(["anytimebp", *sys.argv[1:]]),
-            "version": abp.__version__,
-        }
-        files.append((request.report, partial(abp.write_report, result, history=history, about=about)))
-    return files
+def _about(model: Path, observed: dict[str, object]) -> dict[str, str]:
+    """Return what a report says of what was run."""
+    return {
+        "model": input_name(model),
+        "evidence": describe_evidence(observed),
+        "command": shlex.join(["anytimebp", *sys.argv[1:]]),
+        "version": abp.__version__,
+    }

@@ -94,16 +94,11 @@ def _describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, AnytimeBPError):
         return str(error), BAD_INPUT
     if isinstance(error, OSError):
-        return describe_os_error(error), BAD_INPUT
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}", BAD_INPUT
     if isinstance(error, MemoryError):
         return "this machine has not enough memory for that", BAD_INPUT
     return f"unforeseen {type(error).__name__}: {error} (please report it, with what --debug shows)", INTERNAL
-
-
-def describe_os_error(error: OSError) -> str:
-    """Return the file and what is wrong with it."""
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}"
 
 
 def _end(error: BaseException, message: str, code: int, *, debug: bool) -> int:

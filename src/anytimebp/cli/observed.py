@@ -67,15 +67,6 @@ def fixed_variables(evidence: dict[str, object], graph: FactorGraph) -> set[int]
     return {index for index, known in seen.items() if known.states is not None and len(known.states) == 1}
 
 
-def count_allowed(evidence: dict[str, object], graph: FactorGraph) -> int:
-    """Return how many states of all variables together the evidence allows."""
-    total = int(graph.variables.sizes().sum())
-    for index, known in read_evidence_mapping(evidence, graph.variables).items():
-        if known.states is not None:
-            total -= graph.variables[index].n_states - len(known.states)
-    return total
-
-
 def describe_evidence(evidence: dict[str, object]) -> str:
     """Return what is observed, for people."""
     if not evidence:

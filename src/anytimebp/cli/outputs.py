@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TypeAlias
 
 from anytimebp.cli.names import say
 from anytimebp.errors import FormatError
 
+Write: TypeAlias = Callable[[Path], None]
 
-def write_each(files: Sequence[tuple[Path, Callable[[Path], None]]], *, interrupted: bool) -> list[Exception]:
+
+def write_each(files: Sequence[tuple[Path, Write]], *, interrupted: bool) -> list[Exception]:
     """Write files; return what went wrong.
 
     Args:

@@ -59,8 +59,8 @@ def constraint() -> FloatArray:
     return table
 
 
-def build() -> FactorGraph:
-    """State the model: a variable per mention and per ordered pair of mentions."""
+def build(*, together: bool = True) -> FactorGraph:
+    """State the model: a variable per mention and per ordered pair of mentions, and what ties them together."""
     graph = FactorGraph()
     table = constraint()
     for mention, known in LOCAL_TYPES.items():
@@ -71,5 +71,6 @@ def build() -> FactorGraph:
         graph.add_variable(pair, RELATIONS)
         known = {"none": 0.0} | LOCAL_RELATIONS.get((left, right), {})
         graph.add_factor([pair], log_table=scores(RELATIONS, known, -3.0))
-        graph.add_factor([left, right, pair], log_table=table)
+        if together:
+            graph.add_factor([left, right, pair], log_table=table)
     return graph

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -14,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from anytimebp.cli.names import printable_name, warn
-from anytimebp.engine.methods import GROWING_METHODS
-from anytimebp.model.source import IndexArray
+from anytimebp.inference.methods import GROWING_METHODS
 from anytimebp.report.choices import split_choice
-from anytimebp.report.wording import probability_text
+from anytimebp.report.wording import estimate_text, probability_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
@@ -28,7 +25,6 @@ LONG = 1.0  # seconds from which a faster method is worth a word
 PIPE_WIDTH = 110  # characters of a line where no terminal says
 
 ENDED = {
-    StopReason.CONVERGED: "converged: no message moves by more than the tolerance",
     StopReason.OUT_OF_TIME: "stopped: the time was used up",
     StopReason.OUT_OF_MEMORY: "stopped growing: larger domains would not fit into memory",
     StopReason.OUT_OF_CANDIDATES: "stopped growing: rules propose no other states",
@@ -54,39 +50,16 @@ class _Output(Console):
         raise BrokenPipeError
 
 
-class Facts(NamedTuple):
-    """What a result does not know of its model.
-
-    Attributes:
-        is_forest: Whether BP is exact on it.
-        fixed: Indices of variables that the evidence leaves one state, which are not worth showing.
-        n_allowed: States of all variables together that the evidence allows.
-    """
-
-    is_forest: bool
-    fixed: set[int]
-    n_allowed: int
-
-
-class Wanted(NamedTuple):
-    """What to show of the marginals.
-
-    Attributes:
-        top: Variables, of each kind.
-        variables: Indices of those asked for, whose marginals are shown instead.
-    """
-
-    top: int
-    variables: Sequence[int]
-
-
-def show_result(result: Result, facts: Facts, wanted: Wanted, files: Sequence[Path] = ()) -> None:
+def show_result(
+    result: Result, tables: Iterable[Table], *, is_forest: bool, n_allowed: int, files: Sequence[Path] = ()
+) -> None:
     """Print a result on standard output, and a warning on standard error if it is neither settled nor close enough.
 
     Args:
         result: The answer.
-        facts: On the model.
-        wanted: What to show.
+        tables: Of marginals.
+        is_forest: Whether BP is exact on the model.
+        n_allowed: States of all variables together that the evidence allows.
         files: That were written.
     """
     if not result.consistent and result.stop_reason is not StopReason.TARGET_REACHED:
@@ -95,29 +68,16 @@ def show_result(result: Result, facts: Facts, wanted: Wanted, files: Sequence[Pa
         width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=False
     )
     console.print(ended_line(result))
-    console.print(_figures(result, facts))
+    console.print(_figures(result, n_allowed, is_forest=is_forest))
     if result.trace and result.trace[-1].choice:
         console.print(_chosen(result.trace[-1].choice))
-    for table in _tables(result, facts, wanted):
+    for table in tables:
         console.print(table)
     step = next_step(result)
     if step != MORE or not files:
         console.print(f"next: {step}")
     if files:
         console.print(f"wrote {', '.join(map(printable_name, files))}")
-
-
-def _tables(result: Result, facts: Facts, wanted: Wanted) -> Iterator[Table]:
-    """Give the marginals asked for, or the most uncertain and the most certain ones."""
-    if wanted.variables:
-        yield from (_marginal(result, index) for index in wanted.variables)
-        return
-    order = by_uncertainty(result, facts.fixed)
-    if 0 < len(order) <= 2 * wanted.top:
-        yield _table("most uncertain first", result, order[::-1])
-    elif wanted.top > 0 and len(order):
-        yield _table("most uncertain", result, order[::-1][: wanted.top])
-        yield _table("most certain", result, order[: wanted.top])
 
 
 def ended_line(result: Result) -> str:
@@ -156,28 +116,18 @@ def next_step(result: Result) -> str:
     return MORE
 
 
-def by_uncertainty(result: Result, fixed: set[int]) -> IndexArray:
-    """Return the variables that are not fixed, the most certain first; ties by order."""
-    entropy = result.marginals.entropies()
-    free = np.array([i for i in range(len(entropy)) if i not in fixed], dtype=np.int64)
-    return free[np.argsort(entropy[free], kind="stable")]
-
-
-def _figures(result: Result, facts: Facts) -> str:
+def _figures(result: Result, n_allowed: int, *, is_forest: bool) -> str:
     active = int(result.domain_sizes.sum())
-    everything = result.consistent and active == facts.n_allowed
-    kind = ("a forest: exact" if everything else "a forest") if facts.is_forest else "with loops: BP's approximation"
+    everything = result.consistent and active == n_allowed
+    kind = ("a forest: exact" if everything else "a forest") if is_forest else "with loops: BP's approximation"
     return (
         f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
-        f"{active:,} of {facts.n_allowed:,} states active{_settled_before(result)}\n"
+        f"{active:,} of {n_allowed:,} states active{_settled_before(result)}\n"
         f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}"
         f"{UNARY if not result.updates else ''}\n"
-        f"estimated error {_estimate(result.estimated_error)}, unexplored mass {_estimate(result.unexplored_mass)}"
+        f"estimated error {estimate_text(result.estimated_error)}, "
+        f"unexplored mass {estimate_text(result.unexplored_mass)}"
     )
-
-
-def _estimate(value: float) -> str:
-    return (f"{value:.1e}" if value else "0") if math.isfinite(value) else "unknown"
 
 
 def _chosen(choice: str) -> str:
@@ -186,34 +136,43 @@ def _chosen(choice: str) -> str:
     return f"chose {way}" + (f" ({reason})" if reason else "")
 
 
-def _marginal(result: Result, index: int) -> Table:
-    """Return the marginal of one variable: in full and in order if it is short, else its likeliest states."""
-    variable = result.marginals.variables[index]
-    in_full = variable.n_states <= MOST_IN_FULL
-    if in_full:
-        rows = list(zip(variable.labels, result.marginals[index].tolist(), strict=True))
-    else:
+def whole_marginals(result: Result, variables: Iterable[int]) -> Iterator[Table]:
+    """Give the marginal of each variable: in full and in order if it is short, else its likeliest states."""
+    for index in variables:
+        variable = result.marginals.variables[index]
+        table = _new_table(printable_name(variable.name))
+        table.add_column("state", overflow="fold")
+        table.add_column("probability", justify="right")
         rows = result.top(index, SHOWN_OF_MANY)
-    table = Table(
-        title=printable_name(variable.name), title_justify="left", title_style="bold", box=None, pad_edge=False
-    )
-    table.add_column("state", overflow="fold")
-    table.add_column("probability", justify="right")
-    for label, p in rows:
-        table.add_row(Text(printable_name(label)), probability_text(p))
-    if not in_full:
-        rest = max(0.0, 1.0 - sum(p for _, p in rows))
-        table.add_row(f"{variable.n_states - len(rows):,} others", probability_text(rest))
-    return table
+        if variable.n_states <= MOST_IN_FULL:
+            rows = list(zip(variable.labels, result.marginals[index].tolist(), strict=True))
+        for label, p in rows:
+            table.add_row(Text(printable_name(label)), probability_text(p))
+        if len(rows) < variable.n_states:
+            rest = max(0.0, 1.0 - sum(p for _, p in rows))
+            table.add_row(f"{variable.n_states - len(rows):,} others", probability_text(rest))
+        yield table
 
 
-def _table(title: str, result: Result, variables: IndexArray) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def telling_marginals(result: Result, top: int, fixed: set[int]) -> Iterator[Table]:
+    """Give the likeliest states of the most uncertain and of the most certain variables, fixed ones left out."""
+    entropy = result.marginals.entropies()
+    free = np.array([i for i in range(len(entropy)) if i not in fixed], dtype=np.int64)
+    order = free[np.argsort(entropy[free], kind="stable")].tolist()
+    if 0 < len(order) <= 2 * top:
+        yield _likeliest("most uncertain first", result, order[::-1])
+    elif top > 0 and order:
+        yield _likeliest("most uncertain", result, order[::-1][:top])
+        yield _likeliest("most certain", result, order[:top])
+
+
+def _likeliest(title: str, result: Result, variables: Iterable[int]) -> Table:
+    table = _new_table(title)
     table.add_column("variable", overflow="fold")
     table.add_column("states in effect", justify="right")
     table.add_column("likeliest states", overflow="fold")
     effective = np.exp(result.marginals.entropies())
-    for index in variables.tolist():
+    for index in variables:
         variable = result.marginals.variables[index]
         likeliest = ", ".join(
             f"{printable_name(label)}: {probability_text(p)}" for label, p in result.top(index, 3) if p > 0.0
@@ -222,3 +181,7 @@ def _table(title: str, result: Result, variables: IndexArray) -> Table:
             Text(printable_name(variable.name)), f"{effective[index]:.4g} of {variable.n_states:,}", Text(likeliest)
         )
     return table
+
+
+def _new_table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from anytimebp.growth.dynamic import DynamicGrowth
-from anytimebp.growth.fixed import FixedGrowth
+from anytimebp.paper.dynamic import DynamicGrowth
+from anytimebp.paper.fixed import FixedGrowth
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.api import infer
-from anytimebp.engine.inference import Inference
-from anytimebp.engine.recording import Every
 from anytimebp.errors import NotConvergedWarning, UncertainResultWarning
 from anytimebp.experiments.contenders import Contender
+from anytimebp.inference.inference import Inference
+from anytimebp.inference.recording import Every
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Result, Snapshot

@@ -8,6 +8,10 @@ VANISHED, DIVERGED = -1.0, -2.0  # in place of a residual
 
 SAFE = 1e-290  # products at least this large have full precision; the smallest normal double is 2e-308
 MAX_LINEAR_RANGE = 600.0  # nats; exp(-600) = 3e-261 leaves room for sums of small terms above SAFE
+GONE = 1e-30
+"""Part of the largest belief under which a state that falls counts as settled, see `to_variable.py`.
+
+Larger, and less likely states lose digits: those of belief b keep GONE / b. Smaller, and runs wait longer for them."""
 MAX_LOG = 1e12  # nats; log messages beyond are those of a run that diverges, and no longer resolve a nat's digits
 
 # how a slice of a growing run ended

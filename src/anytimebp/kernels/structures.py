@@ -12,7 +12,7 @@ T_i the product of their sums over j other than i:
 Where entries are under the default, or in logs, d T_i less what is listed can cancel. Where it would, the states of the
 others are walked one by one instead, so that no digit is lost.
 
-What a factor is made of lies at `table_address` in words of 8 bytes; `workspace/structures.py` writes them.
+What a factor is made of lies at `table_address` in words of 8 bytes; `tables/structures.py` writes them.
 
 Updates call all this by its address (`send`), so that runs without structures neither load nor compile any of it. What
 it needs lies in a row of whole numbers, `space.post`: the function, the factor, the arithmetic, and where the arrays of

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from anytimebp.engine.methods import FULL_METHODS
+from anytimebp.inference.methods import FULL_METHODS
 from anytimebp.report.choices import Chosen
 from anytimebp.report.wording import figure_text, printable, probability_text, share_text
 from anytimebp.results.snapshot import Result

@@ -30,35 +30,30 @@ from anytimebp.report.headline import (
     verdict_html,
     with_code,
 )
-from anytimebp.report.history import Point, whole_history
 from anytimebp.report.shown_marginals import left_out, shown_marginals
 from anytimebp.results.snapshot import Result
+from anytimebp.results.trace import Moment
 
 MOST_POINTS = 2_000  # drawn per line: about one for each pixel
+CURVES = ("updates", "work", "states", "max_residual", "mean_residual", "log_z", "unexplored_mass", "estimated_error")
 SCRIPTS = ("axes.js", "plots.js", "marginals.js")
 
 
-def write_report(
-    result: Result,
-    path: str | os.PathLike[str],
-    *,
-    history: Sequence[Point] | None = None,
-    about: Mapping[str, str] | None = None,
-) -> None:
+def write_report(result: Result, path: str | os.PathLike[str], *, about: Mapping[str, str] | None = None) -> None:
     """Write a page on a run that any browser opens, without a network.
 
     Args:
-        result: As `infer` returns it.
+        result: As `infer` returns it. Its trace is drawn: with `record=Every(rounds=1, estimates=True)` that has log Z
+            and estimated errors of the whole run, otherwise those of the end, and the errors that cost nothing.
         path: Where to; an existing file is replaced, and only once the new one is whole.
-        history: As a `History` collects it; without one, the figures are those of the result's trace.
         about: Further lines on what was run, such as the model's file, shown as given.
     """
-    page = page_html(result, history=history, about=about).encode("utf-8")
+    page = page_html(result, about=about).encode("utf-8")
     with whole_file(path) as file:
         file.write(page)
 
 
-def page_html(result: Result, *, history: Sequence[Point] | None = None, about: Mapping[str, str] | None = None) -> str:
+def page_html(result: Result, *, about: Mapping[str, str] | None = None) -> str:
     """Return the page that `write_report` writes.
 
     Two runs that give the same figures give the same page, but for the block of timings.
@@ -66,8 +61,7 @@ def page_html(result: Result, *, history: Sequence[Point] | None = None, about: 
     if not isinstance(result, Result):
         msg = f"a report is made of a Result, as infer returns it, got {type(result).__name__}"
         raise OptionError(msg)
-    whole = whole_history(result, history)
-    points = thinned(whole, MOST_POINTS)
+    points = thinned(_with_the_end(result), MOST_POINTS)
     shown = shown_marginals(result.marginals, result.domain_sizes)
     style, script = _asset("page.css"), "\n".join(map(_asset, SCRIPTS))
     heading = f"Run of {result.method} on {len(result.marginals):,} variable{'s' if len(result.marginals) != 1 else ''}"
@@ -82,13 +76,22 @@ def page_html(result: Result, *, history: Sequence[Point] | None = None, about: 
         figures=figures_html(figures(result)),
         choices=choices_html(choices_of(result.trace)),
         left_out=with_code(left_out(shown, len(result.marginals))),
-        run=as_json(_run(result, points, len(whole))),
+        run=as_json(_run(result, points)),
         timings=as_json(_timings(result, points)),
         marginals=as_json(shown),
     )
 
 
-def thinned(points: Sequence[Point], most: int) -> list[Point]:
+def _with_the_end(result: Result) -> list[Moment]:
+    """Return the moments of the trace; where the last one has no estimates, it gets those of the result."""
+    moments = list(result.trace)
+    for name in ("unexplored_mass", "estimated_error"):
+        if moments and math.isnan(getattr(moments[-1], name)):
+            moments[-1] = moments[-1]._replace(**{name: getattr(result, name)})
+    return moments
+
+
+def thinned(points: Sequence[Moment], most: int) -> list[Moment]:
     """Return every so-manieth point, the first and the last among them."""
     if len(points) <= most:
         return list(points)
@@ -101,19 +104,18 @@ def as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _run(result: Result, points: Sequence[Point], n_points: int) -> dict[str, object]:
+def _run(result: Result, points: Sequence[Moment]) -> dict[str, object]:
     """Return the figures to draw, column by column."""
-    columns = {name: [_finite(getattr(point, name)) for point in points] for name in Point._fields if name != "seconds"}
     return {
-        "points": columns,
-        "n_points": n_points,
+        "points": {name: [_finite(getattr(point, name)) for point in points] for name in CURVES},
+        "n_points": len(result.trace),
         "all_states": result.n_states,
         "tolerance": _finite(result.tolerance),
         "explored": result.unexplored_mass == 0.0,
     }
 
 
-def _timings(result: Result, points: Sequence[Point]) -> dict[str, object]:
+def _timings(result: Result, points: Sequence[Moment]) -> dict[str, object]:
     """Return everything that depends on the clock."""
     return {
         "points": [_finite(point.seconds) for point in points],

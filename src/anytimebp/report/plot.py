@@ -9,6 +9,7 @@ import numpy as np
 
 from anytimebp.errors import OptionError
 from anytimebp.optional import load_optional
+from anytimebp.report.headline import ending_words
 from anytimebp.results.snapshot import Result
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def plot_run(
     if shows_errors:
         _draw_errors(panels[2], errors or (), (seconds, estimates), error_label)
     panels[-1].set_xlabel("seconds")
-    panels[0].set_title(f"{result.method}: {result.stop_reason.name.lower().replace('_', ' ')}", loc="left")
+    panels[0].set_title(f"{result.method}: {ending_words(result.stop_reason).lower()}", loc="left")
     return figure  # type: ignore[no-any-return]
 
 

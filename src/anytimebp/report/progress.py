@@ -1,61 +1,120 @@
-"""One line on standard error that says how far a run is."""
+"""How far a run is, on standard error: a bar on a terminal, a line that is rewritten in a notebook, lines elsewhere."""
 
 from __future__ import annotations
 
 import math
 import sys
-from time import monotonic
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from anytimebp.report.choices import split_choice
+from anytimebp.report.wording import estimate_text
 from anytimebp.results.trace import Moment
 
-INTERVAL = 0.1  # seconds between two writes; terminals are slow
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+BAR_WIDTH = 20  # characters
+REDRAW = 0.1  # seconds between two changes of what stands there; terminals are slow
+BETWEEN_LINES = 1.0  # seconds, and at least a tenth of the run so far: a hundred lines in a day
 
 
-class ProgressLine:
-    """Rewrites one line while a run goes on, and leaves the last state standing."""
+class RunDisplay:
+    """Shows a run that goes on: `with display: inference.run(watch=display.watch)`.
 
-    def __init__(self) -> None:
-        """Show nothing yet."""
-        self._last = 0.0
-        self._text = ""
-        self._width = 0  # of what stands there
+    Args:
+        n_states: States of all variables together that can be active.
+        seconds: The run's budget, if it has one.
+        leaves_line: Whether the last figures stay there as a line.
+    """
+
+    def __init__(self, n_states: int, seconds: float | None = None, *, leaves_line: bool = True) -> None:
+        """Show nothing yet: kernels may have to be compiled first, which says so itself."""
+        self._n_states = max(1, n_states)
+        self._seconds = seconds
+        self._leaves_line = leaves_line
+        self._bar = _new_bar() if sys.stderr.isatty() else None
+        self._rewrites = type(sys.stderr).__module__.startswith("ipykernel")
+        self._due = 0.0 if self._bar or self._rewrites else BETWEEN_LINES
+        self._fields: list[str] = []
+        self._log_z = self._error = math.nan
+        self._written = ""
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Wait for the first figures."""
         return self
 
-    def show(self, moment: Moment) -> None:
-        """Show the figures of a moment, if the last ones have stood for a while."""
-        self._text = moment_text(moment)
-        now = monotonic()
-        if now - self._last >= INTERVAL:
-            self._last = now
-            self._write("")
-
-    def _write(self, end: str) -> None:
-        """Write over what stands there, all of it."""
-        sys.stderr.write(f"\r{self._text.ljust(self._width)}{end}")
-        sys.stderr.flush()
-        self._width = len(self._text)
-
     def __exit__(self, *_: object) -> None:
-        """Show the last figures and end the line."""
-        if self._text:
-            self._write("\n")
+        """Take the bar away, and leave the last figures if they are to stay."""
+        if self._bar:
+            self._bar.stop()
+        if self._leaves_line and self._fields:
+            self._write()
+            if self._rewrites:
+                sys.stderr.write("\n")
+
+    def watch(self, moment: Moment) -> None:
+        """Show the figures of this moment, and the last estimates known, unless others have just been shown."""
+        if not math.isnan(moment.log_z):
+            self._log_z = moment.log_z
+        if not math.isnan(moment.estimated_error):
+            self._error = moment.estimated_error
+        self._fields = self._texts(moment)
+        if moment.seconds < self._due:
+            return
+        self._due = moment.seconds + REDRAW
+        if self._bar:
+            self._draw(self._bar, moment)
+            return
+        self._write()
+        if not self._rewrites:
+            self._due = moment.seconds + max(BETWEEN_LINES, moment.seconds / 10)
+
+    def _texts(self, moment: Moment) -> list[str]:
+        """Return what is known, in the order of importance."""
+        left = "" if self._seconds is None else f"  {max(0.0, self._seconds - moment.seconds):.1f} s left"
+        return [
+            f"{moment.seconds:.2f} s{left}",
+            f"domains {moment.states / self._n_states:.0%}",
+            *([] if math.isnan(self._error) else [f"error {estimate_text(self._error)}"]),
+            f"residual {moment.max_residual:.1e}",
+            *([split_choice(moment.choice)[0]] if moment.choice else []),
+            *([] if math.isnan(self._log_z) else [f"log Z {self._log_z:.6g}"]),
+            f"{moment.states:,} states",
+            f"{moment.updates:,} updates",
+        ]
+
+    def _draw(self, bar: Progress, moment: Moment) -> None:
+        """Change the bar, with as many figures as fit."""
+        fields = list(self._fields)
+        while len(fields) > 1 and len("  ".join(fields)) > bar.console.width - BAR_WIDTH - 2:
+            fields.pop()
+        share = moment.states / self._n_states
+        done = share if self._seconds is None else max(share, moment.seconds / max(self._seconds, 1e-9))
+        bar.update(bar.task_ids[0], completed=min(1.0, done), description="  ".join(fields))
+        bar.start()  # does nothing from the second time on
+
+    def _write(self) -> None:
+        """Write a line, unless it is there already, or write over all of what stands there."""
+        text = "  ".join(self._fields)
+        if self._rewrites:
+            sys.stderr.write(f"\r{text.ljust(len(self._written))}")
+        elif text != self._written:
+            sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+        self._written = text
 
 
-def moment_text(moment: Moment) -> str:
-    """Return the figures of a moment in a line: the estimated error where it is known, and what `adaptive` does."""
-    fields = [
-        f"{moment.seconds:.2f} s",
-        f"{moment.states:,} states",
-        f"{moment.updates:,} updates",
-        f"residual {moment.max_residual:.1e}",
-    ]
-    if math.isfinite(moment.estimated_error):
-        fields.append(f"error {moment.estimated_error:.1e}")
-    if moment.choice:
-        fields.append(split_choice(moment.choice)[0])
-    return "  ".join(fields)
+def _new_bar() -> Progress:
+    """Return a bar that vanishes in the end; what is printed meanwhile appears above it."""
+    from rich.console import Console  # noqa: PLC0415  (loads slowly, and most runs show nothing)
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    bar = Progress(
+        BarColumn(bar_width=BAR_WIDTH),
+        TextColumn("{task.description}", markup=False),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # what goes to a file must not end up on the terminal
+    )
+    bar.add_task("", total=1.0)
+    return bar

@@ -8,7 +8,7 @@ import numpy as np
 
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.report.wording import probability_text, short_text, shown_labels
-from anytimebp.results.marginals import Marginals
+from anytimebp.results.marginals import Marginals, likeliest
 
 MOST_STATES = 20  # per variable
 CLOSED_STATES = 5  # per variable, before a reader asks for more
@@ -115,12 +115,3 @@ def left_out(shown: ShownMarginals, n_variables: int) -> str:
         f"This page lists {' and '.join(parts)}. All marginals are in the file that `--output` writes "
         "on the command line, or `write_marginals` in Python."
     )
-
-
-def likeliest(marginal: FloatArray, count: int) -> list[int]:
-    """Return the states of the highest probability, best first, ties by state order."""
-    states = np.arange(len(marginal))
-    if len(marginal) > count:  # sorting a large universe to show twenty of it would take most of the time
-        states = np.flatnonzero(marginal >= np.partition(marginal, -count)[-count])
-    best: list[int] = states[np.argsort(-marginal[states], kind="stable")[:count]].tolist()
-    return best

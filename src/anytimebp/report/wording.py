@@ -53,6 +53,11 @@ def figure_text(value: float, digits: int) -> str:
     return tidy_exponent(f"{value:.{digits}g}").replace("-", "\N{MINUS SIGN}" if value < 0 else "-", 1)
 
 
+def estimate_text(value: float) -> str:
+    """Return an estimate of an error or of a mass, whose first two digits are all that counts."""
+    return (f"{value:.1e}" if value else "0") if math.isfinite(value) else "unknown"
+
+
 def tidy_exponent(text: str) -> str:
     """Return 1.20e-09 as 1.20e-9."""
     head, mark, exponent = text.partition("e")

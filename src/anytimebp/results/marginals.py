@@ -108,8 +108,7 @@ class Marginals(Mapping[str, FloatArray]):
         """Return the likeliest states of a variable as (label, probability), best first, ties by state order."""
         variable: Variable = self.variables[self.variables.index_of(key)]
         marginal = self[key]
-        best = np.argsort(-marginal, kind="stable")[: max(0, count)]
-        return [(variable.labels[state], float(marginal[state])) for state in best.tolist()]
+        return [(variable.labels[state], float(marginal[state])) for state in likeliest(marginal, count)]
 
     def entropies(self) -> FloatArray:
         """Return the entropy of every marginal, in nats and in order; its exponential counts the states in effect."""
@@ -122,6 +121,15 @@ class Marginals(Mapping[str, FloatArray]):
         return self is other
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def likeliest(marginal: FloatArray, count: int) -> list[int]:
+    """Return the states of the highest probability, best first, ties by state order."""
+    states = np.arange(len(marginal))
+    if 0 < count < len(marginal):  # sorting a large universe to show twenty of it would take most of the time
+        states = np.flatnonzero(marginal >= np.partition(marginal, -count)[-count])
+    best: list[int] = states[np.argsort(-marginal[states], kind="stable")[: max(0, count)]].tolist()
+    return best
 
 
 def _check_beliefs(variables: VariableTable, belief: FloatArray, slot_start: IndexArray) -> None:

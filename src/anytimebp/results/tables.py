@@ -1,7 +1,7 @@
 """Marginals as tables of other libraries: pandas, polars, Arrow, xarray.
 
 Decides the columns (variable, state, probability; a row per state of the whole universe) and the types of labels. The
-libraries are imported when asked for; `state_columns` needs none and serves whoever writes files.
+libraries are imported when asked for.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import OptionError
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import IndexArray
 from anytimebp.model.variable import Labels, VariableBlock, VariableTable
 from anytimebp.optional import load_optional
 from anytimebp.results.marginals import Marginals
@@ -30,26 +30,9 @@ ObjectArray: TypeAlias = npt.NDArray[np.object_]
 INT64 = range(-(2**63), 2**63)
 
 
-class StateColumns(NamedTuple):
-    """A row per state, variables in order and states in the order of the universe.
-
-    Attributes:
-        names: Of the variables, str, shape (rows,).
-        labels: As the user gave them, shape (rows,).
-        probabilities: Shape (rows,).
-    """
-
-    names: ObjectArray
-    labels: ObjectArray
-    probabilities: FloatArray
-
-
-def state_columns(marginals: Marginals) -> StateColumns:
-    """Return all marginals as plain arrays."""
-    variables = marginals.variables
-    sizes = variables.sizes()
-    names = np.repeat(_objects(variables.names(), len(sizes)), sizes)
-    return StateColumns(names, _objects(_all_labels(variables), len(names)), marginals.concatenated())
+def row_names(variables: VariableTable) -> ObjectArray:
+    """Return the name of each variable, once for each of its states."""
+    return np.repeat(_objects(variables.names(), len(variables)), variables.sizes())
 
 
 def label_texts(labels: Sequence[Hashable]) -> list[str]:
@@ -62,14 +45,17 @@ def label_texts(labels: Sequence[Hashable]) -> list[str]:
     return told if len(set(told)) == len(told) else [repr(label) for label in labels]
 
 
+def given_labels(blocks: Sequence[VariableBlock]) -> ObjectArray:
+    """Return all labels as the user gave them."""
+    return _objects(_each_label([(block.labels, block.n) for block in blocks]), _n_labels(blocks))
+
+
 def typed_labels(blocks: Sequence[VariableBlock]) -> IndexArray | ObjectArray:
     """Return all labels as int64 if they are whole numbers that fit, otherwise each as text. Booleans are text."""
-    count = sum(block.n * len(block.labels) for block in blocks)
     if all(_are_whole(block.labels) for block in blocks):
-        whole = chain.from_iterable(chain.from_iterable(repeat(block.labels, block.n)) for block in blocks)
-        return np.fromiter(whole, dtype=np.int64, count=count)
-    texts = ((label_texts(block.labels), block.n) for block in blocks)
-    return _objects(chain.from_iterable(chain.from_iterable(repeat(each, n)) for each, n in texts), count)
+        whole = _each_label([(block.labels, block.n) for block in blocks])
+        return np.fromiter(whole, dtype=np.int64, count=_n_labels(blocks))
+    return _objects(_each_label([(label_texts(block.labels), block.n) for block in blocks]), _n_labels(blocks))
 
 
 def _are_whole(labels: Labels) -> bool:
@@ -93,24 +79,27 @@ def _naming_odd_text(marginals: Marginals) -> Iterator[None]:
 def to_pandas(marginals: Marginals) -> pd.DataFrame:
     """Return a pandas data frame; labels are as the user gave them."""
     pandas = load_optional("pandas")
-    names, labels, probabilities = state_columns(marginals)
-    states = pandas.Series(labels, dtype=object)
     with _naming_odd_text(marginals):
-        frame: pd.DataFrame = pandas.DataFrame({"variable": names, "state": states, "probability": probabilities})
+        frame: pd.DataFrame = pandas.DataFrame(
+            {
+                "variable": row_names(marginals.variables),
+                "state": pandas.Series(given_labels(marginals.variables.blocks), dtype=object),
+                "probability": marginals.concatenated(),
+            }
+        )
     return frame
 
 
 def to_polars(marginals: Marginals) -> pl.DataFrame:
     """Return a polars data frame."""
     polars = load_optional("polars")
-    columns = state_columns(marginals)
     states = typed_labels(marginals.variables.blocks)
     with _naming_odd_text(marginals):
         frame: pl.DataFrame = polars.DataFrame(
             {
-                "variable": polars.Series(columns.names.tolist(), dtype=polars.String),
+                "variable": polars.Series(row_names(marginals.variables).tolist(), dtype=polars.String),
                 "state": states if states.dtype == np.int64 else polars.Series(states.tolist(), dtype=polars.String),
-                "probability": columns.probabilities,
+                "probability": marginals.concatenated(),
             }
         )
     return frame
@@ -126,14 +115,13 @@ def arrow_stream(marginals: Marginals, requested_schema: object | None) -> objec
         except ModuleNotFoundError:
             raise missing from None
         return frame.__arrow_c_stream__(requested_schema)
-    columns = state_columns(marginals)
     states = typed_labels(marginals.variables.blocks)
     with _naming_odd_text(marginals):
         table = pa.table(
             {
-                "variable": pa.array(columns.names, type=pa.string()),
+                "variable": pa.array(row_names(marginals.variables), type=pa.string()),
                 "state": pa.array(states, type=pa.int64() if states.dtype == np.int64 else pa.string()),
-                "probability": columns.probabilities,
+                "probability": marginals.concatenated(),
             }
         )
     return table.__arrow_c_stream__(requested_schema)
@@ -179,8 +167,13 @@ def _shown(labels: Labels) -> str:
     return ", ".join([*map(repr, labels[:4]), *(["..."] if len(labels) > 4 else [])])  # noqa: PLR2004
 
 
-def _all_labels(variables: VariableTable) -> Iterable[Hashable]:
-    return chain.from_iterable(chain.from_iterable(repeat(block.labels, block.n)) for block in variables.blocks)
+def _each_label(blocks: Iterable[tuple[Sequence[Any], int]]) -> Iterable[Any]:
+    """Go through the labels of so many variables each."""
+    return chain.from_iterable(chain.from_iterable(repeat(labels, n)) for labels, n in blocks)
+
+
+def _n_labels(blocks: Sequence[VariableBlock]) -> int:
+    return sum(block.n * len(block.labels) for block in blocks)
 
 
 def _objects(items: Iterable[Any], count: int) -> ObjectArray:

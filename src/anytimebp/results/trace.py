@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +26,10 @@ class Moment(NamedTuple):
         damping: In force at that moment.
         states: Active states of all variables together.
         log_z: Bethe estimate, where a snapshot was made; NaN elsewhere.
-        estimated_error: Where it is known without further work; NaN elsewhere.
+        estimated_error: Where it is known without further work, or was asked for (see `Every`); NaN elsewhere.
         choice: What `adaptive` does at that moment, and why; empty for other methods.
+        unexplored_mass: Largest, over variables, estimated belief outside the domain, where it was asked for; NaN
+            elsewhere.
     """
 
     seconds: float
@@ -41,44 +42,29 @@ class Moment(NamedTuple):
     log_z: float
     estimated_error: float = float("nan")
     choice: str = ""
+    unexplored_mass: float = float("nan")
 
 
-class Trace(Sequence[Moment]):
+class Trace(tuple[Moment, ...]):
     """Recorded moments in order."""
 
-    __slots__ = ("_moments",)
-
-    def __init__(self, moments: Sequence[Moment]) -> None:
-        """Freeze the moments."""
-        self._moments = tuple(moments)
-
-    @overload
-    def __getitem__(self, index: int) -> Moment: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Moment]: ...
-    def __getitem__(self, index: int | slice) -> Moment | Sequence[Moment]:
-        """Return one moment, or several."""
-        return self._moments[index]
-
-    def __len__(self) -> int:
-        """Return the number of moments."""
-        return len(self._moments)
+    __slots__ = ()
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one figure over all moments, as floats; `choice` as text."""
         kind = np.str_ if name == "choice" else np.float64
-        return np.array([getattr(moment, name) for moment in self._moments], dtype=kind)
+        return np.array([getattr(moment, name) for moment in self], dtype=kind)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the moments as a data frame, a column per figure and one of text, `choice`. Needs pandas."""
         pandas = load_optional("pandas")
-        frame: pd.DataFrame = pandas.DataFrame(list(self._moments), columns=list(Moment._fields))
+        frame: pd.DataFrame = pandas.DataFrame(list(self), columns=list(Moment._fields))
         return frame
 
     def to_polars(self) -> pl.DataFrame:
         """Return the moments as a polars data frame, a column per figure and one of text. Needs polars."""
         polars = load_optional("polars")
-        frame: pl.DataFrame = polars.DataFrame(list(self._moments), schema=get_type_hints(Moment), orient="row")
+        frame: pl.DataFrame = polars.DataFrame(list(self), schema=get_type_hints(Moment), orient="row")
         return frame
 
     def __repr__(self) -> str:

@@ -1,0 +1,1 @@
+"""Which states take part, and each variable's prior over them."""

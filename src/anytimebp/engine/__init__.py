@@ -1,1 +1,0 @@
-"""The loop: slices of updates, budgets, interrupts, damping and snapshots."""

@@ -1,1 +1,0 @@
-"""Which state joins next: one policy a file."""

@@ -1,0 +1,41 @@
+"""What rounds on strips leave behind."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from anytimebp.inference.adaptive.nested import NestedWorkspace
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.workspace import WorkspaceArrays
+
+
+class RoundEnd(NamedTuple):
+    """What is known at the end of a round; owns its arrays.
+
+    Attributes:
+        workspace: Of the run; its messages move on.
+        arrays: Messages over the states within reach, as they were.
+        belief: Per variable slot.
+        domain_size: (V,) of the domains.
+        tolerance: To which the domains have settled.
+        residual: What the sweep over the strips has moved on the domains, before they settled.
+        change: By how much the round has moved the marginals: mean over variables of the L2 distance.
+        outside: Largest, over variables, belief outside the domain.
+        error: Estimated distance of the marginals to those of BP.
+        log_z: Bethe estimate on the states that messages reach.
+        updates: Factor updates until then.
+        work_parts: Entries read until then, by purpose.
+    """
+
+    workspace: NestedWorkspace
+    arrays: WorkspaceArrays
+    belief: FloatArray
+    domain_size: IndexArray
+    tolerance: float
+    residual: float
+    change: float
+    outside: float
+    error: float
+    log_z: float
+    updates: int
+    work_parts: dict[str, int]

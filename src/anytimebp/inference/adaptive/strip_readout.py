@@ -1,0 +1,68 @@
+"""A snapshot of rounds on sparse domains: marginals over all states within reach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from anytimebp.inference.adaptive.nested import NestedWorkspace
+from anytimebp.inference.adaptive.round_end import RoundEnd
+from anytimebp.inference.figures import Figures
+from anytimebp.inference.readout import Readable, frozen, take_snapshot
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
+from anytimebp.results.snapshot import Snapshot
+
+
+class Rounds(Protocol):
+    """What is read of the rounds."""
+
+    compiled: CompiledGraph
+    workspace: NestedWorkspace
+    settled: RoundEnd | None
+
+
+def read_stage(stage: Rounds, figures: Figures, *, settled: bool, joint: bool) -> Snapshot:
+    """Return what a stage knows: at the end of its last round, or now; `joint` if factor marginals are wanted."""
+    last = stage.settled if settled else None
+    workspace = last.workspace if last else stage.workspace
+    if last:
+        figures = replace(
+            figures,
+            updates=last.updates,
+            work_parts=last.work_parts,
+            max_residual=last.residual,
+            mean_residual=last.residual,
+            damping=0.0,
+            consistent=True,
+            tolerance=last.tolerance,
+        )
+    domains = workspace.reach.domains
+    source = Readable(
+        stage.compiled,
+        last.arrays if last else workspace.space,
+        domains.slot_start,
+        workspace.reach.slot_state,
+        workspace.nested.shift,
+        domains.log_prior_scale,
+    )
+    if last is None or joint:
+        return take_snapshot(
+            source,
+            figures,
+            swept=last is not None,
+            factor_marginals=joint,
+            outside=last.outside if last else 1.0,
+            error=last.error if last else float("inf"),
+            domain_sizes=last.domain_size if last else workspace.nested.size.copy(),
+        )
+    return Snapshot(
+        marginals=Marginals(stage.compiled.variables, last.belief.copy(), domains.slot_start, source.states),
+        log_z=last.log_z,
+        outside=last.outside,
+        error=last.error,
+        domain_sizes=frozen(last.domain_size),
+        arithmetic="linear",
+        factor_marginals=NOT_ASKED_FOR,
+        **figures.shown(),
+    )

@@ -1,0 +1,143 @@
+"""When to damp, and when to give up: decided on residuals, messages and counts, never on the clock.
+
+Damping is for messages that go to and fro. Where the residual hardly falls, it is looked at which way messages go: the
+distance they have come, as a part of their path. Messages that go straight on are slow, and damped they would be slower
+still, so they are left to it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from anytimebp.kernels.codes import LOG
+from anytimebp.model.source import FloatArray
+from anytimebp.tables.workspace import Workspace
+
+WINDOW = 20  # sweeps in which the residual must fall, or the run is said to stall; longer by what damping slows it down
+ENOUGH = 0.9  # to this part of the best before, or fast enough to get to the tolerance within TOO_MANY
+LOOK = 0.4  # last part of a window in which messages are followed, where the residual has not fallen that far
+STRAIGHT = 0.5  # part of the messages' path that leads on, from which on they are slow and do not oscillate
+STEPS = (0.0, 0.5, 0.75, 0.9)  # a run that stalls goes to the next one
+LAST_WINDOWS = 3  # at the strongest damping, stalls that are allowed before giving up
+TOO_MANY = 20_000  # sweeps; a residual that takes longer to fall to the tolerance is said to stall
+LONGEST = 1000.0  # nats that messages may go straight on without the residual falling; states are gone long before
+MAX_SWEEPS = 60_000
+
+
+class _Course:
+    """Follows messages from sweep to sweep: how far they go, and how far that leads them.
+
+    Messages that have settled do not take part, nor do states that turn to zero or back.
+    """
+
+    def __init__(self, workspace: Workspace, tolerance: float) -> None:
+        """Start where messages are now."""
+        self._workspace = workspace
+        self._tolerance = tolerance
+        self._first = self._last = self._logs()
+        self._path = np.zeros(len(workspace.layout.edge_variable))
+
+    def follow(self) -> None:
+        """Take note of where messages are after another sweep."""
+        now = self._logs()
+        self._path += self._ranges(now, self._last)
+        self._last = now
+
+    @property
+    def straightness(self) -> float:
+        """The distance to where messages were at first, as a part of their path."""
+        unsettled = self._workspace.arrays.edge_residual > self._tolerance
+        path = float(self._path[unsettled].sum())
+        return float(self._ranges(self._last, self._first)[unsettled].sum()) / path if path > 0.0 else 0.0
+
+    def _logs(self) -> FloatArray:
+        arrays = self._workspace.arrays
+        if arrays.arithmetic == LOG:
+            return arrays.message.copy()
+        with np.errstate(divide="ignore"):
+            return np.log(arrays.message)
+
+    def _ranges(self, new: FloatArray, old: FloatArray) -> FloatArray:
+        """Return the dynamic range of the change of every edge's message."""
+        with np.errstate(invalid="ignore"):
+            change = new - old
+        possible, start = np.isfinite(change), self._workspace.arrays.edge_slot_start
+        high: FloatArray = np.maximum.reduceat(np.where(possible, change, -np.inf), start)
+        low: FloatArray = np.minimum.reduceat(np.where(possible, change, np.inf), start)
+        ranges: FloatArray = np.maximum(high - low, 0.0)
+        return ranges
+
+
+class Damper:
+    """Watches the residual of each sweep; damps a run that oscillates, and lets one go on that is slow."""
+
+    def __init__(self, damping: float, workspace: Workspace, tolerance: float) -> None:
+        """Start with the damping that the user asked for.
+
+        Args:
+            damping: Part of the old message that is kept.
+            workspace: Where the messages are.
+            tolerance: Residual of a message that has settled.
+        """
+        self.damping = damping
+        self._workspace = workspace
+        self._tolerance = tolerance
+        self._sweeps = 0
+        self._best = math.inf
+        self._stalls = 0
+        self._way = 0.0  # nats since the residual has last fallen
+        self._begin_window(WINDOW / (1.0 - damping))
+
+    def _begin_window(self, length: float) -> None:
+        self._window = length
+        self._in_window = 0
+        self._best_in_window = math.inf
+        self._course: _Course | None = None
+
+    def hopeless(self, residual: float) -> bool:
+        """Take note of a sweep's undamped residual, adapt the damping, and tell whether to give up."""
+        self._sweeps += 1
+        if math.isinf(residual):  # states are still being excluded, which comes to an end by itself
+            self._begin_window(self._window)
+            return self._sweeps >= MAX_SWEEPS
+        self._best_in_window = min(self._best_in_window, residual)
+        self._in_window += 1
+        self._way += residual * (1.0 - self.damping)
+        if self._course is not None:
+            self._course.follow()
+        elif self._in_window >= (1.0 - LOOK) * self._window and self._stalls_now():
+            self._course = _Course(self._workspace, self._tolerance)
+        if self._in_window >= self._window:
+            self._close_window()
+        return self._stalls > LAST_WINDOWS or self._sweeps >= MAX_SWEEPS
+
+    def _stalls_now(self) -> bool:
+        """Tell whether the residual has fallen too little in this window."""
+        best = self._best_in_window
+        if best <= ENOUGH * self._best:
+            return False
+        fall = math.log(self._best / best) if best < self._best else 0.0
+        return self._window * math.log(max(math.e, best / self._tolerance)) > TOO_MANY * fall
+
+    def _close_window(self) -> None:
+        stalls = self._stalls_now()
+        self._best = min(self._best, self._best_in_window)
+        if not stalls:
+            self._way = 0.0
+            self._begin_window(self._window)
+        elif self._way < LONGEST and self._course is not None and self._course.straightness > STRAIGHT:
+            self._begin_window(2.0 * self._window)  # a longer one shows what takes longer to come back
+        else:
+            self._damp_more()
+
+    def _damp_more(self) -> None:
+        """Go to the next stronger damping; at the strongest, give up after some more stalls."""
+        stronger = [step for step in STEPS if step > self.damping]
+        if stronger:
+            self.damping = stronger[0]
+            self._best, self._way = math.inf, 0.0
+        else:
+            self._stalls += 1
+        self._begin_window(WINDOW / (1.0 - self.damping))

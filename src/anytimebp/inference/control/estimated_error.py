@@ -1,0 +1,114 @@
+"""How far the marginals are from those of BP, estimated: the mean over variables of the L2 distance.
+
+Estimates, not bounds; the factors were chosen so that few come out too small (docs/adaptive.md has the calibration).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anytimebp.inference.control.belief_history import Trend
+from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+
+OUTSIDE = 2.0  # of the belief outside the domains: states that joined late can change more than their own share
+CHANGE = 0.03  # of what the last round has moved: the next one moves much less
+CUT = 2.0  # of the belief of states out of reach
+UNSEEN = 4.0  # of what one round of messages out of the domains adds, for methods that grow one by one
+EARLY = 0.3  # of what another sweep like the first could move, before a second one shows the rate
+UNKNOWN = 4.0  # of what another sweep like the last could move, where nothing shows the rate
+LEAST = 3e-4  # of the same: an estimate is never smaller, so that only a settled run can say 0
+SETTLED = (
+    200.0  # of the same, at the most, once no message moves by more than the tolerance: sweeps leave 99.5 % at most
+)
+CERTAIN = 8.0  # nats between a belief and 1, from which on beliefs hide what messages do
+MOST = 1e3  # nats that count as infinitely many
+TINY = 1e-300  # what has underflowed may be this likely; the exponential of its negative logarithm is still finite
+LARGEST = 2.0**0.5  # two marginals are never farther apart
+
+
+def domains_error(outside: float, change: float, cut: float) -> float:
+    """Return the estimate at the end of a round on sparse domains.
+
+    Args:
+        outside: Mean over variables of the belief outside the domains.
+        change: By how much the round has moved the marginals.
+        cut: Mean over variables of the estimated belief of states out of reach.
+    """
+    return min(LARGEST, OUTSIDE * outside + CHANGE * change + CUT * cut)
+
+
+class SweepError:
+    """The estimate after a sweep over all states, or within one; made when asked for.
+
+    What the run is expected to move on by, as the change of its beliefs shows (`belief_history.py`). Where a
+    variable is all but certain, its belief stands still while messages move by hundreds of nats, until they turn it
+    round at once; there the messages decide.
+    """
+
+    def __init__(
+        self,
+        layout: GraphLayout,
+        residual: FloatArray,
+        belief: FloatArray,
+        slot_start: IndexArray,
+        trend: Trend,
+        tolerance: float,
+        *,
+        has_settled: bool = False,
+    ) -> None:
+        """Hold what the estimate needs.
+
+        Args:
+            layout: Topology.
+            residual: (E,) by how much each message moved when it was last sent; owned.
+            belief: Per variable slot.
+            slot_start: (V + 1,) where each variable's slots start.
+            trend: Of the beliefs.
+            tolerance: Of the run, in nats.
+            has_settled: Whether no message would move by more than that, so that even the slowest run is close.
+        """
+        self._layout, self._residual, self._belief, self._slot_start = layout, residual, belief, slot_start
+        self._trend, self._tolerance, self._has_settled = trend, tolerance, has_settled
+
+    def __call__(self) -> float:
+        """Return the estimate."""
+        if not len(self._belief):
+            return 0.0
+        start, trend = self._slot_start, self._trend
+        residual = np.minimum(self._residual, self._tolerance if self._has_settled else MOST)
+        moved: FloatArray = np.bincount(self._layout.edge_variable, residual, len(start) - 1)  # type: ignore[assignment]
+        turned, is_certain = moved_by(self._belief, start, moved)
+        if trend.has_rate:
+            estimate = max(trend.left, float(np.where(is_certain, turned, LEAST * turned).mean()))
+        elif trend.moved < np.inf:
+            estimate = max(trend.moved, EARLY * float(turned.mean()))
+        else:
+            estimate = UNKNOWN * float(turned.mean())
+        if self._has_settled:
+            return min(LARGEST, estimate, SETTLED * float(turned.mean()))
+        return min(LARGEST, max(estimate, LEAST * self._tolerance))
+
+
+def moved_by(belief: FloatArray, slot_start: IndexArray, nats: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return by how much messages could move beliefs, and which beliefs are all but certain.
+
+    Args:
+        belief: Per variable slot.
+        slot_start: (V + 1,) where each variable's slots start.
+        nats: (V,) by which the messages to a variable move in all.
+
+    Returns:
+        (V,) the L2 distance to what the belief becomes if all of it goes for or against the likeliest state, and (V,)
+        whether that state is more likely than all others together by CERTAIN nats.
+    """
+    start = slot_start[:-1]
+    sizes = slot_start[1:] - start
+    top = np.maximum.reduceat(belief, start)
+    is_top = belief == np.repeat(top, sizes)
+    rest = np.add.reduceat(np.where(is_top, 0.0, belief), start)
+    rest += (np.add.reduceat(is_top, start, dtype=np.int64) - 1) * top
+    log_odds = np.log(np.maximum(rest, TINY)) - np.log(top)
+    small = -np.abs(log_odds)  # towards even odds is where a push moves most
+    turned = LARGEST * (1.0 / (1.0 + np.exp(-(small + nats))) - 1.0 / (1.0 + np.exp(-small)))
+    return np.where(sizes > 1, turned, 0.0), log_odds < -CERTAIN

@@ -1,0 +1,133 @@
+"""How a run stands, and what it may still do: two records that the driver and the method share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from anytimebp.results.stop import StopReason
+from anytimebp.results.trace import Moment
+
+UNLIMITED = 2**62
+
+SLICE_COST = 2**22
+"""Entries read between two looks at the clock: two to four milliseconds."""
+
+
+@dataclass
+class Limits:
+    """What the driver allows until it looks again; it writes, the method reads.
+
+    Attributes:
+        updates: Factor updates in all.
+        work: Entries read or scored in all.
+        rounds: Rounds in all after which it wants to be told.
+        states: Active states in all after which it wants to be told.
+        is_watched: Whether somebody looks at the run after every sweep, or stops it at a certain one.
+        has_deadline: Whether the clock may stop it.
+    """
+
+    updates: int = UNLIMITED
+    work: int = UNLIMITED
+    rounds: int = UNLIMITED
+    states: int = UNLIMITED
+    is_watched: bool = True
+    has_deadline: bool = False
+
+    def work_left(self, done: int) -> int:
+        """Return what is left of the work, at least 1."""
+        return max(1, self.work - done)
+
+    def slice_cost(self, done: int) -> int:
+        """Return how many entries may be read until the next look at the clock."""
+        return min(SLICE_COST, self.work_left(done))
+
+
+def _no_work() -> dict[str, int]:
+    return {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
+
+
+@dataclass
+class Figures:
+    """How a run stands; the method writes, the driver reads. Snapshots and moments are made of it.
+
+    Attributes:
+        method: As the user calls it.
+        tolerance: To which messages count as settled in the present round.
+        damping: In force now.
+        seconds: Of the run's clock; the driver sets it before it reads.
+        updates: Factor updates so far.
+        rounds: Sweeps or growth rounds so far.
+        settled_rounds: How many of them ended in a consistent state.
+        work_parts: Entries read or scored so far, by purpose.
+        max_residual: Largest residual.
+        mean_residual: Mean residual over the factors.
+        states: Active states of all variables together.
+        consistent: Whether the state as it is now is a fixed point on its domains.
+        swept: Whether every factor has been updated over all states.
+        estimated_error: If it is known without further work; NaN otherwise.
+        choice: What the method does at present, and why, in words; empty where there is no choice.
+        is_news: Whether the end of the present round is worth a snapshot.
+        ending: Why the run is finished, or None.
+    """
+
+    method: str
+    tolerance: float
+    damping: float = 0.0
+    seconds: float = 0.0
+    updates: int = 0
+    rounds: int = 0
+    settled_rounds: int = 0
+    work_parts: dict[str, int] = field(default_factory=_no_work)
+    max_residual: float = float("inf")
+    mean_residual: float = float("inf")
+    states: int = 0
+    consistent: bool = False
+    swept: bool = False
+    estimated_error: float = float("nan")
+    choice: str = ""
+    is_news: bool = True
+    ending: StopReason | None = None
+
+    @property
+    def work(self) -> int:
+        """Entries read or scored so far."""
+        return sum(self.work_parts.values())
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether the error of the state as it is now can be estimated."""
+        return self.consistent or self.swept
+
+    def copy(self) -> Figures:
+        """Return the figures as they are now."""
+        return replace(self, work_parts=dict(self.work_parts))
+
+    def shown(self) -> dict[str, Any]:
+        """Return what a snapshot shows of them."""
+        return {
+            "seconds": self.seconds,
+            "updates": self.updates,
+            "work_parts": dict(self.work_parts),
+            "max_residual": self.max_residual,
+            "mean_residual": self.mean_residual,
+            "damping": self.damping,
+            "consistent": self.consistent,
+            "tolerance": self.tolerance,
+            "method": self.method,
+        }
+
+    def moment(self, log_z: float) -> Moment:
+        """Return what a trace keeps of them."""
+        return Moment(
+            self.seconds,
+            self.updates,
+            self.work,
+            self.max_residual,
+            self.mean_residual,
+            self.damping,
+            self.states,
+            log_z,
+            self.estimated_error,
+            self.choice,
+        )

@@ -1,0 +1,201 @@
+"""Inference: a run that the caller pulls, with budgets, a clock of its own and Ctrl-C."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from anytimebp.errors import OptionError
+from anytimebp.inference.budget import Budget
+from anytimebp.inference.caveats import warn_of_cache, warn_of_divergence, warn_of_end
+from anytimebp.inference.figures import UNLIMITED
+from anytimebp.inference.methods import DEFAULT_METHOD
+from anytimebp.inference.options import RandomLike, RunOptions, check_budget
+from anytimebp.inference.recording import Every
+from anytimebp.inference.run import Run
+from anytimebp.inference.warm_up import compile_rules, load_kernels, load_structures
+from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.rule import RuleSource
+from anytimebp.model.structures import has_structure
+from anytimebp.paper.policy import GrowthPolicy
+from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.results.stop import StopReason
+from anytimebp.results.trace import Moment, Trace
+
+
+class Inference:
+    """A run on a graph: iterate for a snapshot per round, or call `run` for a result; both go on where it stands.
+
+    Args:
+        graph: The model; not changed.
+        method: One of `anytimebp.METHODS`.
+        evidence: By variable: a label, a set of allowed labels, or log scores over the states.
+        tolerance: Residual in nats under which a message counts as settled.
+        max_memory: Bytes that the run may allocate. Methods on all states are refused before they start if they need
+            more; those that grow stop growing.
+        rng: Seed or NumPy generator of random schedules and growth (SPEC 7 of Scientific Python).
+        schedule: Of `bp`: "sequential" or "random".
+        damping: Part of the old message kept in each update; raised by the run itself if it does not settle.
+        record: When to make a snapshot and a moment of the trace: after each "round" (or "sweep", the same), at the
+            "end" only, or an `Every`.
+        factor_marginals: Whether snapshots can give the marginals of factors.
+        grow: States that join the domains in a round.
+        fraction: Of `truncated`: the part of each universe that takes part.
+        policy: A GrowthPolicy of yours, instead of the method's.
+        threads: A positive integer, without effect: every run uses one thread.
+    """
+
+    def __init__(
+        self,
+        graph: FactorGraph,
+        method: str = DEFAULT_METHOD,
+        *,
+        evidence: EvidenceLike | None = None,
+        tolerance: float = 1e-8,
+        max_memory: int | None = None,
+        rng: RandomLike = None,
+        schedule: str = "sequential",
+        damping: float = 0.0,
+        record: Every | str = "round",
+        factor_marginals: bool = False,
+        grow: int = 1,
+        fraction: float = 0.25,
+        policy: GrowthPolicy | None = None,
+        threads: int = 1,
+    ) -> None:
+        """Check the options; the work starts with the first snapshot or `run`."""
+        if not isinstance(graph, FactorGraph):
+            msg = f"expected a FactorGraph, got {type(graph).__name__}"
+            raise OptionError(msg)
+        self._graph = graph
+        self._options = RunOptions(
+            method=method,
+            observed=read_evidence_mapping(evidence, graph.variables),
+            tolerance=tolerance,
+            max_memory=max_memory,
+            rng=rng,
+            schedule=schedule,
+            damping=damping,
+            record=record,
+            factor_marginals=factor_marginals,
+            grow=grow,
+            fraction=fraction,
+            policy=policy,
+            threads=threads,
+        )
+        self._run = Run(graph, self._options)
+        self._busy = threading.Lock()
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Why the run is finished, or None while it can go on."""
+        return self._run.figures.ending
+
+    @property
+    def n_allowed(self) -> int:
+        """States of all variables together that the evidence allows: as many can become active."""
+        sizes = self._graph.variables.sizes()
+        seen = {index: known.states for index, known in self._options.observed.items() if known.states is not None}
+        return int(sizes.sum()) - sum(int(sizes[index]) - len(states) for index, states in seen.items())
+
+    def __iter__(self) -> Self:
+        """Go on with the run."""
+        return self
+
+    def __next__(self) -> Snapshot:
+        """Run until the next moment that is to be recorded, and return what is known then."""
+        self._load()
+        with self._exclusively():
+            if not self._run.next_record():
+                raise StopIteration
+        snapshot = self._run.snapshot()
+        self._run.record(snapshot.log_z)
+        self._run.look_at(snapshot)
+        if self.stop_reason is StopReason.NOT_CONVERGED:
+            warn_of_divergence(StopReason.NOT_CONVERGED)
+        return snapshot
+
+    def run(
+        self,
+        seconds: float | None = None,
+        max_updates: int | None = None,
+        *,
+        max_work: int | None = None,
+        target_error: float | None = None,
+        callback: Callable[[Snapshot], object] | None = None,
+        watch: Callable[[Moment], object] | None = None,
+    ) -> Result:
+        """Go on until the run is finished or the budget is used up, and return the answer.
+
+        Ctrl-C ends the call and returns what there is (`stop_reason` is INTERRUPTED). Pressed again, within two seconds
+        also in another call, it raises KeyboardInterrupt. So it does while kernels are loaded or compiled, when there
+        is nothing to return yet.
+
+        Args:
+            seconds: Time for this call, the caller's own in callbacks not counted.
+            max_updates: Factor updates for this call.
+            max_work: Table entries to read or score in this call.
+            target_error: Stop once the estimated error is under this; see `Snapshot.estimated_error`.
+            callback: Called with a snapshot at each recorded moment; a true answer stops the run.
+            watch: Called with the figures as they stand, some ten times a second and at the end; also with moments that
+                are recorded with estimates (see `Every`).
+        """
+        check_budget(seconds, max_updates, max_work, target_error, callback, watch)
+        self._load()
+        run, figures = self._run, self._run.figures
+        budget = Budget(
+            stop_at=run.seconds + seconds if seconds is not None else float("inf"),
+            updates=_total(figures.updates, max_updates),
+            work=_total(figures.work, max_work),
+            target_error=target_error,
+            is_watched=any(
+                given is not None for given in (seconds, max_updates, max_work, target_error, callback, watch)
+            ),
+        )
+        with self._exclusively():
+            reason = run.until(budget, callback, watch)
+        warn_of_cache()
+        if run.is_interrupted:
+            reason = StopReason.INTERRUPTED
+        current, last = run.snapshot(), run.moments[-1] if run.moments else None
+        if last is None or last.updates != figures.updates or last.log_z != current.log_z:
+            run.record(current.log_z, again=True)
+        if watch:
+            watch(run.moments[-1])
+        settled = None if reason is StopReason.TARGET_REACHED else run.last_settled()
+        result = Result.of(settled or current, current, reason, Trace(run.moments))
+        warn_of_end(self._graph, result)
+        return result
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        """Keep other threads out while the run goes on."""
+        if not self._busy.acquire(blocking=False):
+            msg = "this Inference is running already, in another thread or around this call; make one for each"
+            raise OptionError(msg)
+        try:
+            with self._run.running():
+                yield
+        finally:
+            self._busy.release()
+
+    def _load(self) -> None:
+        """Load the kernels of the run and the loops of compiled rules, or compile them.
+
+        Ctrl-C raises KeyboardInterrupt between two kernels, as there is nothing to answer with yet.
+        """
+        if self._run.method is None:
+            sources = [block.source for block in self._graph.blocks]
+            if any(has_structure(source) for source in sources):
+                load_structures()
+            compile_rules([source for source in sources if isinstance(source, RuleSource)])
+        load_kernels(self._options)
+        warn_of_cache()
+
+
+def _total(done: int, more: float | None) -> int:
+    """Return where a budget ends that starts after what is done."""
+    return UNLIMITED if more is None or more >= UNLIMITED else min(UNLIMITED, done + int(more))

@@ -1,0 +1,1 @@
+"""What states outside the domains would weigh."""

@@ -1,0 +1,152 @@
+"""The unexplored mass of a snapshot and the error that goes with it, computed when somebody asks."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from anytimebp.domains.universe import Universe
+from anytimebp.inference.control.estimated_error import LARGEST, LEAST, MOST, UNKNOWN, UNSEEN, moved_by
+from anytimebp.inference.look.outside_pairs import LARGEST_LOG, Sight, add_pairs
+from anytimebp.kernels.codes import LINEAR, OK
+from anytimebp.kernels.readout import read_weights
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.paper.estimates import FlatDomains, all_log_ratios
+from anytimebp.tables.workspace import WorkspaceArrays
+
+
+class UnexploredMass:
+    """Scores all states outside the domains of one snapshot, once."""
+
+    def __init__(
+        self,
+        universe: Universe,
+        arrays: WorkspaceArrays,
+        states: IndexArray,
+        log_scale: FloatArray,
+        pending: FloatArray,
+        belief: FloatArray,
+        log_normaliser: FloatArray,
+    ) -> None:
+        """Hold what a snapshot was read from.
+
+        Args:
+            universe: Topology, sources and priors, which do not change.
+            arrays: Frozen messages.
+            states: The states of all domains, variable after variable.
+            log_scale: (F,) of the tables.
+            pending: (F,) by how much the messages of each factor may still move, in nats.
+            belief: Of all domains, variable after variable.
+            log_normaliser: (V,) log sum of each belief.
+        """
+        self._universe = universe
+        self._arrays = arrays
+        self._states = states
+        self._log_scale = log_scale
+        self._start = np.zeros(len(log_normaliser) + 1, dtype=np.int64)
+        np.cumsum(arrays.domain_size, out=self._start[1:])
+        self._pending, self._belief, self._log_normaliser = pending, belief, log_normaliser
+
+    def __call__(self) -> float:
+        """Return the largest, over variables, estimated belief outside the domain; NaN where nothing can be said."""
+        shares = self.shares
+        return float("nan") if shares is None else float(shares.max(initial=0.0))
+
+    def error(self) -> float:
+        """Return the estimated error: of what is outside the domains, and of messages that have not settled on them.
+
+        Infinite where nothing can be said of what is outside.
+        """
+        shares = self.shares
+        if shares is None:
+            return float("inf")
+        if not len(shares):
+            return 0.0
+        layout = self._universe.compiled.arrays
+        per_edge = np.repeat(np.minimum(self._pending, MOST), np.diff(layout.factor_edge_start))
+        nats: FloatArray = np.bincount(layout.edge_variable, per_edge, len(shares))  # type: ignore[assignment]
+        unsettled, _ = moved_by(self._belief, self._start, nats)
+        least = LEAST * float(self._pending.max(initial=0.0))  # only what has settled can be without error
+        return min(LARGEST, max(least, float(UNSEEN * shares.mean() + UNKNOWN * unsettled.mean())))
+
+    @cached_property
+    def shares(self) -> FloatArray | None:
+        """(V,) the estimated belief outside each domain; None where nothing can be said.
+
+        That is where messages that have not settled exclude a whole domain, and where hard zeros shut states out that
+        others, not active yet, may let in: one round of messages sees only what the domains admit.
+        """
+        universe, arrays = self._universe, self._arrays
+        weight = np.empty(len(arrays.message))
+        status, _ = read_weights(universe.compiled.arrays, arrays, weight)
+        if status != OK:
+            return None
+        unexplored = arrays.domain_size < universe.n_allowed
+        if not unexplored.any():
+            return np.zeros(len(arrays.domain_size))
+        log_edge_scale = np.log(arrays.edge_scale) if arrays.arithmetic == LINEAR else arrays.edge_scale
+        domains = FlatDomains(
+            arrays.domain_size,
+            self._start[:-1],
+            self._states,
+            arrays.edge_slot_start,
+            weight,
+            self._log_scale,
+            log_edge_scale,
+        )
+        ratio = all_log_ratios(universe, domains, unexplored)
+        sizes = np.diff(universe.start)
+        ratio -= np.repeat(self._log_normaliser, sizes)
+        is_outside = np.repeat(unexplored, sizes)
+        is_outside[np.repeat(universe.start[:-1], arrays.domain_size) + self._states] = False
+        if (is_outside & (universe.log_prior > -np.inf) & (ratio == -np.inf)).any():
+            return None
+        outside = np.where(is_outside, ratio, -np.inf)
+        return self._with_pairs(_shares(outside, universe.start), outside, domains)
+
+    def _with_pairs(self, shares: FloatArray, log_ratio: FloatArray, domains: FlatDomains) -> FloatArray:
+        """Return the shares with those of joint states that are outside the domains of two variables at once.
+
+        Args:
+            shares: (V,) of single states.
+            log_ratio: Per (variable, state) pair, its belief relative to that of the domain; -inf inside.
+            domains: What is active, and the messages from it.
+        """
+        universe, arrays = self._universe, self._arrays
+        edge_variable = universe.compiled.arrays.edge_variable
+
+        def domain(variable: int) -> IndexArray:
+            return domains.states[self._start[variable] : self._start[variable + 1]]
+
+        def log_weight(edge: int) -> FloatArray:
+            start = domains.slot_start[edge]
+            return domains.log_weight[start : start + domains.size[edge_variable[edge]]]
+
+        def outside(variable: int) -> tuple[IndexArray, FloatArray]:
+            own = log_ratio[universe.start[variable] : universe.start[variable + 1]]
+            states = np.flatnonzero(own > -np.inf)
+            return states, own[states]
+
+        total = np.log(arrays.factor_total) if arrays.arithmetic == LINEAR else arrays.factor_total
+        log_outside = log_odds(shares)
+        mass = np.exp(log_outside)
+        sight = Sight(universe.compiled, domain, log_weight, total + self._log_scale, outside, log_outside)
+        for _ in add_pairs(sight, mass):
+            pass
+        return mass / (1.0 + mass)
+
+
+def log_odds(shares: FloatArray) -> FloatArray:
+    """Return the logs of beliefs outside the domains, relative to those inside; at most LARGEST_LOG."""
+    with np.errstate(divide="ignore"):
+        odds: FloatArray = np.minimum(LARGEST_LOG, np.log(shares) - np.log1p(-shares))
+    return odds
+
+
+def _shares(log_ratio: FloatArray, start: IndexArray) -> FloatArray:
+    """Return (V,) x / (1 + x), where x is the sum of a variable's ratios."""
+    peak = np.maximum(0.0, np.maximum.reduceat(log_ratio, start[:-1]))
+    total = np.add.reduceat(np.exp(log_ratio - np.repeat(peak, np.diff(start))), start[:-1])
+    share: FloatArray = total / (total + np.exp(-peak))
+    return share

@@ -1,0 +1,82 @@
+"""What a method is to the loop, and the loop: settle, look, grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from anytimebp.inference.figures import Figures, Limits
+from anytimebp.inference.options import RunOptions
+from anytimebp.model.graph import FactorGraph
+from anytimebp.results.snapshot import Snapshot
+
+
+class Step(Enum):
+    """What a slice of a run ended with."""
+
+    WORKING = "nothing to record yet"
+    RECORD = "a sweep or round is through"
+
+
+class Task(NamedTuple):
+    """What a method is given.
+
+    Attributes:
+        graph: The model.
+        options: Of the run.
+        figures: How the run stands; the method writes them.
+        limits: What it may do until it is asked again.
+        load: Loads kernels that the run turns out to need, by a method's name or another; False if Ctrl-C came before
+            the end.
+    """
+
+    graph: FactorGraph
+    options: RunOptions
+    figures: Figures
+    limits: Limits
+    load: Callable[[str], bool]
+
+
+def new_task(graph: FactorGraph, options: RunOptions, load: Callable[[str], bool] = lambda _: True) -> Task:
+    """Return a task of which nothing is done yet."""
+    figures = Figures(options.method, options.tolerance, options.damping)
+    return Task(graph, options, figures, Limits(), load)
+
+
+class Method(Protocol):
+    """A way of getting to the marginals, in slices of a few milliseconds.
+
+    Each part is a generator that pauses where the clock may be looked at. It writes the figures of its task.
+    """
+
+    def begin(self) -> Iterator[Step]:
+        """Choose the first active states, and make their tables."""
+        ...
+
+    def settle(self) -> Iterator[Step]:
+        """Send messages on the active states until a round, or a sweep over all states, is through."""
+        ...
+
+    def look(self) -> Iterator[Step]:
+        """Find out what is left: what states outside would weigh, and how far messages are from their end."""
+        ...
+
+    def grow(self) -> Iterator[Step]:
+        """Let states join, or find that none is left."""
+        ...
+
+    def read(self, *, settled: bool) -> Snapshot | None:
+        """Return what is known now; or at the last consistent state, None if there was none."""
+        ...
+
+
+def steps(method: Method, figures: Figures) -> Iterator[Step]:
+    """Settle, look, grow, until there is an ending."""
+    yield from method.begin()
+    while figures.ending is None:
+        yield from method.settle()
+        yield from method.look()
+        yield Step.RECORD if figures.is_news else Step.WORKING
+        if figures.ending is None:
+            yield from method.grow()

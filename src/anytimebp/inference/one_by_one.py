@@ -1,0 +1,372 @@
+"""The published methods: domains that grow state by state, converge, and grow again, until they are full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from anytimebp.domains.universe import Universe
+from anytimebp.errors import InconsistentModelError
+from anytimebp.inference.control.patience import Patience
+from anytimebp.inference.control.vanishing import may_be_possible, vanished_on_domains
+from anytimebp.inference.figures import UNLIMITED, Figures
+from anytimebp.inference.method import Step, Task
+from anytimebp.inference.policies import all_scores, best_part, first_states, mode_of, part_of, policy_of, scores_of
+from anytimebp.inference.readout import unary_snapshot
+from anytimebp.inference.schedule.residual import full_heap
+from anytimebp.inference.sparse_readout import read_sparse
+from anytimebp.kernels import growth as place
+from anytimebp.kernels.codes import (
+    CONVERGE,
+    DYNAMIC,
+    FINISHED,
+    LOG,
+    NEEDS_ENTRIES,
+    NEEDS_RANKING,
+    NEEDS_ROOM,
+    NEEDS_SCORES,
+    OUT_OF_RANGE,
+    POLLED,
+    RANKED,
+    RESCORE,
+    ROUND_DONE,
+    START,
+    UNSETTLED,
+)
+from anytimebp.kernels.growth import growth_slice, take_scores
+from anytimebp.kernels.joining import start_over
+from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.paper.arrays import RankingArrays, no_ranking
+from anytimebp.paper.dynamic import DynamicGrowth
+from anytimebp.paper.fixed import FixedGrowth
+from anytimebp.paper.policy import GrowthView
+from anytimebp.paper.priorities import FixedPriorities
+from anytimebp.paper.queue import make_ranking
+from anytimebp.paper.served import ServedFactors
+from anytimebp.paper.workspace import SparseWorkspace, first_room
+from anytimebp.results.snapshot import Snapshot
+from anytimebp.results.stop import StopReason
+from anytimebp.tables.memory import check_universe, exceeds_memory
+from anytimebp.tables.workspace import WorkspaceArrays, first_arithmetic
+
+
+class OneByOne:
+    """Runs of `truncated`, `random`, `fixed`, `dynamic`, or a policy of the user's.
+
+    Attributes:
+        workspace: Messages, tables and domains; None until they are made.
+    """
+
+    def __init__(self, task: Task, universe: Universe | None = None) -> None:
+        """Compile the graph, if need be, and put unary factors and evidence together, unless that has been done."""
+        self._task, self._options = task, task.options
+        self._figures, self._limits = task.figures, task.limits
+        options = task.options
+        self._compiled = compiled_graph(task.graph)
+        check_universe(self._compiled, options.max_memory)
+        self._universe = universe or Universe(self._compiled, options.observed)
+        self._patience = Patience(options.damping)
+        self.workspace: SparseWorkspace | None = None
+        self._policy = policy_of(options)
+        self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self._universe.log_prior)))
+        self._mode = mode_of(self._policy) if self._grow else RANKED
+        self._first_sizes = part_of(self._universe, 0.0 if self._grow else options.fraction)
+        limit, scores = options.max_memory, self._mode >= DYNAMIC
+        self._room = first_room(self._universe, self._first_sizes, self._grow, limit, scores_candidates=scores)
+        self._priorities = FixedPriorities(self._universe, 0 if universe else self._universe.scored)
+        self._view = GrowthView(self._universe, self._priorities, options.generator())
+        self._ranking: RankingArrays = no_ranking(len(self._universe.n_allowed))
+        self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
+        self._residual, self._starts_afresh, self._was_cut = np.full(1, np.inf), False, False
+        self._before = self._figures.copy()  # counts of what another method has done
+        self._figures.max_residual = self._figures.mean_residual = float("inf")
+        self._figures.consistent, self._figures.estimated_error = False, float("nan")
+        self._figures.tolerance = options.tolerance
+        self._tell()
+
+    # ------------------------------------------------------------ figures
+    def _tell(self) -> None:
+        """Bring the figures up to date."""
+        figures, before, progress = self._figures, self._before, self._progress
+        figures.updates = before.updates + int(progress[place.UPDATES])
+        figures.rounds = before.rounds + int(progress[place.ROUNDS])
+        figures.states = int(progress[place.STATES])
+        figures.work_parts = self._work_parts(0)
+        figures.damping = self._patience.damping
+        if self.workspace is None:
+            return
+        counts, heap = self.workspace.journal.counts, self._heap
+        figures.settled_rounds = before.settled_rounds + self._n_settled
+        figures.consistent = bool(self._n_settled and not counts[N_SAVED] and not counts[N_GROWN])
+        n = len(self._compiled.arrays.factor_edge_start) - 1
+        figures.max_residual = float(heap.priority[heap.item[0]]) if len(heap.item) else 0.0
+        figures.mean_residual = float(np.add.reduce(heap.priority[:n])) / n if n else 0.0
+
+    @property
+    def _n_settled(self) -> int:
+        """How many rounds ended in a consistent state."""
+        return int(self.workspace.journal.counts[EPOCH]) - 1 if self.workspace else 0
+
+    def _work_parts(self, offset: int) -> dict[str, int]:
+        progress, before = self._progress[offset:], self._before.work_parts
+        guess = self._view.guess.work if self._view.guess else 0
+        return {
+            "messages": before["messages"] + int(progress[place.MESSAGES]),
+            "scoring": before["scoring"] + int(progress[place.SCORING]),
+            "growth": before["growth"] + int(progress[place.GROWTH]),
+            "priorities": before["priorities"] + self._priorities.work + guess,
+        }
+
+    # ------------------------------------------------------------ the loop
+    def settle(self) -> Iterator[Step]:
+        """Let messages settle, grow, settle: as many rounds as nobody wants to see, in one kernel."""
+        while self._figures.ending is None:
+            status, variable = self._slice()
+            if status == ROUND_DONE:
+                self._patience.begin_round(settled=bool(self._progress[place.SETTLED]))
+                self._figures.is_news = self._figures.consistent
+                return
+            if status == FINISHED:
+                self._finish()
+            else:
+                yield from self._serve(status, variable)
+            self._tell()
+
+    def look(self) -> Iterator[Step]:
+        """Do nothing: candidates are looked at in the kernel, and what is left when a snapshot is asked for it."""
+        return iter(())
+
+    def grow(self) -> Iterator[Step]:
+        """Do nothing: growth is a part of the kernel that settles, which goes on with it."""
+        return iter(())
+
+    def _serve(self, status: int, variable: int) -> Iterator[Step]:
+        """Do what the kernels ask for."""
+        if status == NEEDS_ROOM:
+            yield from self._make_room(variable)
+        elif status == NEEDS_RANKING:
+            yield from self._rank()
+        elif status == NEEDS_ENTRIES:
+            yield from self._fill_entries(variable)
+        elif status == NEEDS_SCORES:
+            yield from self._score()
+        elif status == OUT_OF_RANGE:
+            self._out_of_range()
+        elif status == UNSETTLED and not self._patience.extend(int(self._running.journal.counts[N_TOUCHED])):
+            self._cut_round()
+        if self._figures.ending is None:
+            self._tell()
+            yield Step.WORKING
+
+    def _slice(self) -> tuple[int, int]:
+        workspace, before = self._running, self._before
+        rounds = int(self._progress[place.ROUNDS]) + 1 if self._patience.is_strained else UNLIMITED
+        limits = np.array(
+            [
+                self._limits.updates - before.updates,
+                self._limits.slice_cost(self._figures.work),
+                self._patience.updates,
+                min(rounds, self._limits.rounds - before.rounds),
+                self._limits.states,
+            ],
+            dtype=np.int64,
+        )
+        status, variable = growth_slice(
+            workspace.layout,
+            workspace.arrays,
+            self._heap,
+            workspace.journal,
+            workspace.domain,
+            self._ranking,
+            workspace.candidates,
+            self._progress,
+            self._residual,
+            limits,
+            self._options.tolerance,
+            self._patience.damping,
+        )
+        self._tell()
+        return status, variable
+
+    def begin(self) -> Iterator[Step]:
+        """Find the first states, allocate, and fill the first tables."""
+        yield Step.WORKING
+        if isinstance(self._policy, DynamicGrowth) and not self._universe.has_scores.all():
+            for _ in self._view.make_guess():
+                self._tell()
+                yield Step.WORKING
+        if isinstance(self._policy, FixedGrowth):
+            yield from self._compute_priorities()
+        sizes, universe = self._first_sizes, self._universe
+        if self._grow:
+            states = first_states(self._policy, self._view, universe)
+        else:
+            states = best_part(universe, self._view.all_priorities(), sizes)
+        code = first_arithmetic(self._compiled, universe.log_prior_min)
+        how = {"grow": self._grow, "mode": self._mode, "arithmetic": code}
+        workspace = SparseWorkspace(universe, sizes, states, self._room, **how)
+        self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
+        self._served = ServedFactors(workspace)
+        for entries in workspace.fill():
+            self._progress[place.GROWTH] += entries
+            self._tell()
+            yield Step.WORKING
+        for _ in self._served.fill():
+            self._take_served_work()
+            self._tell()
+            yield Step.WORKING
+        workspace.make_reach()
+        begin = int(sizes.sum()), int(workspace.domain.is_barren.sum()), CONVERGE
+        self._progress[[place.STATES, place.BARREN, place.PHASE]] = begin
+        if self._mode == RANKED and self._grow:
+            self._ranking = make_ranking(universe, all_scores(self._policy, self._view))
+        self.workspace = self._view.workspace = workspace
+        if self._mode == POLLED:
+            yield from self._score(range(len(sizes)))
+        self._tell()
+
+    @property
+    def _running(self) -> SparseWorkspace:
+        assert self.workspace is not None  # noqa: S101  (`_prepare` has made it)
+        return self.workspace
+
+    def _compute_priorities(self) -> Iterator[Step]:
+        for _ in self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_)):
+            self._tell()
+            yield Step.WORKING
+        self._view.mark_complete()
+
+    # ------------------------------------------------------------ what the kernels ask for
+    def _make_room(self, variable: int) -> Iterator[Step]:
+        workspace = self._running
+        if exceeds_memory(workspace.nbytes, workspace.room_bytes(variable), self._options.max_memory):
+            self._figures.ending = StopReason.OUT_OF_MEMORY
+            self._figures.is_news = self._can_be_read
+            return
+        for k, (factor, edge) in enumerate(workspace.make_room(variable)):
+            self._served.enlarge(factor, edge)
+            if k % 256 == 255:  # noqa: PLR2004
+                yield Step.WORKING
+
+    def _fill_entries(self, variable: int) -> Iterator[Step]:
+        for _ in self._served.join(variable):
+            self._take_served_work()
+            self._tell()
+            yield Step.WORKING
+        self._running.make_reach()
+
+    def _take_served_work(self) -> None:
+        self._progress[place.GROWTH] += self._served.grown
+        self._progress[place.SCORING] += self._served.scored
+        self._served.grown = self._served.scored = 0
+
+    def _rank(self) -> Iterator[Step]:
+        """Make the fixed ranking that decides where every candidate is impossible as things stand."""
+        if not self._view.is_complete:
+            yield from self._compute_priorities()
+        self._ranking = make_ranking(self._universe, self._view.all_priorities())
+
+    def _score(self, variables: range | None = None) -> Iterator[Step]:
+        """Let the policy score the variables that have moved, with a look at the clock after each."""
+        candidates = self._running.candidates
+        if variables is not None:
+            candidates.dirty[:] = variables
+            candidates.n_dirty[0] = len(variables)
+        for variable in candidates.dirty[: candidates.n_dirty[0]].tolist():
+            start, end = self._universe.start[variable], self._universe.start[variable + 1]
+            candidates.key[start:end] = scores_of(self._policy, self._view, variable)
+            yield Step.WORKING
+        take_scores(self._running.domain, candidates)
+
+    # ------------------------------------------------------------ endings
+    def _out_of_range(self) -> None:
+        """Turn to logs; where that has happened already, messages grow beyond all bounds and the round is cut."""
+        if self._running.arrays.arithmetic == LOG:
+            self._cut_round()
+        else:
+            self._running.to_logs()
+
+    def _cut_round(self) -> None:
+        """Give a round up that does not settle, set its messages back, which may have run off for good, and grow on."""
+        self._patience.give_up()
+        self._was_cut = True
+        self._progress[place.SETTLED] = self._progress[place.STATUS] = 0
+        self._progress[place.PHASE] = RESCORE
+        self._progress[[place.ACCOUNTED, place.SCORED, place.NEXT]] = 0
+        self._running.candidates.n_dirty[0] = 0
+        start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
+
+    def _converge_anew(self) -> None:
+        """Begin a round in which nothing joins, from messages set back."""
+        self._running.count_all_states(growing=False)
+        self._progress[[place.PHASE, place.ROUND_UPDATES]] = CONVERGE, 0
+        start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
+
+    def _finish(self) -> None:
+        """End the run, or begin its last round: there is nothing left to grow.
+
+        Messages that were led here from small domains may rest at a fixed point that BP would not reach, even at one
+        that any push would leave. So once domains are full, the messages start over, and where they settle is the
+        answer; where they do not, it is what growth has led to.
+        """
+        status, culprit = self._progress[[place.STATUS, place.CULPRIT]].tolist()
+        if status != 0:
+            raise vanished_on_domains(self._compiled, self._options, self._running.domain.is_barren, status, culprit)
+        settled = bool(self._progress[place.SETTLED])
+        if settled and self._grow and self._progress[place.ROUNDS] > 1 and not self._starts_afresh:
+            self._starts_afresh = True
+            self._patience.begin_round(settled=True)
+            self._converge_anew()
+        elif settled or self._starts_afresh:
+            self._figures.ending = StopReason.CONVERGED
+            self._figures.is_news = settled  # what growth has led to was recorded when it settled
+        elif self._patience.is_last:
+            self._figures.ending, self._figures.is_news = StopReason.NOT_CONVERGED, True
+        else:
+            self._patience.make_last()
+            self._converge_anew()
+
+    # ------------------------------------------------------------ reading
+    def read(self, *, settled: bool) -> Snapshot | None:
+        """Return what the run knows now, unary scores where messages do not say anything yet; or what it knew last."""
+        if settled:
+            return self._read_settled()
+        if self.workspace is not None and self._can_be_read:
+            joins = self._progress[place.PHASE] == START
+            unready = int(self.workspace.domain.chosen_variable[self._progress[place.NEXT]]) if joins else -1
+            with suppress(InconsistentModelError):  # not yet: domains that admit no joint state
+                return self._read(self.workspace.frozen(settled=False, unready=unready), self._figures)
+        return unary_snapshot(self._universe, self._figures, factor_marginals=self._options.factor_marginals)
+
+    @property
+    def _can_be_read(self) -> bool:
+        """Whether a joint state of the domains is possible, as far as messages tell."""
+        found = self._n_settled > 0 or self._was_cut
+        return found or may_be_possible(self._running, int(self._progress[place.STATUS]))
+
+    def _read_settled(self) -> Snapshot | None:
+        """Return the last consistent state, if there was one."""
+        if self.workspace is None or not self._n_settled:
+            return None
+        residual = float(self._residual[0])
+        figures = replace(
+            self._figures,
+            updates=self._before.updates + int(self._progress[place.PLACES + place.UPDATES]),
+            work_parts=self._work_parts(place.PLACES),
+            max_residual=residual,
+            mean_residual=residual,
+            consistent=True,
+        )
+        return self._read(self.workspace.frozen(settled=True), figures)
+
+    def _read(self, arrays: WorkspaceArrays, figures: Figures) -> Snapshot:
+        n, priority = len(self._compiled.arrays.factor_edge_start) - 1, self._heap.priority
+        pending = np.maximum(priority[:n], priority[n:].max(initial=0.0))  # hubs may not have told their factors yet
+        if figures.consistent:
+            pending[:] = figures.max_residual
+        swept, joint = self._n_settled > 0, self._options.factor_marginals
+        return read_sparse(self._running, arrays, figures, pending, swept=swept, factor_marginals=joint)

@@ -1,0 +1,134 @@
+"""The options of a run, checked before any work is done."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from anytimebp.errors import OptionError
+from anytimebp.inference.methods import GROWING_METHODS, METHODS
+from anytimebp.inference.recording import Every, read_record
+from anytimebp.model.evidence import Observation
+from anytimebp.paper.policy import GrowthPolicy
+
+RandomLike: TypeAlias = int | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | None
+
+SCHEDULES = ("sequential", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What a run is asked to do; `infer` documents each."""
+
+    method: str
+    observed: dict[int, Observation]
+    tolerance: float
+    max_memory: int | None
+    rng: RandomLike
+    schedule: str
+    damping: float
+    record: Every | str
+    factor_marginals: bool
+    grow: int
+    fraction: float
+    policy: GrowthPolicy | None
+    threads: int
+
+    def __post_init__(self) -> None:
+        """Raise OptionError for what cannot be."""
+        _check_choice("method", self.method, METHODS)
+        _check_choice("schedule", self.schedule, SCHEDULES)
+        read_record(self.record)
+        self._check_growth()
+        _check_count("threads", self.threads)
+        check_number("tolerance", self.tolerance, above=0.0)
+        if not (_is_number(self.damping) and 0.0 <= self.damping < 1.0):
+            msg = f"damping must be a number from 0 up to, but not including, 1, got {self.damping!r}"
+            raise OptionError(msg)
+        if self.max_memory is not None:
+            check_number("max_memory", self.max_memory, above=0.0)
+        if not (self.rng is None or isinstance(self.rng, np.random.Generator)):
+            self.generator()
+        # kernels are compiled for floats: a whole number would have them compiled again
+        object.__setattr__(self, "tolerance", float(self.tolerance))
+        object.__setattr__(self, "damping", float(self.damping))
+
+    def _check_growth(self) -> None:
+        """Raise OptionError for growth options that make no sense, alone or with the method."""
+        _check_count("grow", self.grow)
+        if not (_is_number(self.fraction) and 0.0 < self.fraction <= 1.0):
+            msg = f"fraction must be a number above 0 and at most 1, got {self.fraction!r}"
+            raise OptionError(msg)
+        if self.policy is None:
+            return
+        if self.method not in (*GROWING_METHODS, "adaptive"):
+            msg = f"policy is for the methods that grow ({', '.join(GROWING_METHODS)}), not for {self.method!r}"
+            raise OptionError(msg)
+        missing = [name for name in ("first_states", "scores", "rescores") if not hasattr(self.policy, name)]
+        if missing or isinstance(self.policy, type):
+            what = "is a class, not an object of it" if isinstance(self.policy, type) else f"has no {missing[0]}"
+            msg = f"policy must have first_states, scores and rescores (see GrowthPolicy); {self.policy!r} {what}"
+            raise OptionError(msg)
+
+    def generator(self) -> np.random.Generator:
+        """Return the random generator of the run (SPEC 7)."""
+        try:
+            return np.random.default_rng(self.rng)
+        except (TypeError, ValueError) as error:
+            msg = f"rng must be None, a whole number, or a NumPy generator or seed, got {self.rng!r} ({error})"
+            raise OptionError(msg) from None
+
+
+def check_number(name: str, value: object, above: float) -> None:
+    """Raise OptionError unless the value is a number greater than `above`; infinity passes."""
+    if not (_is_number(value) and value > above):  # type: ignore[operator]
+        msg = f"{name} must be a number greater than {above:g}, got {value!r}"
+        raise OptionError(msg)
+
+
+def check_budget(
+    seconds: float | None,
+    max_updates: int | None,
+    max_work: int | None,
+    target_error: float | None,
+    callback: object,
+    watch: object,
+) -> None:
+    """Raise OptionError for a budget that is not a number of at least zero, or a callback that cannot be called."""
+    if seconds is not None and not (_is_number(seconds) and seconds >= 0):
+        msg = f"seconds must be a number of at least 0, got {seconds!r}"
+        raise OptionError(msg)
+    for name, value in (("max_updates", max_updates), ("max_work", max_work)):
+        if value is not None and not (_is_number(value) and value >= 0 and (value == math.inf or value % 1 == 0)):
+            msg = f"{name} must be a whole number of at least 0, got {value!r}"
+            raise OptionError(msg)
+    if target_error is not None:
+        check_number("target_error", target_error, above=0.0)
+    for name, function in (("callback", callback), ("watch", watch)):
+        if function is not None and not callable(function):
+            msg = f"{name} must be a function of one argument, got {function!r}"
+            raise OptionError(msg)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return not math.isnan(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        msg = f"{name} must be a whole number of at least 1, got {value!r}"
+        raise OptionError(msg)
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        msg = f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}"
+        raise OptionError(msg)

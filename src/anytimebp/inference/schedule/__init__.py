@@ -1,0 +1,1 @@
+"""Which factor is updated next."""

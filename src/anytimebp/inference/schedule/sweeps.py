@@ -1,0 +1,91 @@
+"""Sweeps: every factor once a sweep, in the order of the variables there and back, or in a random order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from anytimebp.inference.schedule.protocol import Progress
+from anytimebp.kernels.codes import OK
+from anytimebp.kernels.messages import largest_pending, sweep_slice
+from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.model.source import IndexArray
+from anytimebp.tables.workspace import Workspace
+
+
+class SweepSchedule:
+    """Goes through one order of factors after another until a sweep moves nothing."""
+
+    def __init__(self, workspace: Workspace, orders: Iterator[IndexArray], tolerance: float) -> None:
+        """Start before the first sweep."""
+        self._workspace = workspace
+        self._orders = orders
+        self._tolerance = tolerance
+        self._order = next(orders)
+        self._position = 0
+        self._largest = 0.0
+        self._total = 0.0
+
+    def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
+        """Go on with the sweep."""
+        stop = min(len(self._order), self._position + update_limit)
+        status, culprit, position, work, largest, total = sweep_slice(
+            self._workspace.layout, self._workspace.arrays, self._order, self._position, stop, cost_limit, damping
+        )
+        updates = position - self._position
+        self._position = position
+        self._largest = max(self._largest, largest)
+        self._total += total
+        if status != OK or position < len(self._order):
+            return Progress(status, culprit, updates, work)
+        return self._end_of_sweep(updates, work, damping)
+
+    def _end_of_sweep(self, updates: int, work: int, damping: float) -> Progress:
+        largest, mean = self._largest, self._total / max(1, len(self._order))
+        converged = largest <= self._tolerance and self._pending(damping) <= self._tolerance
+        self._order = next(self._orders)
+        self._position, self._largest, self._total = 0, 0.0, 0.0
+        return Progress(
+            OK,
+            -1,
+            updates,
+            work,
+            end_of_sweep=True,
+            converged=converged,
+            max_residual=largest,
+            mean_residual=mean,
+        )
+
+    def _pending(self, damping: float) -> float:
+        """Return a bound on what another pass would move, which may be more than the last sweep did."""
+        workspace = self._workspace
+        moved = np.zeros(len(workspace.domains.sizes))
+        return float(largest_pending(workspace.layout, workspace.arrays, self._order, moved, damping))
+
+
+def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
+    """Yield the factors in the order of their variables, and in reverse, in turn.
+
+    News then travel far in one sweep, in both directions, however the factors were added: on a peaked 10 x 10 grid, 39
+    sweeps instead of 190 with all horizontal factors first.
+    """
+    there = _by_variable(layout)
+    back = there[::-1].copy()
+    while True:
+        yield there
+        yield back
+
+
+def _by_variable(layout: GraphLayout) -> IndexArray:
+    """Return the factors by their last variable, then by their first."""
+    first_edge = layout.factor_edge_start[:-1]
+    lowest = np.minimum.reduceat(layout.edge_variable, first_edge)
+    highest = np.maximum.reduceat(layout.edge_variable, first_edge)
+    return np.lexsort((lowest, highest))
+
+
+def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArray]:
+    """Yield one random order after another."""
+    while True:
+        yield rng.permutation(n_factors)

@@ -1,0 +1,169 @@
+"""Loading the compiled kernels, or compiling them, before a run's clock starts or while it stands still."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from anytimebp.domains.universe import Universe
+from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
+from anytimebp.inference.adaptive.compact_run import CompactRun
+from anytimebp.inference.all_states import AllStates
+from anytimebp.inference.interrupt import InterruptFlag
+from anytimebp.inference.method import Method, Step, Task, new_task, steps
+from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
+from anytimebp.inference.one_by_one import OneByOne
+from anytimebp.inference.options import RunOptions
+from anytimebp.inference.stopwatch import Stopwatch
+from anytimebp.kernels import growth, inner, lazy, messages, readout, residual
+from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
+from anytimebp.kernels.structures import structures
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.rule import RuleSource
+
+FIRST_KERNEL = {
+    "bp": messages.sweep_slice,
+    "residual": residual.residual_slice,
+    "adaptive": lazy.lazy_slice,
+    ROUNDS: inner.full_sweep,
+}
+
+logger = logging.getLogger("anytimebp")
+
+_unfinished: set[tuple[Any, ...]] = set()  # of runs whose loading was given up
+
+
+def load_kernels(
+    options: RunOptions, is_stopped: Callable[[], bool] = lambda: False, kernels: str | None = None
+) -> None:
+    """Load the kernels that a run begins with, or compile them, by running small models; none that are there already.
+
+    Says so if nothing compiled is on disk yet, so that nobody thinks the run hangs. Handlers of signals run between
+    kernels, and what they raise comes through.
+
+    Args:
+        options: Of the run.
+        is_stopped: Whether to give up between two kernels, with a LoadingStoppedError.
+        kernels: Load these instead: ROUNDS, or those of another method.
+    """
+    method = kernels or (options.method if options.policy is None else "dynamic")
+    wanted = _first_kernels(method, options)
+    missing = [kernel for kernel in wanted if not getattr(kernel, "overloads", True)]
+    if not missing and wanted not in _unfinished:  # loaded in this process, or compilation is switched off
+        return
+    if not all(_is_on_disk(kernel) for kernel in missing):
+        logger.warning(
+            "compiling kernels for method %r; this happens once per installation and takes up to a minute",
+            method,
+        )
+    _unfinished.add(wanted)
+    with hold_signals(is_stopped):
+        for _ in run_small_models(method, options):
+            let_signals_in()
+    _unfinished.discard(wanted)
+
+
+def load_structures() -> None:
+    """Load what lists and structures are summed by, or compile it, unless it is loaded already."""
+    stats = getattr(messages.sweep_slice, "stats", None)  # none where compilation is switched off
+    if stats is not None and not structures.cache_info().currsize:
+        folder = Path(stats.cache_path or ".")
+        if not any(folder.glob("structures._through_structure-*.nbi")):
+            logger.warning("compiling kernels for lists and structures; this happens once per installation")
+    structures()
+
+
+def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
+    """Return kernels that stand for all that a run needs."""
+    kernels: list[Any] = [FIRST_KERNEL.get(method, growth.growth_slice)]
+    if options.factor_marginals:
+        kernels.append(readout.read_weights)
+    return tuple(kernels)
+
+
+def _is_on_disk(kernel: Any) -> bool:
+    folder = Path(kernel.stats.cache_path or ".")
+    return any(folder.glob(f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}-*.nbi"))
+
+
+def compile_rules(sources: list[RuleSource]) -> None:
+    """Compile the loops of rules that Numba compiles."""
+    compiled = [source for source in sources if source.is_compiled]
+    if compiled:
+        with hold_signals():
+            for source in compiled:
+                source.prepare()
+                let_signals_in()
+
+
+def load_meanwhile(watch: Stopwatch, interrupt: InterruptFlag, options: RunOptions, kernels: str) -> bool:
+    """Load more kernels, while the clock stands still; return False if Ctrl-C came before the end.
+
+    Knows the clock and the flag, not the inference: a run that led back to what owns it would keep its tables until the
+    garbage collector comes.
+    """
+    try:
+        with watch.paused():
+            load_kernels(options, lambda: interrupt.is_set, kernels)
+    except LoadingStoppedError:
+        return False
+    return True
+
+
+def make_method(task: Task) -> Method:
+    """Return the method that a task asks for, about to begin."""
+    if task.options.method == "adaptive" and task.options.policy is None:
+        return AdaptiveRun(task)
+    return AllStates(task) if task.options.method in FULL_METHODS else OneByOne(task)
+
+
+def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
+    """Send every kernel of a method, or those of ROUNDS, over small models, a step at a time."""
+    options = replace(
+        options,
+        method="adaptive" if method == ROUNDS else method,
+        observed={},
+        max_memory=None,
+        rng=0,
+        tolerance=1e-3,
+        damping=0.0,
+        grow=1,
+        policy=None,
+    )
+    graph = FactorGraph()
+    graph.add_variables(3, 2)
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
+    forest = FactorGraph()
+    forest.add_variables(2, 2)
+    forest.add_factor([0, 1], log_table=[[0.1, 0.0], [0.0, 0.2]])
+    if method == ROUNDS:
+        yield from _run_stages(graph, options)
+        return
+    yield from _run_small(make_method, new_task(forest, options))
+    yield from _run_small(make_method, new_task(graph, options))
+    if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
+        for other in ("truncated", *GROWING_METHODS):
+            yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))
+
+
+def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Send `adaptive` through all its stages."""
+    rounds = AdaptiveRun(task := new_task(graph, options), at_any_cost=True)
+    yield from _run_small(lambda _: rounds, task)
+    before, task = rounds.nested, new_task(graph, replace(options, tolerance=1e-12))
+    yield from _run_small(partial(AllStates, before=before, at_any_cost=True), task)
+    graph.add_factor([0], log_table=[0.0, -9.0])
+    universe = Universe(compiled_graph(graph), {})
+    yield from _run_small(partial(CompactRun, universe=universe), new_task(graph, options))
+
+
+def _run_small(make: Callable[[Task], Method], task: Task) -> Iterator[Step]:
+    method = make(task)
+    for step in steps(method, task.figures):
+        method.read(settled=False)
+        yield step

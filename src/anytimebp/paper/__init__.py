@@ -1,0 +1,1 @@
+"""What only the published methods need, which grow domains one state at a time."""

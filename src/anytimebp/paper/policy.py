@@ -1,0 +1,156 @@
+"""What a growth policy is, and what it may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import numpy as np
+
+from anytimebp.domains.universe import Universe
+from anytimebp.kernels.codes import LINEAR
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.variable import VariableTable
+from anytimebp.paper.estimates import log_ratios
+from anytimebp.paper.priorities import FixedPriorities
+from anytimebp.paper.workspace import SparseWorkspace
+
+MOST_GUESSED = 1e7
+"""Scores that a first guess may ask from one rule or list; larger factors tell nothing about the first states."""
+
+
+class GrowthView:
+    """What a policy sees of a run. Variables are given by index; nothing here changes the run."""
+
+    def __init__(self, universe: Universe, priorities: FixedPriorities, rng: np.random.Generator) -> None:
+        """Look at a run that has no domains yet."""
+        self._universe = universe
+        self._priorities = priorities
+        self.is_complete = False
+        self._normalised: FloatArray | None = None
+        self.guess: FixedPriorities | None = None
+        self.rng = rng
+        self.workspace: SparseWorkspace | None = None
+
+    @property
+    def variables(self) -> VariableTable:
+        """The variables of the graph, in order."""
+        return self._universe.compiled.variables
+
+    def allowed(self, variable: int) -> IndexArray:
+        """Return the states that the evidence allows."""
+        return self._universe.allowed_states(variable).copy()
+
+    def unary(self, variable: int) -> FloatArray:
+        """Return a variable's own log scores, unary factors and evidence together, largest 0."""
+        return self._of(self._universe.log_prior, variable).copy()
+
+    def priorities(self, variable: int, *, raw: bool = False) -> FloatArray:
+        """Return the fixed priorities of a variable's states; the first call reads every table once."""
+        return self._of(self.all_priorities(raw=raw), variable).copy()
+
+    def all_priorities(self, *, raw: bool = False) -> FloatArray:
+        """Return the fixed priorities of all states of all variables in a row."""
+        if not self.is_complete:
+            for _ in self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_)):
+                pass
+            self.mark_complete()
+        if raw:
+            return self._priorities.raw
+        if self._normalised is None:
+            self._normalised = self._priorities.normalised()
+        return self._normalised
+
+    def mark_complete(self) -> None:
+        """Take note that the priorities have been computed for all variables."""
+        self.is_complete = True
+
+    def make_guess(self) -> Iterator[None]:
+        """Compute the priorities of variables without unary scores; pauses now and then."""
+        self.guess = FixedPriorities(self._universe)
+        yield from self.guess.compute(~self._universe.has_scores, MOST_GUESSED)
+
+    def first_guess(self) -> FloatArray:
+        """Return the unary scores of all states of all variables, fixed priorities for variables without any."""
+        unscored = ~self._universe.has_scores
+        if not unscored.any():
+            return self._universe.log_prior
+        if self.guess is None:
+            for _ in self.make_guess():
+                pass
+        assert self.guess is not None  # noqa: S101  (just made)
+        whole = np.repeat(unscored, np.diff(self._universe.start))
+        return np.where(whole, self.guess.normalised(), self._universe.log_prior)
+
+    def best(self, score: FloatArray) -> IndexArray:
+        """Return each variable's best allowed state by scores of all states of all variables in a row."""
+        return self._universe.best(score)
+
+    def domain(self, variable: int) -> IndexArray:
+        """Return the states in a variable's domain, in the order in which they joined."""
+        return self._running().states_of(variable).copy()
+
+    def belief(self, variable: int) -> FloatArray:
+        """Return a variable's marginal over its domain, as it stands."""
+        weight = np.exp(self._log_weights(variable, -1))
+        belief: FloatArray = weight / weight.sum()
+        return belief
+
+    def estimates(self, variable: int) -> FloatArray:
+        """Return the estimated log belief of all states, relative to that of the domain, as `dynamic` scores them."""
+        workspace = self._running()
+        arrays = workspace.arrays
+
+        def weights(edge: int) -> FloatArray:
+            return self._log_weights(int(workspace.layout.edge_variable[edge]), edge)
+
+        scale: Callable[[int], float] = lambda edge: (  # noqa: E731
+            float(np.log(arrays.edge_scale[edge])) if arrays.arithmetic == LINEAR else float(arrays.edge_scale[edge])
+        )
+        sums = log_ratios(self._universe, workspace.states_of, weights, scale, workspace.log_scale, variable)
+        inside = sums[workspace.states_of(variable)]
+        peak = inside.max()
+        total = peak + np.log(np.exp(inside - peak).sum()) if peak > -np.inf else 0.0
+        return sums - total
+
+    def _log_weights(self, variable: int, skipped: int) -> FloatArray:
+        """Return the log prior plus the log messages of all edges but one, largest 0."""
+        workspace = self._running()
+        arrays, n = workspace.arrays, int(workspace.arrays.domain_size[variable])
+        start = self._universe.start[variable]
+        total = self._universe.log_prior[start + workspace.states_of(variable)]
+        for edge in workspace.compiled.edges_of(variable):
+            if edge != skipped:
+                message = arrays.message[arrays.edge_slot_start[edge] :][:n]
+                with np.errstate(divide="ignore"):
+                    total = total + (np.log(message) if arrays.arithmetic == LINEAR else message)
+        peak = total.max()
+        weights: FloatArray = total - peak if peak > -np.inf else np.zeros(n)
+        return weights
+
+    def _of(self, values: FloatArray, variable: int) -> FloatArray:
+        return values[self._universe.start[variable] : self._universe.start[variable + 1]]
+
+    def _running(self) -> SparseWorkspace:
+        if self.workspace is None:
+            msg = "domains, beliefs and estimates are known once the first states are chosen"
+            raise ValueError(msg)
+        return self.workspace
+
+
+class GrowthPolicy(Protocol):
+    """Decides which states join the domains, and in which order.
+
+    Attributes:
+        rescores: Whether a variable is to be scored again whenever its messages have moved.
+    """
+
+    rescores: bool
+
+    def first_states(self, view: GrowthView) -> IndexArray:
+        """Return the first state of each variable."""
+        ...
+
+    def scores(self, view: GrowthView, variable: int) -> FloatArray:
+        """Return a number per state of a variable; of all states of all variables, the highest joins next."""
+        ...

@@ -1,0 +1,139 @@
+"""Fixed growth priorities: a first guess of the marginals from every factor alone, computed once.
+
+    raw(v)         =  sum over the factors f of the variable of log sum exp phi_f over all joint states with that v
+    normalised(v)  =  raw(v) - log sum exp of raw over the variable's universe
+
+Evidence counts: sums are over the states that it allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from anytimebp.domains.universe import Universe
+from anytimebp.kernels.codes import MAX_LINEAR_RANGE
+from anytimebp.kernels.table_sums import table_sums_slice
+from anytimebp.layout.graph_layout import MessageBlock
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray
+
+SLICE_ENTRIES = 2**19  # read between two looks at the clock
+
+
+class FixedPriorities:
+    """Computes priorities in slices.
+
+    Attributes:
+        work: Entries read.
+    """
+
+    def __init__(self, universe: Universe, work: int = 0) -> None:
+        """Start with the priors; `work` is what these have cost, if it is to be counted here."""
+        self._universe = universe
+        self.work = work
+
+    @cached_property
+    def raw(self) -> FloatArray:
+        """(U,) per (variable, state) pair; -inf for what the evidence excludes."""
+        universe = self._universe
+        raw: FloatArray = np.repeat(universe.log_prior_scale, np.diff(universe.start))
+        raw += universe.log_prior
+        raw[~universe.allowed] = -np.inf
+        return raw
+
+    def compute(self, wanted: npt.NDArray[np.bool_], most: float = np.inf) -> Iterator[None]:
+        """Add what the factors of the wanted variables say; pauses now and then.
+
+        Args:
+            wanted: (V,) whose priorities are needed.
+            most: Factors that must be asked for more scores than this are left out.
+        """
+        cut = self._universe.n_allowed < self._universe.compiled.universe_sizes
+        for message_block in self._universe.compiled.message_blocks:
+            scopes, source = message_block.block.scopes, message_block.block.source
+            useful = wanted[scopes].any(axis=1)
+            by_hand: npt.NDArray[np.bool_] = np.ones(len(scopes), dtype=np.bool_)
+            if isinstance(source, DenseSource) and _is_narrow(source):
+                by_hand = np.asarray(cut[scopes].any(axis=1))
+                yield from self._dense(message_block, source, np.flatnonzero(useful & ~by_hand))
+            for offset in np.flatnonzero(useful & by_hand).tolist():
+                states = [self._universe.allowed_states(i) for i in scopes[offset].tolist()]
+                if np.prod([float(len(s)) for s in states]) > most:
+                    continue
+                yield from self._by_hand(message_block.block, offset, states)
+
+    def normalised(self) -> FloatArray:
+        """Return the priorities less the logsumexp of each variable's."""
+        start = self._universe.start
+        if len(start) == 1:
+            return self.raw
+        sizes = np.diff(start)
+        peak = np.maximum.reduceat(self.raw, start[:-1])
+        peak = np.where(peak > -np.inf, peak, 0.0)
+        total = np.add.reduceat(np.exp(self.raw - np.repeat(peak, sizes)), start[:-1])
+        with np.errstate(divide="ignore"):
+            normaliser = np.where(total > 0.0, peak + np.log(total), 0.0)
+        scores: FloatArray = self.raw - np.repeat(normaliser, sizes)
+        return scores
+
+    def _dense(self, message_block: MessageBlock, source: DenseSource, offsets: IndexArray) -> Iterator[None]:
+        """Read the tables of whole factors of one shape."""
+        if not len(offsets):
+            return
+        tied = source.n_members == 1
+        members = np.zeros(1, dtype=np.int64) if tied else offsets
+        address = np.array(source.member_addresses(), dtype=np.int64)[members]
+        shift = source.range.log_max[members] if source.is_log else np.zeros(len(members))
+        n = source.shape[-1]
+        rows = int(np.prod(source.shape[:-1]))
+        row_sum, column_sum = np.empty((len(members), rows)), np.zeros((len(members), n))
+        table, row, line = 0, 0, np.empty(n)
+        while table < len(members):
+            table, row = table_sums_slice(
+                address, shift, source.is_log, row_sum, column_sum, line, table, row, SLICE_ENTRIES
+            )
+            yield
+        self.work += rows * n * len(members)
+        lead = row_sum.reshape(len(members), *source.shape[:-1])
+        axes = range(1, len(source.shape))
+        sums = [lead.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes] + [column_sum]
+        with np.errstate(divide="ignore"):
+            logs = [np.log(values) + shift[:, np.newaxis] for values in sums]
+        scopes = message_block.block.scopes[offsets]
+        for axis, values in enumerate(logs):
+            place = self._universe.start[scopes[:, axis], np.newaxis] + np.arange(source.shape[axis])
+            np.add.at(self.raw, place, np.broadcast_to(values, place.shape))
+
+    def _by_hand(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> Iterator[None]:
+        """Ask for the scores of one factor, a part at a time."""
+        sums = [np.full(len(s), -np.inf) for s in states]
+        for box, values in block.log_parts(offset, states, self._universe.compiled.variables, ASKED_AT_ONCE // 2):
+            self.work += values.size
+            for axis, place in enumerate(box):
+                found = _log_sum_exp(values, tuple(k for k in range(len(states)) if k != axis))
+                sums[axis][place] = np.logaddexp(sums[axis][place], found)
+            yield
+        for variable, allowed, values in zip(block.scopes[offset].tolist(), states, sums, strict=True):
+            self.raw[self._universe.start[variable] + allowed] += values
+
+
+def _is_narrow(source: DenseSource) -> bool:
+    """Tell whether exponentials of all scores can be added without losing any."""
+    known = source.range
+    if source.is_log:
+        return bool((known.log_max - known.log_min < MAX_LINEAR_RANGE).all())
+    return source.is_plain
+
+
+def _log_sum_exp(values: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    peak = values.max(axis=axes, keepdims=True)
+    peak = np.where(peak > -np.inf, peak, 0.0)
+    with np.errstate(divide="ignore"):
+        total: FloatArray = np.log(np.exp(values - peak).sum(axis=axes)) + peak.reshape(
+            [n for k, n in enumerate(peak.shape) if k not in axes]
+        )
+    return total

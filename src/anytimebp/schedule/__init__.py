@@ -1,1 +1,0 @@
-"""Which message is sent next: one strategy a file."""

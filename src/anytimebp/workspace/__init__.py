@@ -1,1 +1,0 @@
-"""The mutable arrays of one run, sized by the domains."""
