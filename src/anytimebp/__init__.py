@@ -28,7 +28,10 @@ from anytimebp.errors import (
     UnknownVariableError,
 )
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.structures import AtMostOne, Deterministic, Difference, Equality
+from anytimebp.model.kinds.at_most_one import AtMostOne
+from anytimebp.model.kinds.deterministic import Deterministic
+from anytimebp.model.kinds.difference import Difference
+from anytimebp.model.kinds.equality import Equality
 from anytimebp.model.summary import GraphSummary
 from anytimebp.model.variable import Variable
 from anytimebp.results.snapshot import Result, Snapshot

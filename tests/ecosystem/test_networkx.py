@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.model.listed import ListedSource
-from anytimebp.model.rule import RuleSource
-from anytimebp.model.source import DenseSource
+from anytimebp.model.kinds.dense import DenseSource
+from anytimebp.model.kinds.listed import ListedSource
+from anytimebp.model.kinds.rule import RuleSource
 from oracle.models import random_loopy, random_tree
 
 

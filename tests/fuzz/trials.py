@@ -90,7 +90,7 @@ def random_options(plan, method):
 def every_stage(*, wanted):
     """Have small models go where large ones do: rounds on domains, inner rounds, structures without tables."""
     from anytimebp.inference.adaptive import adaptive_run, choice, compact_run, frozen_tails  # noqa: PLC0415
-    from anytimebp.model import structures  # noqa: PLC0415
+    from anytimebp.model import source  # noqa: PLC0415
 
     with pytest.MonkeyPatch.context() as patch:
         if wanted:
@@ -100,7 +100,7 @@ def every_stage(*, wanted):
             patch.setattr(frozen_tails, "EDGE_COST", 0.0)
             patch.setattr(frozen_tails, "SLOW", 0.0)
             patch.setattr(frozen_tails, "QUICK", 0)
-            patch.setattr(structures, "LIST_GAIN", 0.0)
+            patch.setattr(source, "LIST_GAIN", 0.0)
             patch.setattr(compact_run, "BLOCKS", (4, 8))
             patch.setattr(compact_run, "SMALL", 2)
         yield

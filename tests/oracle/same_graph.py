@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from anytimebp.model.listed import ListedSource
-from anytimebp.model.source import DenseSource
-from anytimebp.model.structures import AtMostOneSource, DifferenceSource
+from anytimebp.model.kinds.at_most_one import AtMostOneSource
+from anytimebp.model.kinds.dense import DenseSource
+from anytimebp.model.kinds.difference import DifferenceSource
+from anytimebp.model.kinds.listed import ListedSource
 
 
 def bits(values):

@@ -8,7 +8,7 @@ import pytest
 import anytimebp as abp
 from anytimebp.formats import potentials
 from anytimebp.formats.files import write_model_file
-from anytimebp.model.listed import ListedSource
+from anytimebp.model.kinds.listed import ListedSource
 
 pytestmark = pytest.mark.compiled  # files, not kernels: one pass is enough
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.kernels.codes import TABLE
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model import structures
-from anytimebp.model.listed import ListedSource
+from anytimebp.model import source
+from anytimebp.model.kinds.listed import ListedSource
+from anytimebp.tables.sizes import factor_kinds
 from anytimebp.tables.store import Tables
-from anytimebp.tables.structures import factor_kinds
 from oracle.enumeration import exact
 
 INF = np.inf
@@ -20,7 +20,7 @@ INF = np.inf
 @pytest.fixture(params=["linear", "log"])
 def sums(request, monkeypatch):
     """Use structures however small the tables are, and sum as the library would choose, or by logs whatever it is."""
-    monkeypatch.setattr(structures, "LIST_GAIN", 0.0)
+    monkeypatch.setattr(source, "LIST_GAIN", 0.0)
     if request.param == "log":
         from anytimebp.inference import all_states  # noqa: PLC0415
         from anytimebp.kernels.codes import LOG  # noqa: PLC0415

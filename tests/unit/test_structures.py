@@ -9,8 +9,8 @@ import anytimebp as abp
 from anytimebp.domains.domains import full_domains
 from anytimebp.kernels.codes import TABLE
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model import structures
-from anytimebp.tables.structures import factor_kinds
+from anytimebp.model import source
+from anytimebp.tables.sizes import factor_kinds
 
 INF = np.inf
 
@@ -18,7 +18,7 @@ INF = np.inf
 @pytest.fixture
 def always_structured(monkeypatch):
     """Use structures however small the tables are."""
-    monkeypatch.setattr(structures, "LIST_GAIN", 0.0)
+    monkeypatch.setattr(source, "LIST_GAIN", 0.0)
 
 
 def listed(rng, shape, n, default, *, low=False):

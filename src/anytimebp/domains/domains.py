@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from anytimebp.errors import InconsistentModelError
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
 
 MANY = 1024  # states from which on unary factors are added one by one, without copies of all of them
 
@@ -47,14 +48,24 @@ def domain_sizes(compiled: CompiledGraph, observed: dict[int, Observation]) -> I
     return sizes
 
 
-def full_domains(compiled: CompiledGraph, observed: dict[int, Observation]) -> Domains:
-    """Return domains that hold every state that the evidence allows."""
+def full_domains(
+    compiled: CompiledGraph, observed: dict[int, Observation], unary: Mapping[int, FloatArray] = MappingProxyType({})
+) -> Domains:
+    """Return domains that hold every state that the evidence allows.
+
+    Args:
+        compiled: The graph.
+        observed: The evidence.
+        unary: Log scores over the universe, by variable, in place of what its unary factors say.
+    """
     states = {i: seen.states for i, seen in observed.items() if seen.states is not None}
     sizes = domain_sizes(compiled, observed)
     slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=slot_start[1:])
     log_prior = np.zeros(int(slot_start[-1]))
     scored = _add_unary_factors(compiled, states, slot_start, log_prior)
+    for index, scores in unary.items():
+        log_prior[slot_start[index] : slot_start[index + 1]] = scores[states[index]] if index in states else scores
     for index, seen in observed.items():
         if seen.log_scores is not None:
             log_prior[slot_start[index] : slot_start[index + 1]] += seen.log_scores
@@ -68,13 +79,13 @@ def _add_unary_factors(
     """Add the scores of unary factors to the log priors; return how many rules and lists were asked for."""
     scored = 0
     for block in compiled.unary_blocks:
-        source, scope = block.source, block.scopes[:, 0]
+        source, tables, scope = block.source, block.source.tables, block.scopes[:, 0]
         offsets: Iterable[int] = range(len(scope))
-        if isinstance(source, DenseSource) and len(scope) > 1 and source.shape[0] < MANY:
+        if tables is not None and len(scope) > 1 and source.shape[0] < MANY:
             # all at once, but for the variables that evidence cuts
             whole = ~np.isin(scope, list(states)) if states else np.ones(len(scope), dtype=np.bool_)
             slots = slot_start[scope[whole], np.newaxis] + np.arange(source.shape[0])
-            scores = source.all_log_values(whole if source.n_members > 1 else slice(None))
+            scores = tables.all_log_values(whole if source.n_members > 1 else slice(None))
             if np.bincount(scope).max() == 1:
                 log_prior[slots] += scores
             else:
@@ -82,12 +93,11 @@ def _add_unary_factors(
             offsets = np.flatnonzero(~whole).tolist()
         for offset in offsets:
             index = int(scope[offset])
-            member = block.member(offset)
-            if isinstance(source, DenseSource) and index not in states:
-                scores = source.all_log_values(member)
+            if tables is not None and index not in states:
+                scores = tables.all_log_values(block.member(offset))
             else:
                 scores = block.log_values(offset, [states.get(index, np.arange(source.shape[0]))], compiled.variables)
-                scored += 0 if isinstance(source, DenseSource) else scores.size
+                scored += scores.size if tables is None else 0
             log_prior[slot_start[index] : slot_start[index + 1]] += scores
     return scored
 

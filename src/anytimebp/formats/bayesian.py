@@ -13,8 +13,7 @@ from anytimebp.errors import FormatError
 from anytimebp.formats.potentials import block_potentials, can_be_filled, note_rounding
 from anytimebp.formats.table_runs import Entries, TableRuns
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import DenseSource, FloatArray, TableSource
-from anytimebp.model.structures import has_structure
+from anytimebp.model.source import FactorSource, FloatArray
 from anytimebp.model.variable import VariableTable
 
 MOST_ROUNDING = 1e-3
@@ -166,11 +165,12 @@ def _is_acyclic(graph: FactorGraph, axis: int) -> bool:
     return True
 
 
-def _sums_to_one(source: TableSource, axis: int) -> bool:
-    if has_structure(source) and can_be_filled(source):
+def _sums_to_one(source: FactorSource, axis: int) -> bool:
+    tables = source.tables
+    if source.sums is not None and can_be_filled(source):
         values = np.exp(source.log_values(0, [np.arange(n) for n in source.shape]))[np.newaxis]
-    elif isinstance(source, DenseSource) and not source.is_log:
-        values = source.values
+    elif tables is not None and not tables.is_log:
+        values = tables.values
     else:
         return False
     sums = values.sum(axis=-1 if axis == -1 else 1)

@@ -22,7 +22,6 @@ from anytimebp.formats.table_runs import Entries, Run, TableRuns, add_constants,
 from anytimebp.formats.tokens import Tokens, open_tokens
 from anytimebp.model.factor import FactorBlock, describe_factor, plain_name
 from anytimebp.model.graph import MAX_ARITY, FactorGraph
-from anytimebp.model.listed import ListedSource
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import MAX_STATES
 
@@ -190,9 +189,11 @@ def write_fg(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
 
 def _texts(graph: FactorGraph, block: FactorBlock, path: Path, dropped: list[str]) -> Iterator[tuple[list[int], str]]:
     """Give the scope of each factor of a block, and its entries as text; a list of what is possible is no table."""
-    source = block.source
-    if isinstance(source, ListedSource) and source.default == -np.inf and prod(source.shape) <= MOST_INDICES:
-        text = _listed_text(source, describe_factor((block,), graph.variables, block.first), path)
+    source, stated = block.source, block.source.stated(0)
+    if stated.get("default") == -np.inf and prod(source.shape) <= MOST_INDICES:
+        what = describe_factor((block,), graph.variables, block.first)
+        indices, log_scores = stated["entries"]
+        text = _listed_text(indices, log_scores, source.shape, what, path)
         yield from ((scope, text) for scope in block.scopes.tolist())
         note_rounding(source, dropped)
         return
@@ -212,12 +213,12 @@ def _labels(graph: FactorGraph) -> list[int] | None:
     return labels if all(one < next_one for one, next_one in pairwise(labels)) else None
 
 
-def _listed_text(source: ListedSource, what: str, path: Path) -> str:
-    index = np.zeros(len(source.log_scores), dtype=np.int64)
-    for axis in range(len(source.shape) - 1, -1, -1):
-        index = index * source.shape[axis] + source.indices[:, axis]
+def _listed_text(indices: IndexArray, log_scores: FloatArray, shape: tuple[int, ...], what: str, path: Path) -> str:
+    index = np.zeros(len(log_scores), dtype=np.int64)
+    for axis in range(len(shape) - 1, -1, -1):
+        index = index * shape[axis] + indices[:, axis]
     order = np.argsort(index)
-    return _rows_text(index[order], as_potentials(source.log_scores[order], what, path))
+    return _rows_text(index[order], as_potentials(log_scores[order], what, path))
 
 
 def _entries_text(table: FloatArray) -> str:

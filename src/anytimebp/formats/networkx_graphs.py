@@ -13,15 +13,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
 from anytimebp.formats.names import names_of
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.listed import ListedSource
-from anytimebp.model.rule import RuleSource
-from anytimebp.model.source import DenseSource, TableSource, read_table
-from anytimebp.model.structures import AtMostOne, Difference, Equality, structure_of
+from anytimebp.model.kinds.dense import read_table
+from anytimebp.model.source import FactorSource
 from anytimebp.optional import load_optional
 
 if TYPE_CHECKING:
@@ -69,24 +66,12 @@ def to_networkx(graph: FactorGraph, *, tables: bool = True) -> nx.Graph:
     return found
 
 
-def _scores_of(source: TableSource, member: int) -> dict[str, Any]:
-    if isinstance(source, DenseSource):
-        return {"log_table" if source.is_log else "table": _read_only(source.values[member])}
-    if isinstance(source, ListedSource):
-        return {"entries": (_read_only(source.indices), _read_only(source.log_scores)), "default": source.default}
-    if isinstance(source, RuleSource):
-        return {"rule": source.rule} | ({} if source.propose is None else {"propose": source.propose})
-    structure = structure_of(source)
-    if structure is not None:
-        return {"structure": structure}
-    msg = f"to_networkx does not know factors of the kind {type(source).__name__}"
-    raise TypeError(msg)
-
-
-def _read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    view = values.view()
-    view.flags.writeable = False
-    return view
+def _scores_of(source: FactorSource, member: int) -> dict[str, Any]:
+    stated = source.stated(member)
+    if not stated:
+        msg = f"to_networkx does not know factors of the kind {type(source).__name__}"
+        raise TypeError(msg)
+    return stated
 
 
 # -------------------------------------------------------------------- in
@@ -180,25 +165,13 @@ def _undirected_scope(graph: FactorGraph, ends: tuple[str, str], scores: dict[st
             return ends[::-1] if values.shape == shape[::-1] else ends
         if values.shape != shape or np.array_equal(values, values.T, equal_nan=True):
             return ends  # nothing to tell apart, or refused for its shape when it is added
-    if _is_symmetric(scores.get("structure")):
+    if getattr(scores.get("structure"), "is_symmetric", False) is True:  # the class of a structure has it too
         return ends
     msg = (
         f"{where}: which of its ends the first axis belongs to cannot be told, since the edge is not directed; "
         f"give it the attribute scope=({ends[0]!r}, {ends[1]!r}) or the reverse, or use a DiGraph"
     )
     raise ModelError(msg)
-
-
-def _is_symmetric(structure: object) -> bool:
-    """Tell whether a structure scores two variables alike, whichever comes first."""
-    if isinstance(structure, Difference):
-        try:
-            kernel = np.array(structure.log_kernel, dtype=np.float64).reshape(-1)
-        except (TypeError, ValueError):
-            return True  # refused for it when it is added
-        centred = structure.first is None or 2 * structure.first == 1 - kernel.size
-        return bool(centred) and np.array_equal(kernel, kernel[::-1])
-    return isinstance(structure, Equality) or (isinstance(structure, AtMostOne) and np.ndim(structure.state) == 0)
 
 
 def _read_scope(given: object, names: Mapping[Hashable, str], where: str) -> tuple[str, ...]:

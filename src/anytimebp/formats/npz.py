@@ -1,9 +1,9 @@
 """Our own format: a NumPy .npz archive that keeps everything but rules, to the last bit.
 
 `header.npy` holds JSON as bytes: the format's version, the variables in blocks (names, or none for automatic ones;
-labels, or a count), and for every block of factors its kind. The arrays of block k are `scopes_k`, and `values_k` (log
-scores or potentials), `indices_k` and `log_scores_k`, `log_kernel_k` or `states_k`. Anything that reads .npz can read
-the numbers.
+labels, or a count), and for every block of factors its kind. The arrays of block k are `scopes_k`, and those of its
+kind (`FactorSource.fields`): `values_k` (log scores or potentials), `indices_k` and `log_scores_k`, `log_kernel_k` or
+`states_k`. Anything that reads .npz can read the numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from tokenize import TokenError
@@ -37,9 +37,8 @@ from anytimebp.formats.input_file import (
 from anytimebp.formats.potentials import refuse_rule
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.listed import ListedSource
-from anytimebp.model.source import DenseSource
-from anytimebp.model.structures import AtMostOne, AtMostOneSource, Difference, DifferenceSource
+from anytimebp.model.kinds.registry import kind_of_tag
+from anytimebp.model.source import LOG_SCORE, WHOLE, Field
 from anytimebp.model.variable import VariableBlock, read_states
 
 VERSION = 1
@@ -66,7 +65,7 @@ def write_npz(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
         _write_array(archive, "header", np.frombuffer(text.encode("ascii"), dtype=np.uint8))
         for k, block in enumerate(graph.blocks):
             _write_array(archive, f"scopes_{k}", block.scopes)
-            for name, values in _arrays(block).items():
+            for name, values in block.source.arrays.items():
                 _write_array(archive, f"{name}_{k}", values)
     if output is not file:
         file.write(cast("io.BytesIO", output).getbuffer())
@@ -95,34 +94,11 @@ def _is_plain(label: object) -> bool:
 def _factor_header(graph: FactorGraph, block: FactorBlock, path: Path) -> dict[str, Any]:
     refuse_rule(graph, block, path)
     source = block.source
-    if isinstance(source, ListedSource):
-        return {"kind": "entries", "default": _finite(source.default)}
-    if isinstance(source, DifferenceSource):
-        return {"kind": "difference", "first": source.first, "default": _finite(source.default)}
-    if isinstance(source, AtMostOneSource):
-        return {"kind": "at_most_one"}
-    if isinstance(source, DenseSource):
-        return {"kind": "log_table" if source.is_log else "table"}
-    what = describe_factor((block,), graph.variables, block.first)
-    raise FormatError(path, f"{what} is of the kind {type(source).__name__}, which .npz does not hold")
-
-
-def _finite(log_score: float) -> float | None:
-    """Return a log score as JSON has it: nothing for -inf."""
-    return None if log_score == -np.inf else log_score
-
-
-def _arrays(block: FactorBlock) -> Mapping[str, npt.NDArray[Any]]:
-    source = block.source
-    if isinstance(source, DenseSource):
-        return {"values": source.values}
-    if isinstance(source, ListedSource):
-        return {"indices": source.indices, "log_scores": source.log_scores}
-    if isinstance(source, DifferenceSource):
-        return {"log_kernel": source.log_kernel}
-    if isinstance(source, AtMostOneSource):
-        return {"states": source.states}
-    return {}
+    if not source.tags:
+        what = describe_factor((block,), graph.variables, block.first)
+        raise FormatError(path, f"{what} is of the kind {type(source).__name__}, which .npz does not hold")
+    numbers = {name: getattr(source, name) for name, holds, _ in source.fields if holds in {LOG_SCORE, WHOLE}}
+    return {"kind": source.tag} | {name: None if value == -np.inf else value for name, value in numbers.items()}
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, values: npt.NDArray[Any]) -> None:
@@ -236,40 +212,24 @@ def _read_header(members: _Members) -> dict[str, Any]:
     return header
 
 
-def _add_block(graph: FactorGraph, members: _Members, k: int, block: Mapping[str, Any]) -> None:
-    scopes = members.array(f"scopes_{k}", "i")
-    if block["kind"] == "entries":
-        entries = (members.array(f"indices_{k}", "i"), members.array(f"log_scores_{k}", "f"))
-        graph.add_factors(scopes, entries=entries, default=_default(block, members, k))
-    elif block["kind"] == "difference":
-        log_kernel, first = members.array(f"log_kernel_{k}", "f"), _first(block, members, k)
-        graph.add_factors(scopes, structure=Difference(log_kernel, first, _default(block, members, k)))
-    elif block["kind"] == "at_most_one":
-        graph.add_factors(scopes, structure=AtMostOne(cast("Sequence[int]", members.array(f"states_{k}", "i"))))
-    elif block["kind"] in {"table", "log_table"}:
-        values = members.array(f"values_{k}", "f")
-        values = values[0] if len(values) == 1 and len(scopes) != 1 else values
-        if block["kind"] == "table":
-            graph.add_factors(scopes, table=values)
-        else:
-            graph.add_factors(scopes, log_table=values)
-    else:
-        raise FormatError(members.path, f"factor block {k} is of the unknown kind {block['kind']!r}")
+def _add_block(graph: FactorGraph, members: _Members, k: int, header: Mapping[str, Any]) -> None:
+    scopes, tag = members.array(f"scopes_{k}", "i"), header["kind"]
+    kind = kind_of_tag(tag)
+    if kind is None:
+        raise FormatError(members.path, f"factor block {k} is of the unknown kind {tag!r}")
+    held = {field.name: _read_field(members, k, header, field) for field in kind.fields}
+    graph.add_factors(scopes, **kind.restated(tag, **held))
 
 
-def _default(block: Mapping[str, Any], members: _Members, k: int) -> float:
-    """Return the log score of what a block does not list."""
-    default = block["default"]
-    if default is None:
+def _read_field(members: _Members, k: int, header: Mapping[str, Any], field: Field) -> Any:
+    """Return an array of a block, or a number of its header, in which nothing stands for -inf."""
+    name, holds, what = field
+    if holds not in {LOG_SCORE, WHOLE}:
+        return members.array(f"{name}_{k}", holds)
+    given = header[name]
+    if holds == LOG_SCORE and given is None:
         return -np.inf
-    if isinstance(default, bool) or not isinstance(default, int | float):
-        raise FormatError(members.path, f"the default of factor block {k} must be a number, got {default!r:.40}")
-    return float(default)
-
-
-def _first(block: Mapping[str, Any], members: _Members, k: int) -> int:
-    """Return the first difference that a block scores."""
-    first = block["first"]
-    if isinstance(first, bool) or not isinstance(first, int):
-        raise FormatError(members.path, f"the first difference of factor block {k} must be whole, got {first!r:.40}")
-    return first
+    if isinstance(given, bool) or not isinstance(given, int if holds == WHOLE else int | float):
+        wanted = "whole" if holds == WHOLE else "a number"
+        raise FormatError(members.path, f"the {what or name} of factor block {k} must be {wanted}, got {given!r:.40}")
+    return given if holds == WHOLE else float(given)

@@ -11,8 +11,7 @@ import numpy as np
 from anytimebp.errors import FormatError
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.rule import RuleSource
-from anytimebp.model.source import DenseSource, FloatArray, TableSource
+from anytimebp.model.source import FactorSource, FloatArray
 
 LARGEST_LOG = 709.0  # exp of more is infinite
 SMALLEST_LOG = -708.0  # exp of less has fewer digits, and soon none
@@ -45,18 +44,18 @@ def tables_of_block(
     note_rounding(block.source, dropped)
 
 
-def note_rounding(source: TableSource, dropped: list[str]) -> None:
+def note_rounding(source: FactorSource, dropped: list[str]) -> None:
     """Add to what is lost that log scores are rounded, if a source holds such."""
-    given_as_logs = not (isinstance(source, DenseSource) and not source.is_log)
-    if given_as_logs and ROUNDED not in dropped:
+    tables = source.tables
+    if (tables is None or tables.is_log) and ROUNDED not in dropped:
         dropped.append(ROUNDED)
 
 
 def block_potentials(graph: FactorGraph, block: FactorBlock, offset: int, path: Path) -> FloatArray:
     """Return the potentials of one factor of a block; the graph's own numbers where it holds potentials."""
-    source, member = block.source, block.member(offset)
-    if isinstance(source, DenseSource) and not source.is_log:
-        values: FloatArray = source.values[member]
+    source, tables = block.source, block.source.tables
+    if tables is not None and not tables.is_log:
+        values: FloatArray = tables.values[block.member(offset)]
         return values
     refuse_rule(graph, block, path)
     what = describe_factor((block,), graph.variables, block.first + offset)
@@ -69,9 +68,9 @@ def block_potentials(graph: FactorGraph, block: FactorBlock, offset: int, path: 
     return as_potentials(graph.factor_log_table(block.first + offset), what, path)
 
 
-def can_be_filled(source: TableSource) -> bool:
+def can_be_filled(source: FactorSource) -> bool:
     """Tell whether a source's scores can be made a table for writing."""
-    return isinstance(source, DenseSource) or prod(source.shape) <= MOST_ENTRIES
+    return source.tables is not None or prod(source.shape) <= MOST_ENTRIES
 
 
 def as_potentials(log_scores: FloatArray, what: str, path: Path) -> FloatArray:
@@ -88,7 +87,7 @@ def as_potentials(log_scores: FloatArray, what: str, path: Path) -> FloatArray:
 
 def refuse_rule(graph: FactorGraph, block: FactorBlock, path: Path) -> None:
     """Raise if a block's scores are computed by a function, which no file can hold."""
-    if isinstance(block.source, RuleSource):
+    if block.source.is_rule:
         what = describe_factor((block,), graph.variables, block.first)
         raise FormatError(path, f"{what} is a rule: a file holds numbers, not functions")
 

@@ -18,7 +18,6 @@ from anytimebp.kernels.disk_cache import newly_unusable
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.rule import RuleSource
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
@@ -109,7 +108,7 @@ def _is_cheap(graph: FactorGraph, result: Result) -> bool:
     Not where a caller may go on by small budgets, nor where rules would be asked by a run that had all it wanted, nor
     where memory has come to an end.
     """
-    has_rules = any(isinstance(block.source, RuleSource) for block in graph.blocks)
+    has_rules = any(block.source.is_rule for block in graph.blocks)
     if result.stop_reason in (*ASKED_FOR, StopReason.OUT_OF_MEMORY) or (
         has_rules and result.stop_reason is StopReason.CONVERGED
     ):

@@ -18,8 +18,6 @@ from anytimebp.inference.run import Run
 from anytimebp.inference.warm_up import compile_rules, load_kernels, load_structures
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.rule import RuleSource
-from anytimebp.model.structures import has_structure
 from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
@@ -189,9 +187,9 @@ class Inference:
         """
         if self._run.method is None:
             sources = [block.source for block in self._graph.blocks]
-            if any(has_structure(source) for source in sources):
+            if any(source.sums is not None for source in sources):
                 load_structures()
-            compile_rules([source for source in sources if isinstance(source, RuleSource)])
+            compile_rules(sources)
         load_kernels(self._options)
         warn_of_cache()
 

@@ -8,7 +8,8 @@ from anytimebp.domains.universe import Universe
 from anytimebp.errors import OptionError
 from anytimebp.inference.options import RunOptions
 from anytimebp.kernels.codes import DYNAMIC, DYNAMIC_RAW, LEAST, POLLED, RANKED
-from anytimebp.model.source import NUMBERS, FloatArray, IndexArray
+from anytimebp.model.scores import NUMBERS
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.paper.dynamic import DynamicGrowth
 from anytimebp.paper.fixed import FixedGrowth
 from anytimebp.paper.policy import GrowthPolicy, GrowthView

@@ -26,4 +26,6 @@ RANKED, POLLED, DYNAMIC, DYNAMIC_RAW = 0, 1, 2, 3  # where growth priorities com
 LEAST = -1e300  # priority of a state that is impossible as things stand
 EXHAUSTED = -np.inf  # priority of a variable without candidates
 
-TABLE, LISTED, DIFFERENCE, AT_MOST_ONE = 0, 1, 2, 3  # what a factor sums over; all but tables are structures
+TABLE = 0  # what a factor sums over; the codes of structures are in `structures.py`
+
+UPDATE, GATHER, CONTRACT, STORE = range(4)  # places in `WorkspaceArrays.calls`

@@ -1,6 +1,11 @@
-"""Messages of lists of entries with a default; the head of `structures.py` has the mathematics.
+"""Messages of lists of entries with a default; `post` is a Post of `structures.py`.
 
-`post` is a Post, as `structures.py` makes it.
+With t the listed scores, d the default, n_j the incoming messages and T_i the product of the sums of all n_j but n_i:
+
+    o_i(x)  =  d T_i + sum over entries e with e_i = x of (t_e - d) * product of n_j(e_j), j not i
+
+Where entries are under the default, or in logs, d T_i less what is listed can cancel. Where it would, the states of the
+others are walked one by one instead, so that no digit is lost.
 """
 
 import math
@@ -10,7 +15,7 @@ import numpy as np
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG
 from anytimebp.kernels.either_arithmetic import add, log_add, sum_of, times
-from anytimebp.kernels.jit import FAST, kernel, table_view
+from anytimebp.kernels.jit import FAST, index_view, kernel, table_view
 
 CANCELS = 0.01  # part of a sum that must be left after a subtraction, or the terms are added up one by one
 HEAD = 3  # words before the numbers
@@ -206,10 +211,11 @@ def through_list(post, factor, arithmetic):
     first, last = post.factor_edge_start[factor], post.factor_edge_start[factor + 1]
     address = post.table_address[factor]
     head = table_view(address, HEAD)
-    n, ordered, default = head.view(np.int64)[0], head.view(np.int64)[1], head[2]
+    counts = index_view(address, HEAD)
+    n, ordered, default = counts[0], counts[1], head[2]
     end = HEAD + n + (last - first) * n
-    words = table_view(address, end + ordered * (last - first) * n)
-    values, slots, order = words[HEAD : HEAD + n], words[HEAD + n : end].view(np.int64), words[end:].view(np.int64)
+    values, words = table_view(address + 8 * HEAD, n), index_view(address, end + ordered * (last - first) * n)
+    slots, order = words[HEAD + n : end], words[end:]
     if last - first == PAIR:
         sizes = post.domain_size[post.edge_variable[first]], post.domain_size[post.edge_variable[first + 1]]
         _through_pair(post, arithmetic, values, slots, order, default, sizes[0], sizes[1])

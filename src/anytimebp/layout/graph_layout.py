@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import Box, FloatArray, IndexArray, States, TableRange, TableSource, known_range
+from anytimebp.model.source import Box, FactorSource, FloatArray, IndexArray, States, TableRange
 from anytimebp.model.variable import VariableTable
 
 
@@ -45,20 +45,6 @@ class MessageBlock(NamedTuple):
     block: FactorBlock
 
 
-class TableExtent(NamedTuple):
-    """Finite log scores per message factor, as far as known without scoring rules (NaN and False there).
-
-    Attributes:
-        log_max: (F,) largest log score.
-        log_min: (F,) smallest finite log score.
-        has_zero: (F,) whether hard zeros occur.
-    """
-
-    log_max: FloatArray
-    log_min: FloatArray
-    has_zero: npt.NDArray[np.bool_]
-
-
 class CompiledGraph:
     """A graph's layout with what belongs to it; shared by all runs on the graph and never changed by one.
 
@@ -69,7 +55,7 @@ class CompiledGraph:
         message_blocks: The factors that send messages.
         unary_blocks: The factors that are folded into priors.
         blocks: All factors.
-        extent: The range of the message factors' scores.
+        extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
         unconnected: Variables of more than one state without any factor.
     """
@@ -121,7 +107,7 @@ class CompiledGraph:
         first, block = self.message_blocks[bisect_right(self.message_blocks, message_factor, key=_first) - 1]
         return block, message_factor - first
 
-    def source(self, message_factor: int) -> tuple[TableSource, int]:
+    def source(self, message_factor: int) -> tuple[FactorSource, int]:
         """Return the source of a message factor, and which member of it."""
         block, offset = self.locate(message_factor)
         return block.source, block.member(offset)
@@ -180,11 +166,11 @@ def _topology(blocks: list[MessageBlock], n_factors: int, n_variables: int) -> G
     )
 
 
-def _extent(blocks: list[MessageBlock]) -> TableExtent:
+def _extent(blocks: list[MessageBlock]) -> TableRange:
     if not blocks:
-        return TableExtent(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+        return TableRange(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
     ranges = [(_range(block.source), len(block.scopes)) for _, block in blocks]
-    return TableExtent(
+    return TableRange(
         _join([_spread(known.log_max, n) for known, n in ranges]),
         _join([_spread(known.log_min, n) for known, n in ranges]),
         _join([_spread(known.has_zero, n) for known, n in ranges]),
@@ -196,9 +182,9 @@ def _join(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _range(source: TableSource) -> TableRange:
-    """Return the range of a source's scores, unknown for rules."""
-    return known_range(source) or TableRange(np.array([np.nan]), np.array([np.nan]), np.array([False]))
+def _range(source: FactorSource) -> TableRange:
+    """Return the range of a source's scores, or that it is unknown."""
+    return source.range or TableRange(np.array([np.nan]), np.array([np.nan]), np.array([False]))
 
 
 def _spread(values: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:

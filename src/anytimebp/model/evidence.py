@@ -16,7 +16,8 @@ from anytimebp.errors import (
     UnknownVariableError,
     warn_caller,
 )
-from anytimebp.model.source import LOG_RULE, FloatArray, IndexArray, out_of_range
+from anytimebp.model.scores import LOG_RULE, out_of_range
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import Variable, VariableTable
 
 EvidenceLike: TypeAlias = Mapping[Any, Any]

@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from anytimebp.model.rule import Naming, RuleSource
-from anytimebp.model.source import ASKED_AT_ONCE, Box, FloatArray, IndexArray, States, TableSource, cut
+from anytimebp.model.source import ASKED_AT_ONCE, Box, FactorSource, FloatArray, IndexArray, Naming, States, cut
 from anytimebp.model.variable import VariableTable
 
 FactorKey: TypeAlias = int | str
@@ -30,7 +29,7 @@ class FactorBlock:
 
     first: int
     scopes: IndexArray
-    source: TableSource
+    source: FactorSource
     name: str | None = None
 
     def member(self, offset: int) -> int:
@@ -42,9 +41,21 @@ class FactorBlock:
 
         Whoever asks for the scores of a given factor asks here, so that errors of rules name the very factor.
         """
-        if isinstance(self.source, RuleSource):
-            return self.source.log_values(0, states, lambda: self._naming(offset, variables))
-        return self.source.log_values(self.member(offset), states)
+        return self.source.ask(self.member(offset), states, lambda: self._naming(offset, variables))
+
+    def gather(self, offsets: IndexArray, states: States, variables: VariableTable) -> FloatArray:
+        """Return the log scores of several factors, each on its own states, (n, *sizes); a new array.
+
+        Args:
+            offsets: (n,) their places in the block.
+            states: Per axis, (n, states).
+            variables: Of the graph.
+        """
+        tables = self.source.tables
+        if tables is not None:
+            return tables.gather(offsets if tables.n_members > 1 else np.zeros_like(offsets), states)
+        each = zip(offsets.tolist(), zip(*states, strict=True), strict=True)
+        return np.stack([self.log_values(offset, own, variables) for offset, own in each])
 
     def log_parts(
         self, offset: int, states: States, variables: VariableTable, most: int = ASKED_AT_ONCE
@@ -54,10 +65,8 @@ class FactorBlock:
             yield box, self.log_values(offset, [own[k] for own, k in zip(states, box, strict=True)], variables)
 
     def partners(self, offset: int, states: States, axis: int, k: int, variables: VariableTable) -> IndexArray:
-        """Return likely states of one variable of a factor, as `RuleSource.partners` does; none if it has no rule."""
-        if isinstance(self.source, RuleSource):
-            return self.source.partners(states, axis, k, lambda: self._naming(offset, variables))
-        return np.empty(0, dtype=np.int64)
+        """Return likely states of one variable of a factor, as `FactorSource.partners` does."""
+        return self.source.partners(states, axis, k, lambda: self._naming(offset, variables))
 
     def _naming(self, offset: int, variables: VariableTable) -> Naming:
         names = [repr(variables.name(int(i))) for i in self.scopes[offset]]

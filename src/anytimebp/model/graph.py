@@ -6,8 +6,9 @@ Factors are kept in blocks of one call each, so that a million factors on one ta
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,21 +16,14 @@ import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownFactorError
 from anytimebp.model.changes import TableWatch, is_shared
-from anytimebp.model.factor import FactorBlock, FactorKey, factor_title, plain_name
-from anytimebp.model.listed import ListedSource, read_entries
-from anytimebp.model.rule import Propose, Rule, RuleSource, check_propose
+from anytimebp.model.factor import FactorBlock, FactorKey, describe_factor, factor_title, plain_name
+from anytimebp.model.kinds.dense import DenseSource
+from anytimebp.model.kinds.registry import Stated
+from anytimebp.model.kinds.rule import Propose, Rule
 from anytimebp.model.rule_labels import warn_of_labels
 from anytimebp.model.scopes import MAX_ARITY as MAX_ARITY  # noqa: PLC0414  (readers of files take it from here)
 from anytimebp.model.scopes import read_scope, read_scopes
-from anytimebp.model.source import (
-    DenseSource,
-    FloatArray,
-    IndexArray,
-    TableSource,
-    read_table,
-    refuse_booleans,
-)
-from anytimebp.model.structures import Structure
+from anytimebp.model.source import FactorSource, FloatArray, IndexArray, Structure
 from anytimebp.model.summary import GraphSummary, summarise
 from anytimebp.model.variable import Variable, VariableKey, VariableTable, read_states
 
@@ -138,26 +132,11 @@ class FactorGraph:
         what = f"{title} ({self._scope_names(indices)})"
         shape = tuple([len(self._variables[i].labels) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
-        self._check_one_given(
-            what, default, log_table=log_table, table=table, rule=rule, entries=entries, structure=structure
-        )
-        check_propose(what, rule, propose)
-        if log_table is None and table is None:
-            source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
-            self._warn_of_labels(rule, indices, what)
-            return self._append(scopes, source, name=name).start
-        given = log_table if log_table is not None else table
-        values = read_table(given, what)
-        if log_table is not None:
-            refuse_booleans(log_table, what)
-        if values.shape != shape:
-            hint = "; are its axes in another order?" if sorted(values.shape) == sorted(shape) else ""
-            msg = (
-                f"the table of {what} must have shape {shape}, the universes of its variables; got {values.shape}{hint}"
-            )
-            raise ModelError(msg)
-        source = DenseSource(values[np.newaxis], is_log=log_table is not None, what=lambda _: what)
-        return self._append(scopes, source, given, name).start
+        stated = Stated(log_table, table, rule, entries, structure, default, propose)
+        stated.check(what)
+        source = stated.source(shape, what, lambda _: what)
+        self._warn_of_labels(rule, indices, what)
+        return self._append(scopes, source, stated.given_table, name).start
 
     def add_factors(
         self,
@@ -192,10 +171,8 @@ class FactorGraph:
         what = f"factors {self._n_factors} to {self._n_factors + len(rows) - 1}"
         if len(rows) == 1:
             what = f"factor {self._n_factors} ({self._scope_names(rows[0])})"
-        self._check_one_given(
-            what, default, log_table=log_table, table=table, rule=rule, entries=entries, structure=structure
-        )
-        check_propose(what, rule, propose)
+        stated = Stated(log_table, table, rule, entries, structure, default, propose)
+        stated.check(what)
         if not len(rows):
             return range(self._n_factors, self._n_factors)
         universes = self._universe_sizes()[rows]
@@ -207,26 +184,12 @@ class FactorGraph:
                 f"row {odd[0]} has {tuple(universes[odd[0]].tolist())}"
             )
             raise ModelError(msg)
-        if log_table is None and table is None:
-            source = self._sparse_source(shape, rule, entries, default, structure, what, propose)
-            self._warn_of_labels(rule, rows[0].tolist(), what)
-            return self._append(rows, source)
-        given = log_table if log_table is not None else table
-        values = read_table(given, what)
-        if log_table is not None:
-            refuse_booleans(log_table, what)
-        if values.shape == shape:
-            values = values[np.newaxis]
-        elif values.shape != (len(rows), *shape):
-            msg = (
-                f"the table of {what} must have shape {shape} (shared) or {(len(rows), *shape)} (stacked), "
-                f"got {values.shape}"
-            )
-            raise ModelError(msg)
-        source = DenseSource(
-            values, is_log=log_table is not None, what=self._member_name(self._n_factors, rows, values)
+        first = self._n_factors
+        source = stated.source(
+            shape, what, lambda k: f"factor {first + k} ({self._scope_names(rows[k])})", stack=len(rows)
         )
-        return self._append(rows, source, given)
+        self._warn_of_labels(rule, rows[0].tolist(), what)
+        return self._append(rows, source, stated.given_table)
 
     def factor(self, name: str) -> int:
         """Return the index of the factor that was added under this name."""
@@ -307,22 +270,22 @@ class FactorGraph:
             return
         blocks = self._blocks.copy()
         for place in changed:
-            block = blocks[place]
-            old = block.source
-            assert isinstance(old, DenseSource)  # noqa: S101  (no other kind is watched)
-            what = self._member_name(block.first, block.scopes, old.values, block.name)
-            blocks[place] = replace(block, source=DenseSource(old.values, is_log=old.is_log, what=what))
+            block, old = blocks[place], blocks[place].source.tables
+            assert old is not None  # noqa: S101  (no others are watched)
+            renewed = DenseSource(old.values, is_log=old.is_log, what=partial(self._member_name, block))
+            blocks[place] = replace(block, source=renewed)
         self._blocks = blocks
         self._watch = self._watch.renewed()
         self.compiled = None
 
     # ---------------------------------------------------------------- inside
-    def _append(self, scopes: IndexArray, source: TableSource, given: object = None, name: str | None = None) -> range:
-        """Add a block of factors; `given` is the table from which a dense source was made."""
+    def _append(self, scopes: IndexArray, source: FactorSource, given: object = None, name: str | None = None) -> range:
+        """Add a block of factors; `given` is the table from which a source of tables was made."""
         first = self._n_factors
         scopes.flags.writeable = False
-        if isinstance(source, DenseSource) and is_shared(given, source.values):
-            self._watch.add(len(self._blocks), source.values)
+        tables = source.tables
+        if tables is not None and is_shared(given, tables.values):
+            self._watch.add(len(self._blocks), tables.values)
         if name is not None:
             self._factor_names[name] = first
         self._blocks.append(FactorBlock(first, scopes, source, name))
@@ -345,13 +308,11 @@ class FactorGraph:
             raise ModelError(msg)
         return name
 
-    def _member_name(
-        self, first: int, rows: IndexArray, values: FloatArray, name: str | None = None
-    ) -> Callable[[int], str]:
-        """Return what errors call a member of a dense source."""
-        if len(rows) > 1 and len(values) == 1:
-            return lambda _: f"factors {first} to {first + len(rows) - 1}"
-        return lambda k: f"{factor_title(first + k, name)} ({self._scope_names(rows[k])})"
+    def _member_name(self, block: FactorBlock, k: int) -> str:
+        """Return what errors call a member of a block's source."""
+        if len(block.scopes) > 1 and block.source.n_members == 1:
+            return f"factors {block.first} to {block.first + len(block.scopes) - 1}"
+        return describe_factor((block,), self._variables, block.first + k)
 
     def _warn_of_labels(self, rule: Rule | None, scope: list[int], what: str) -> None:
         """Warn of a rule that compares states with labels, once for all factors that share its code."""
@@ -362,36 +323,3 @@ class FactorGraph:
 
     def _scope_names(self, indices: Iterable[int] | IndexArray) -> str:
         return ", ".join([plain_name(self._variables.name(int(i))) for i in indices])
-
-    def _sparse_source(
-        self,
-        shape: tuple[int, ...],
-        rule: Rule | None,
-        entries: object,
-        default: float | None,
-        structure: Structure | None,
-        what: str,
-        propose: Propose | None,
-    ) -> TableSource:
-        if structure is not None:
-            if isinstance(structure, type) or not hasattr(structure, "source"):
-                msg = f"the structure of {what} must be such as Equality() or AtMostOne(), got {structure!r:.80}"
-                raise ModelError(msg)
-            return structure.source(shape, what)
-        if rule is not None:
-            if not callable(rule):
-                msg = f"the rule of {what} must be a function of state indices, got {rule!r}"
-                raise ModelError(msg)
-            return RuleSource(shape, rule, what, propose)
-        return ListedSource(shape, *read_entries(entries, -np.inf if default is None else default, shape, what))
-
-    @staticmethod
-    def _check_one_given(what: str, default: float | None, **ways: object) -> None:
-        given = [way for way, value in ways.items() if value is not None]
-        if len(given) != 1:
-            got = " and ".join(given) or "none"
-            msg = f"{what} needs exactly one of {', '.join(ways)}; got {got}"
-            raise ModelError(msg)
-        if default is not None and ways["entries"] is None:
-            msg = f"{what}: `default` goes with entries only"
-            raise ModelError(msg)

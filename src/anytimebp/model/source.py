@@ -1,36 +1,33 @@
-"""Where the scores of factors come from: dense tables here, lists, rules and structures next door.
+"""What a factor kind is: the questions that every kind answers, with an answer for those that know no better.
 
-Every kind answers one question, "the log scores of these slices", so that whoever fills compact tables need not know
-the kind. Scores are checked here, when a factor is added. A source has one member, shared by all factors of its block
-(tied), or one member a factor (stacked).
+A *source* gives the scores of a block of factors, and its class is their kind; `kinds/` has a module for each. A kind
+that says nothing of itself but its scores is treated as a table whose entries are asked for.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.errors import InconsistentModelError, ModelError
+if TYPE_CHECKING:
+    from anytimebp.model.kinds.dense import DenseSource
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IndexArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 States: TypeAlias = Sequence[IndexArray]
 
-
-NUMBERS = "fiub"  # kinds of dtype that are real numbers
-MAX_SCORE = 1e12  # nats; beyond, sums of scores no longer resolve the digits that marginals need
-LOG_RULE = f"log scores are between -{MAX_SCORE:g} and {MAX_SCORE:g}, or -inf for what is impossible"
-PLAIN_RANGE = (-600.0, 10.0)
-"""Logs of potentials that are summed as they are. Of a larger maximum, products that are just safe would underflow."""
-
+LIST_GAIN = 8.0
+"""Entries of a table that are read in the time of one listed entry."""
 
 Box: TypeAlias = tuple[slice, ...]
 """A product of ranges, one per axis."""
 
+LOG_SCORE, WHOLE = "log score", "whole number"
 ASKED_AT_ONCE = 2**17  # scores asked for at a time: some MB with the copies that rules make, some milliseconds
 
 
@@ -48,153 +45,206 @@ def cut(box: Box, most: int = ASKED_AT_ONCE) -> Iterator[Box]:
         yield from cut((*box[:axis], part, *box[axis + 1 :]), most)
 
 
-class TableSource(Protocol):
-    """Scores of one or more factors of the same shape."""
+class TableRange(NamedTuple):
+    """The extent of finite log scores, per member of a source or per factor; NaN where it is not known.
 
+    Attributes:
+        log_max: Largest log score.
+        log_min: Smallest finite log score.
+        has_zero: Whether a hard zero occurs.
+    """
+
+    log_max: FloatArray
+    log_min: FloatArray
+    has_zero: BoolArray
+
+
+class Naming(NamedTuple):
+    """What errors call a factor and its variables."""
+
+    factor: str
+    variables: Sequence[str]
+
+
+class Packed(NamedTuple):
+    """A factor over given states as kernels sum it without a table, before its numbers are scaled.
+
+    Attributes:
+        sums: Which sums read it, see `kernels/structures.py`.
+        range: Of its log scores.
+        before: Whole numbers that come first.
+        log_scores: The default first, where there is one.
+        after: Whole numbers that come last.
+        twice: Whether the scores come a second time, backwards.
+        work: Entries that an update reads.
+    """
+
+    sums: str
+    range: TableRange
+    before: IndexArray
+    log_scores: FloatArray
+    after: IndexArray
+    twice: bool
+    work: int
+
+    def words(self, log_scale: float, *, in_logs: bool) -> FloatArray:
+        """Return what kernels read, words of 8 bytes, with the scores divided by their largest, as logs or not."""
+        scores = self.log_scores - log_scale
+        if not in_logs:
+            np.exp(scores, out=scores)
+        backwards = scores[:0:-1] if self.twice else scores[:0]
+        return np.concatenate([self.before.view(np.float64), scores, backwards, self.after.view(np.float64)])
+
+
+class Field(NamedTuple):
+    """One of the numbers or arrays that a kind holds, under the name of the attribute and in files.
+
+    Attributes:
+        name: Of the attribute.
+        holds: "i" or "f" for an array of such a dtype; LOG_SCORE or WHOLE for one number.
+        what: It is called in errors, if not by its name.
+    """
+
+    name: str
+    holds: str
+    what: str = ""
+
+
+class FactorSource(ABC):
+    """Scores of the factors of a block, which are all of one shape.
+
+    Attributes:
+        shape: Universe sizes of the variables, one per axis.
+        n_members: 1 if all factors share their scores (tied). Only kinds with tables may have one member a factor.
+        range: Extent of the scores, or None if it is not known without asking for all of them.
+        tags: What .npz files call the kind; none if they cannot hold it. One of several is the attribute `tag`.
+        fields: What it holds.
+        sums: Which sums kernels have for it (`kernels/structures.py`); None if a table must be made of it.
+        is_rule: Whether a function of the user's is called for scores: it may be slow or fail, and no file holds it.
+        speaks: Whether `log_message` sums without going through the joint states.
+    """
+
+    __slots__ = ()
     shape: tuple[int, ...]
-    n_members: int
+    n_members: int = 1
+    range: TableRange | None = None
+    tags: ClassVar[tuple[str, ...]] = ()
+    fields: ClassVar[tuple[Field, ...]] = ()
+    sums: ClassVar[str | None] = None
+    is_rule: ClassVar[bool] = False
+    speaks: ClassVar[bool] = False
 
+    # ---------------------------------------------------------------- scores
+    @abstractmethod
     def log_values(self, member: int, states: States) -> FloatArray:
         """Return the log scores on the product of the given states, one index array per axis."""
+
+    def ask(self, member: int, states: States, naming: Callable[[], Naming] | None = None) -> FloatArray:
+        """Do the same for a factor that errors call by `naming()`."""
+        del naming  # scores that were checked when the factor was added are right
+        return self.log_values(member, states)
+
+    @property
+    def tables(self) -> DenseSource | None:
+        """Whole tables in memory, if there are such: they are read where they lie instead of asked for."""
+        return None
+
+    # ---------------------------------------------------------------- proposals and messages to states outside domains
+    @property
+    def proposes(self) -> bool:
+        """Whether it names likely states of one variable, given likely states of the others."""
+        return False
+
+    def partners(self, states: States, axis: int, k: int, naming: Callable[[], Naming] | None = None) -> IndexArray:
+        """Return at most `k` such states of the variable at `axis`, in ascending order, each once."""
+        del states, axis, k, naming
+        return np.empty(0, dtype=np.int64)
+
+    def log_message(self, others: States, weights: Sequence[FloatArray], axis: int, states: IndexArray) -> FloatArray:
+        """Return the log of what a factor sends to some states, if the kind `speaks`.
+
+        Args:
+            others: States of the other variables, an index array per axis; ignored at `axis`.
+            weights: Log weights of these states; ignored at `axis`.
+            axis: Of the variable to which the message goes.
+            states: Its states.
+        """
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- sums without a table
+    def packed(self, states: States) -> Packed:
+        """Return what kernels read to sum over the product of given states; needed of a kind that has `sums`."""
+        raise NotImplementedError
+
+    def update_entries(self, sizes: FloatArray) -> FloatArray:
+        """Return (factors,) how many entries an update without a table reads, of (factors, arity) domain sizes."""
+        return np.full(len(sizes), np.inf)
+
+    def most_words(self, sizes: FloatArray) -> FloatArray:
+        """Return (factors,) the most words that `packed` makes of them."""
+        return np.zeros(len(sizes))
+
+    def gain(self, sizes: FloatArray) -> float | FloatArray:
+        """Return how many entries of a table are read in the time of one of `update_entries`; 0 if that always wins."""
+        del sizes
+        return LIST_GAIN
+
+    def is_whole(self, sizes: FloatArray) -> BoolArray:
+        """Return (factors,) whether these are the sizes of whole universes."""
+        whole: BoolArray = (sizes == np.array(self.shape)).all(axis=1)
+        return whole
+
+    def is_structured(self, sizes: FloatArray) -> BoolArray:
+        """Return (factors,) whether an update needs no table: where a table is small or hardly sparse, it is better."""
+        if self.sums is None:
+            return np.zeros(len(sizes), dtype=np.bool_)
+        structured: BoolArray = self.gain(sizes) * self.update_entries(sizes) < np.prod(sizes, axis=1)
+        return structured
+
+    # ---------------------------------------------------------------- compiling
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it has something to compile before a run."""
+        return False
+
+    def prepare(self) -> None:
+        """Compile it, without asking for a score; needed of a kind that `is_compiled`."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- files and other libraries
+    @property
+    def tag(self) -> str:
+        """What files call the kind."""
+        return self.tags[0]
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that it holds, by their names."""
+        return {field.name: getattr(self, field.name) for field in self.fields if field.holds in "if"}
+
+    def stated(self, member: int) -> dict[str, Any]:
+        """Return the arguments of `add_factor` that state a member again; none if there are no such."""
+        del member  # tied
+        held = {field.name: getattr(self, field.name) for field in self.fields}
+        held |= {name: read_only(values) for name, values in self.arrays.items()}
+        return self.restated(self.tag, **held) if held else {}
+
+    @classmethod
+    def restated(cls, tag: str, **held: Any) -> dict[str, Any]:
+        """Return the arguments of `add_factors` that state what a source of this tag holds."""
+        raise NotImplementedError
+
+
+class Structure(Protocol):
+    """What `add_factor` takes as a structure."""
+
+    def source(self, shape: tuple[int, ...], what: str) -> FactorSource:
+        """Return where the scores come from, for universes of these sizes; `what` names the factor in errors."""
         ...
 
 
-class TableRange:
-    """The extent of each member's finite log scores, found by the scan that checks them.
-
-    Attributes:
-        log_max: Largest log score, shape (members,).
-        log_min: Smallest finite log score, shape (members,).
-        has_zero: Whether a hard zero occurs, shape (members,).
-    """
-
-    __slots__ = ("has_zero", "log_max", "log_min")
-
-    def __init__(self, log_max: FloatArray, log_min: FloatArray, has_zero: npt.NDArray[np.bool_]) -> None:
-        """Hold the three arrays."""
-        self.log_max = log_max
-        self.log_min = log_min
-        self.has_zero = has_zero
-
-
-def known_range(source: TableSource) -> TableRange | None:
-    """Return the range of a source's scores, if it is known without asking for them."""
-    found = getattr(source, "range", None)
-    return found if isinstance(found, TableRange) else None
-
-
-class DenseSource:
-    """Tables in full, kept as given.
-
-    Attributes:
-        values: Shape (members, *shape), C-contiguous float64; shares memory with the user's array where that fits.
-        is_log: Whether the values are log scores; potentials otherwise.
-    """
-
-    __slots__ = ("is_log", "n_members", "range", "shape", "values")
-
-    def __init__(self, values: FloatArray, *, is_log: bool, what: Callable[[int], str]) -> None:
-        """Check the values and record their range; `what` names a member in errors."""
-        self.values = values
-        self.is_log = is_log
-        self.shape = values.shape[1:]
-        self.n_members = values.shape[0]
-        self.range = _scan_log(values, what) if is_log else _scan_potentials(values, what)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether these are potentials that can be summed as they are."""
-        low, high = PLAIN_RANGE
-        return not self.is_log and bool((self.range.log_max < high).all() and (self.range.log_min > low).all())
-
-    def log_values(self, member: int, states: States) -> FloatArray:
-        """Return the log scores on the product of the given states."""
-        return self.as_log(self.values[member][np.ix_(*states)])
-
-    def all_log_values(self, member: int | slice | npt.NDArray[np.bool_]) -> FloatArray:
-        """Return all log scores of a member, or of several; the table itself if it holds such."""
-        return self.as_log(self.values[member])
-
-    def as_log(self, values: FloatArray) -> FloatArray:
-        """Return some of the source's numbers as log scores; the same array if they are such already."""
-        if self.is_log:
-            return values
-        with np.errstate(divide="ignore"):  # log 0 is meant to be -inf
-            return np.log(values)
-
-    def member_addresses(self) -> range:
-        """Return where the numbers of each member start in memory."""
-        first: int = self.values.__array_interface__["data"][0]
-        return range(first, first + self.values.nbytes, self.values.nbytes // self.n_members)
-
-
-def read_table(table: object, what: str) -> FloatArray:
-    """Return the user's table as an aligned, C-contiguous float64 array, the same memory where possible."""
-    if isinstance(table, np.ma.MaskedArray):
-        msg = f"the table of {what} is a masked array; fill it first, hard zeros as -inf (or 0 in potentials)"
-        raise ModelError(msg)
-    try:
-        given = np.asarray(table)
-    except ValueError as error:
-        msg = f"the table of {what} is not an array of numbers: {error}"
-        raise ModelError(msg) from None
-    if given.dtype.kind not in NUMBERS:
-        msg = f"the table of {what} must hold real numbers, got dtype {given.dtype}"
-        raise ModelError(msg)
-    return np.require(given, dtype=np.float64, requirements=["C", "A"])
-
-
-def refuse_booleans(log_table: object, what: str) -> None:
-    """Raise ModelError if log scores are True and False, which are meant as potentials 1 and 0."""
-    if np.asarray(log_table).dtype.kind == "b":
-        msg = (
-            f"the log scores of {what} are True and False; give them as `table`, in which False is impossible, or as "
-            "np.where(condition, 0.0, -np.inf)"
-        )
-        raise ModelError(msg)
-
-
-def _scan_log(values: FloatArray, what: Callable[[int], str]) -> TableRange:
-    axes = tuple(range(1, values.ndim))
-    log_max = np.maximum.reduce(values, axis=axes)
-    log_min = np.minimum.reduce(values, axis=axes)
-    if not ((log_max <= MAX_SCORE) & ((log_min >= -MAX_SCORE) | (log_min == -np.inf))).all():
-        raise _bad_value(values, out_of_range(values), LOG_RULE, what)
-    has_zero = log_min == -np.inf
-    if has_zero.any():
-        _refuse_all_zero(log_max > -np.inf, what)
-        log_min = np.min(values, axis=axes, where=values > -np.inf, initial=np.inf)
-        if not (log_min >= -MAX_SCORE).all():
-            raise _bad_value(values, out_of_range(values), LOG_RULE, what)
-    return TableRange(log_max, log_min, has_zero)
-
-
-def _scan_potentials(values: FloatArray, what: Callable[[int], str]) -> TableRange:
-    axes = tuple(range(1, values.ndim))
-    largest = np.maximum.reduce(values, axis=axes)
-    smallest = np.minimum.reduce(values, axis=axes)
-    if not ((largest < np.inf) & (smallest >= 0)).all():
-        bad = ~((values >= 0) & (values < np.inf))
-        raise _bad_value(values, bad, "potentials are finite and not negative; log scores go to `log_table`", what)
-    has_zero = smallest == 0
-    if has_zero.any():
-        _refuse_all_zero(largest > 0, what)
-        smallest = np.min(values, axis=axes, where=values > 0, initial=np.inf)
-    return TableRange(np.log(largest), np.log(smallest), has_zero)
-
-
-def _bad_value(values: FloatArray, bad: npt.NDArray[np.bool_], rule: str, what: Callable[[int], str]) -> ModelError:
-    member, *states = np.argwhere(bad)[0].tolist()
-    return ModelError(f"the table of {what(member)} holds {values[(member, *states)]} at {tuple(states)}; {rule}")
-
-
-def _refuse_all_zero(possible: npt.NDArray[np.bool_], what: Callable[[int], str]) -> None:
-    if not possible.all():
-        msg = f"{what(int(np.argmin(possible)))} is zero everywhere: no joint state is possible"
-        raise InconsistentModelError(msg)
-
-
-def out_of_range(log_scores: FloatArray) -> npt.NDArray[np.bool_]:
-    """Tell which numbers are no log scores: NaN, +inf, or too large either way."""
-    fine: npt.NDArray[np.bool_] = (np.abs(log_scores) <= MAX_SCORE) | (log_scores == -np.inf)
-    return ~fine
+def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view through which nobody changes the numbers."""
+    view = values.view()
+    view.flags.writeable = False
+    return view

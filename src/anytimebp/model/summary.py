@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray
-from anytimebp.model.structures import has_structure, is_structured, stored_entries, structure_words
+from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 
 BYTES_PER_SCORE = 64  # while it is asked for: rules make copies of their own
 
@@ -76,8 +74,8 @@ def summarise(blocks: Sequence[FactorBlock], sizes: IndexArray) -> GraphSummary:
     n_factors = sum(len(block.scopes) for block in blocks)
     n_edges = sum(block.scopes.size for block in blocks)
     components = count_components(blocks, len(sizes), n_factors)
-    tables = [block for block in blocks if not has_structure(block.source)]
-    others = [block for block in blocks if has_structure(block.source)]
+    tables = [block for block in blocks if block.source.sums is None]
+    others = [block for block in blocks if block.source.sums is not None]
     return GraphSummary(
         n_variables=len(sizes),
         n_factors=n_factors,
@@ -92,7 +90,7 @@ def summarise(blocks: Sequence[FactorBlock], sizes: IndexArray) -> GraphSummary:
         n_components=components,
         is_forest=n_edges == len(sizes) + n_factors - components,
         n_structures=sum(len(block.scopes) for block in others),
-        listed_entries=sum(stored_entries(block.source) * len(block.scopes) for block in others),
+        listed_entries=sum(_stored_entries(block) * len(block.scopes) for block in others),
         listed_joint_states=sum(_entries(block.source.shape) * len(block.scopes) for block in others),
     )
 
@@ -111,7 +109,7 @@ def full_bp_bytes(blocks: Sequence[FactorBlock], domain_sizes: IndexArray) -> in
         sizes = domain_sizes[block.scopes].astype(np.float64)
         kept, more = _table_bytes(block, sizes)
         total += 8.0 * float(sizes.sum()) + 80.0 * block.scopes.size + kept
-        tables = sizes[~is_structured(block.source, sizes)]
+        tables = sizes[~block.source.is_structured(sizes)]
         levels = np.cumprod(tables[:, :-1], axis=1)[:, 1:].sum(axis=1)
         scratch, making = max(scratch, 16.0 * float(levels.max(initial=0.0))), max(making, more)
     return int(total + max(scratch, making))
@@ -119,12 +117,13 @@ def full_bp_bytes(blocks: Sequence[FactorBlock], domain_sizes: IndexArray) -> in
 
 def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:
     """Return the bytes of the tables and lists that are made for a block, and what else it takes to make one."""
-    if isinstance(block.source, DenseSource):
-        whole_is_made = not block.source.is_plain
+    tables = block.source.tables
+    if tables is not None:
+        whole_is_made = not tables.is_plain
         return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes)), 0.0
-    structured = is_structured(block.source, sizes)
+    structured = block.source.is_structured(sizes)
     largest = float(np.prod(sizes[~structured], axis=1).max(initial=0.0))
-    words, shared = structure_words(block.source, sizes[structured]), _is_whole(block, sizes[structured])
+    words, shared = block.source.most_words(sizes[structured]), block.source.is_whole(sizes[structured])
     lists = float(words[~shared].sum()) + float(words[shared].max(initial=0.0))
     asking = 2.0 * largest + BYTES_PER_SCORE * min(ASKED_AT_ONCE, largest)
     kept = 8.0 * (_filled_entries(block, sizes[~structured]) + lists)
@@ -133,31 +132,24 @@ def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:
 
 def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:
     """Entries of the tables of a block: whole ones that are shared once, those cut by evidence one each."""
-    whole = _is_whole(block, sizes)
+    whole = block.source.is_whole(sizes)
     members = min(block.source.n_members, int(whole.sum()))
     return _cut_entries(block, sizes) + members * float(_entries(block.source.shape))
 
 
-def _is_whole(block: FactorBlock, sizes: FloatArray) -> npt.NDArray[np.bool_]:
-    whole: npt.NDArray[np.bool_] = (sizes == np.array(block.source.shape)).all(axis=1)
-    return whole
-
-
 def _cut_entries(block: FactorBlock, sizes: FloatArray) -> float:
-    cut = ~_is_whole(block, sizes)
+    cut = ~block.source.is_whole(sizes)
     return float(np.prod(sizes[cut], axis=1).sum())
 
 
 def stored_bytes(block: FactorBlock) -> int:
     """Return the bytes that a block's source holds."""
-    source = block.source
-    if isinstance(source, DenseSource):
-        return source.values.nbytes
-    return sum(
-        getattr(source, name).nbytes
-        for name in ("indices", "log_scores", "log_kernel", "states")
-        if hasattr(source, name)
-    )
+    return sum(values.nbytes for values in block.source.arrays.values())
+
+
+def _stored_entries(block: FactorBlock) -> int:
+    """Return how many entries a source that is no table lists: each of its arrays has a row per entry."""
+    return max(map(len, block.source.arrays.values()), default=0)
 
 
 def _entries(shape: tuple[int, ...]) -> int:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from anytimebp.domains.universe import Universe
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
 
 CHUNK = 2**20  # scores asked for at a time
@@ -157,7 +157,7 @@ def sum_out(
     found = np.empty((len(offsets), states[axis].shape[1]))
     for begin in range(0, states[axis].shape[1], step):
         some = [part[:, begin : begin + step] if k == axis else part for k, part in enumerate(states)]
-        terms = _gather(block, offsets, variables, some)
+        terms = block.gather(offsets, some, variables)
         for k, weight in enumerate(weights):
             if k != axis:
                 terms += _along(weight, k, len(states))
@@ -167,21 +167,6 @@ def sum_out(
             total = np.log(np.exp(terms - peak).sum(axis=others, keepdims=True)) + peak
         found[:, begin : begin + step] = total.reshape(len(offsets), -1)
     return found
-
-
-def _gather(block: FactorBlock, offsets: IndexArray, variables: VariableTable, states: list[IndexArray]) -> FloatArray:
-    """Return the log scores of several factors on the products of their states, (n, *sizes); a new array."""
-    source = block.source
-    if isinstance(source, DenseSource):
-        members = offsets if source.n_members > 1 else np.zeros(len(offsets), dtype=np.int64)
-        place = (
-            _along(members[:, np.newaxis], 0, len(states)),
-            *(_along(s, k, len(states)) for k, s in enumerate(states)),
-        )
-        return source.as_log(source.values[place])
-    return np.stack(
-        [block.log_values(k, [s[row] for s in states], variables) for row, k in enumerate(offsets.tolist())]
-    )
 
 
 def _along(values: npt.NDArray[Any], axis: int, arity: int) -> npt.NDArray[Any]:

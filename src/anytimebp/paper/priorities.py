@@ -19,7 +19,8 @@ from anytimebp.kernels.codes import MAX_LINEAR_RANGE
 from anytimebp.kernels.table_sums import table_sums_slice
 from anytimebp.layout.graph_layout import MessageBlock
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray
+from anytimebp.model.kinds.dense import DenseSource
+from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 
 SLICE_ENTRIES = 2**19  # read between two looks at the clock
 
@@ -54,12 +55,12 @@ class FixedPriorities:
         """
         cut = self._universe.n_allowed < self._universe.compiled.universe_sizes
         for message_block in self._universe.compiled.message_blocks:
-            scopes, source = message_block.block.scopes, message_block.block.source
+            scopes, tables = message_block.block.scopes, message_block.block.source.tables
             useful = wanted[scopes].any(axis=1)
             by_hand: npt.NDArray[np.bool_] = np.ones(len(scopes), dtype=np.bool_)
-            if isinstance(source, DenseSource) and _is_narrow(source):
+            if tables is not None and _is_narrow(tables):
                 by_hand = np.asarray(cut[scopes].any(axis=1))
-                yield from self._dense(message_block, source, np.flatnonzero(useful & ~by_hand))
+                yield from self._dense(message_block, tables, np.flatnonzero(useful & ~by_hand))
             for offset in np.flatnonzero(useful & by_hand).tolist():
                 states = [self._universe.allowed_states(i) for i in scopes[offset].tolist()]
                 if np.prod([float(len(s)) for s in states]) > most:
@@ -86,7 +87,7 @@ class FixedPriorities:
             return
         tied = source.n_members == 1
         members = np.zeros(1, dtype=np.int64) if tied else offsets
-        address = np.array(source.member_addresses(), dtype=np.int64)[members]
+        address = source.member_addresses()[members]
         shift = source.range.log_max[members] if source.is_log else np.zeros(len(members))
         n = source.shape[-1]
         rows = int(np.prod(source.shape[:-1]))

@@ -8,7 +8,7 @@ from anytimebp.domains.universe import Universe
 from anytimebp.kernels.codes import LINEAR, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED
 from anytimebp.kernels.journal import EPOCH, ROUND
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.paper.arrays import BoolArray, DomainArrays, JournalArrays
 from anytimebp.tables.workspace import WorkspaceArrays, allocate
 
@@ -38,17 +38,17 @@ def make_domain(
     kind, address = np.full(n_factors, SERVED), np.zeros(n_factors, dtype=np.int64)
     stride = np.zeros(len(layout.edge_variable), dtype=np.int64)
     for first, block in compiled.message_blocks:
-        source, n = block.source, len(block.scopes)
-        if not isinstance(source, DenseSource):
+        tables, n = block.source.tables, len(block.scopes)
+        if tables is None:
             continue
         factors = slice(first, first + n)
-        kind[factors] = LOG_TABLE if source.is_log else POTENTIALS
-        if source.is_plain:
+        kind[factors] = LOG_TABLE if tables.is_log else POTENTIALS
+        if tables.is_plain:
             log_scale[factors] = 0.0
-            log_min[factors] = source.range.log_min
-        address[factors] = np.array(source.member_addresses(), dtype=np.int64)
+            log_min[factors] = tables.range.log_min
+        address[factors] = tables.member_addresses()
         edges = slice(layout.factor_edge_start[first], layout.factor_edge_start[first + n])
-        steps = np.cumprod([1, *source.shape[:0:-1]])[::-1]
+        steps = np.cumprod([1, *tables.shape[:0:-1]])[::-1]
         stride[edges] = np.tile(steps, n)
     slot_state = np.zeros(len(universe.log_prior), dtype=np.int64)
     slot_state[first_slots(universe.start, sizes)] = states

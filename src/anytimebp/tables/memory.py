@@ -11,8 +11,7 @@ import numpy as np
 from anytimebp.errors import MemoryLimitError
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
-from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, IndexArray
-from anytimebp.model.structures import has_structure, is_structured
+from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 
 UNCHECKED_BYTES = 2**28
@@ -28,7 +27,7 @@ def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: 
     if max_memory is None and most < UNCHECKED_BYTES:
         return
     limit = available_memory() if max_memory is None else max_memory
-    if limit is None or (most <= limit and not any(has_structure(block.source) for block in compiled.blocks)):
+    if limit is None or (most <= limit and all(block.source.sums is None for block in compiled.blocks)):
         return
     needed = full_bp_bytes(compiled.blocks, domain_sizes)
     if needed <= limit:
@@ -66,11 +65,12 @@ def first_bytes(compiled: CompiledGraph, domain_sizes: IndexArray, *, scores_can
         sizes = domain_sizes[block.scopes].astype(np.float64)
         tables = 8.0 * np.prod(sizes, axis=1)
         needed += float(tables.sum()) + 24.0 * float(sizes.sum())
-        if not isinstance(block.source, DenseSource):
+        is_asked = block.source.tables is None
+        if is_asked:
             asked = max(asked, min(ASKED_AT_ONCE, float(tables.max()) / 8.0))
         if scores_candidates:
             needed += 8.0 * float(len(block.scopes) * np.sum(block.source.shape, dtype=np.float64))
-            if not isinstance(block.source, DenseSource):
+            if is_asked:
                 needed += float((tables[:, np.newaxis] / sizes * np.array(block.source.shape)).sum())
     return int(
         needed + BYTES_PER_SCORE * asked + BYTES_PER_STATE * float(compiled.universe_sizes.sum(dtype=np.float64))
@@ -126,7 +126,7 @@ def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
     best, best_entries = -1, 0.0
     for _, block in compiled.message_blocks:
         sizes = domain_sizes[block.scopes].astype(np.float64)
-        entries = np.where(is_structured(block.source, sizes), 0.0, np.prod(sizes, axis=1))
+        entries = np.where(block.source.is_structured(sizes), 0.0, np.prod(sizes, axis=1))
         offset = int(entries.argmax())
         if entries[offset] > best_entries:
             best, best_entries = block.first + offset, float(entries[offset])

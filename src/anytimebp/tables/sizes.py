@@ -1,4 +1,4 @@
-"""How many entries tables and strips have over given domains, and how far tables can move beliefs."""
+"""What is summed over given domains: tables or structures, of how many entries; how far tables can move beliefs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ from collections.abc import Generator
 
 import numpy as np
 
+from anytimebp.kernels.codes import TABLE
+from anytimebp.kernels.structures import SUMS
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import FloatArray, IndexArray, known_range
-from anytimebp.model.structures import has_structure, is_structured, structure_entries
+from anytimebp.model.source import FloatArray, IndexArray
 
 SAMPLE = 2048  # scores of a rule that are looked at
+
+
+def factor_kinds(compiled: CompiledGraph, sizes: IndexArray) -> IndexArray:
+    """Return (F,) what each factor is over domains of these sizes: TABLE, or a structure."""
+    kinds = np.full(len(compiled.arrays.factor_edge_start) - 1, TABLE)
+    for first, block in compiled.message_blocks:
+        if block.source.sums is not None:
+            structured = block.source.is_structured(sizes[block.scopes].astype(np.float64))
+            kinds[first : first + len(block.scopes)] = np.where(structured, SUMS[block.source.sums], TABLE)
+    return kinds
 
 
 def factor_entries(layout: GraphLayout, sizes: IndexArray) -> FloatArray:
@@ -27,14 +38,14 @@ def table_entries(layout: GraphLayout, sizes: IndexArray) -> float:
 
 def update_entries(compiled: CompiledGraph, sizes: IndexArray) -> float:
     """Return the entries that an update of every factor reads over domains of these sizes: of tables or structures."""
-    if not any(has_structure(block.source) for _, block in compiled.message_blocks):
+    if all(block.source.sums is None for _, block in compiled.message_blocks):
         return table_entries(compiled.arrays, sizes)
     total = 0.0
     for _, block in compiled.message_blocks:
         each = sizes[block.scopes].astype(np.float64)
-        structured = is_structured(block.source, each)
+        structured = block.source.is_structured(each)
         total += float(np.prod(each[~structured], axis=1).sum())
-        total += float(structure_entries(block.source, each[structured]).sum())
+        total += float(block.source.update_entries(each[structured]).sum())
     return total
 
 
@@ -48,15 +59,15 @@ def message_spread(compiled: CompiledGraph) -> Generator[int, None, FloatArray]:
     """Return (V,) the standard deviation, in nats, of what the tables at a variable say of its states.
 
     If a table's N log scores were normal, their range would be about 2 sqrt(2 log N) standard deviations; sums of
-    independent messages spread with the root of their number. Rules are asked for a sample of their scores.
+    independent messages spread with the root of their number. Where the range is not known, a sample is asked for.
 
     Yields:
-        How many scores a rule was asked for, after each call.
+        How many scores were asked for, after each call.
     """
     layout, extent = compiled.arrays, compiled.extent
     log_range = np.array(extent.log_max - extent.log_min)
     for first, block in compiled.message_blocks:
-        if known_range(block.source) is None:  # a rule, shared by the block
+        if block.source.range is None:  # asked for, and shared by the block
             scores = _sampled_scores(block, compiled)
             log_range[first : first + len(block.scopes)] = np.inf if np.isneginf(scores).any() else np.ptp(scores)
             yield scores.size
@@ -69,7 +80,7 @@ def message_spread(compiled: CompiledGraph) -> Generator[int, None, FloatArray]:
 
 
 def _sampled_scores(block: FactorBlock, compiled: CompiledGraph) -> FloatArray:
-    """Return some of the scores of a rule that a block's factors share."""
+    """Return some of the scores that a block's factors share."""
     shape = block.source.shape
     each = max(2, int(SAMPLE ** (1.0 / len(shape))))
     states = [np.unique(np.linspace(0, n - 1, each).astype(np.int64)) for n in shape]

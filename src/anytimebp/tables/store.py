@@ -17,11 +17,11 @@ from anytimebp.domains.domains import Domains
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.codes import LINEAR, MAX_LINEAR_RANGE, TABLE
 from anytimebp.kernels.exponentiate import exponentiate_slice
-from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock, TableExtent
+from anytimebp.kernels.structures import SUMS
+from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
 from anytimebp.model.factor import FactorBlock, describe_factor
-from anytimebp.model.source import ASKED_AT_ONCE, DenseSource, FloatArray, IndexArray, cut
-from anytimebp.model.structures import is_structured
-from anytimebp.tables.structures import Scores, scores_on
+from anytimebp.model.kinds.dense import DenseSource
+from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, Packed, TableRange, cut
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
@@ -43,7 +43,7 @@ class Tables:
         scored: Entries asked from rules and lists.
     """
 
-    def __init__(self, extent: TableExtent, arithmetic: int, kind: IndexArray) -> None:
+    def __init__(self, extent: TableRange, arithmetic: int, kind: IndexArray) -> None:
         """Start from what is known of the factors' scores: most tables are stored divided by their maximum."""
         self.arithmetic = arithmetic
         self.kind = kind
@@ -96,18 +96,18 @@ class Tables:
         """Keep numbers alive that addresses point to."""
         self._owners.append(values)
 
-    def place_structure(self, factors: slice | int, scores: Scores) -> None:
+    def place_structure(self, factors: slice | int, packed: Packed) -> None:
         """Write a structure down, and keep it; one is shared by all the factors."""
-        found = scores.range
+        found = packed.range
         log_max, has_zero = float(found.log_max[0]), bool(found.has_zero[0])
         log_min = float(found.log_min[0]) - log_max
         in_logs = bool(self._must_be_logs(np.array([has_zero]), np.array([log_min]))[0])
-        words = scores.words(log_max, in_logs=in_logs)
+        words = packed.words(log_max, in_logs=in_logs)
         self.address[factors] = words.ctypes.data
         self.log_scale[factors], self.log_min[factors] = log_max, log_min
         self.has_zero[factors], self.in_logs[factors] = has_zero, in_logs
-        self.kind[factors], self.structure_work[factors] = scores.kind, scores.work
-        self.scored += scores.work
+        self.kind[factors], self.structure_work[factors] = SUMS[packed.sums], packed.work
+        self.scored += packed.work
         self._owners.append(words)
 
     def take_over(self, other: Tables) -> None:
@@ -131,7 +131,7 @@ class Tables:
         members = [source.n_members for source in sources]
         size = np.repeat([source.values[0].size for source in sources], members)
         start = np.cumsum(size) - size
-        given = np.array([address for source in sources for address in source.member_addresses()])
+        given = np.concatenate([source.member_addresses() for source in sources])
         log_max = np.concatenate([source.range.log_max for source in sources])
         made = np.empty(int(size.sum()))
         target = made.ctypes.data + 8 * start
@@ -175,7 +175,7 @@ def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Itera
     """
     done = 0
     for first, block in compiled.message_blocks:
-        if isinstance(block.source, DenseSource):
+        if block.source.tables is not None:
             continue
         if made.kind[first] == TABLE:
             for box in cut(tuple(slice(0, n) for n in block.source.shape), ASKED_AT_ONCE):
@@ -207,26 +207,26 @@ def _whole_block(message_block: MessageBlock, tables: Tables, compiled: Compiled
     """Make the tables of a block over whole universes; those of factors that evidence cuts are made anew afterwards."""
     first, block = message_block
     factors = slice(first, first + len(block.scopes))
-    source = block.source
-    if isinstance(source, DenseSource):
+    source, dense = block.source, block.source.tables
+    if dense is not None:
         in_logs = bool(tables.in_logs[factors].any())
         tables.in_logs[factors] = in_logs
-        if source.is_log and not in_logs:
-            tables.exponentiate_later(factors, source)
-        elif source.is_log:
+        if dense.is_log and not in_logs:
+            tables.exponentiate_later(factors, dense)
+        elif dense.is_log:
             tables.log_scale[factors] = 0.0
-            tables.place(factors, source)
-        elif not in_logs and source.is_plain:
+            tables.place(factors, dense)
+        elif not in_logs and dense.is_plain:
             tables.log_scale[factors] = 0.0
-            tables.log_min[factors] = source.range.log_min
-            tables.place(factors, source)
+            tables.log_min[factors] = dense.range.log_min
+            tables.place(factors, dense)
         else:
-            tables.place(factors, _convert_potentials(source, in_logs=in_logs))
+            tables.place(factors, _convert_potentials(dense, in_logs=in_logs))
             yield
         return
     every = [np.arange(n) for n in source.shape]
-    if is_structured(source, np.array([source.shape], dtype=np.float64))[0]:
-        tables.place_structure(factors, scores_on(source, every))
+    if source.is_structured(np.array([source.shape], dtype=np.float64))[0]:
+        tables.place_structure(factors, source.packed(every))
         yield
         return
     tables.kind[factors] = TABLE
@@ -254,13 +254,13 @@ def _cut_factors(
         if tables.kind[first + group[0]] != TABLE:
             yield from _cut_structures(message_block, group, domains, tables, compiled)
             continue
-        dense = isinstance(block.source, DenseSource)
+        dense = block.source.tables is not None
         step = max(1, SLICE_ENTRIES // 4 // math.prod(shape)) if dense else 1
         for start in range(0, len(group), step):
             some = group[start : start + step]
             states = _states_left(block, some, domains)
             if dense:
-                values = _cut_values(block, some, states)
+                values = block.gather(np.array(some), [np.array(axis) for axis in states], compiled.variables)
             else:
                 values = yield from _ask(message_block, some[0], [axis[0] for axis in states], tables, compiled)
             _check_possible(message_block, some, values, compiled)
@@ -277,9 +277,9 @@ def _cut_structures(
     for offset in offsets:
         scope = block.scopes[offset].tolist()
         states = [domains.states.get(index, every) for index, every in zip(scope, whole, strict=True)]
-        scores = scores_on(block.source, states)
-        _check_possible(message_block, [offset], scores.range.log_max, compiled)
-        tables.place_structure(first + offset, scores)
+        packed = block.source.packed(states)
+        _check_possible(message_block, [offset], packed.range.log_max, compiled)
+        tables.place_structure(first + offset, packed)
         yield
 
 
@@ -296,18 +296,6 @@ def _states_left(block: FactorBlock, offsets: list[int], domains: Domains) -> li
     whole = [np.arange(n) for n in block.source.shape]
     scopes = block.scopes[offsets].T.tolist()
     return [[domains.states.get(i, every) for i in axis] for axis, every in zip(scopes, whole, strict=True)]
-
-
-def _cut_values(block: FactorBlock, offsets: list[int], states: list[list[IndexArray]]) -> FloatArray:
-    """Return new log tables of dense factors with domains of the same sizes, shape (factors, ...)."""
-    source = block.source
-    assert isinstance(source, DenseSource)  # noqa: S101  (others are asked)
-    place = [
-        np.array(axis).reshape(len(offsets), *[-1 if k == j else 1 for j in range(len(states))])
-        for k, axis in enumerate(states)
-    ]
-    member = np.array([block.member(offset) for offset in offsets]).reshape(-1, *[1] * len(states))
-    return source.as_log(source.values[(member, *place)])
 
 
 def _ask(

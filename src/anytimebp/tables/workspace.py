@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.codes import GONE, LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
+from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
+from anytimebp.kernels.messages import CALLS, link_calls
 from anytimebp.kernels.structures import Post, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.sizes import factor_kinds
 from anytimebp.tables.store import SHARED_BYTES, Tables, make_tables, needs_log, reuse_tables
-from anytimebp.tables.structures import factor_kinds
 
 HUB_DEGREE = 16
 """Variables with more edges keep totals; below, multiplying all messages anew is faster and loses no digits."""
@@ -29,7 +30,6 @@ class WorkspaceArrays(NamedTuple):
 
     Attributes:
         arithmetic: LINEAR or LOG; which of the two all numbers marked * are in.
-        gone: Part of the largest belief under which a state that falls counts as settled; 0 while domains grow.
         domain_size: (V,) active states.
         variable_slot_start: (V + 1,) first slot of a variable in `prior`.
         edge_slot_start: (E,) first slot of an edge in `message`.
@@ -61,10 +61,10 @@ class WorkspaceArrays(NamedTuple):
         peak: Scratch: two numbers per state of one variable, four per variable of a factor.
         row_start: Scratch: where the rows of a table with room to grow start.
         post: Where structures find what they need, see `kernels/structures.py`; empty where there are none.
+        calls: Addresses of kernels that others call, see `kernels/messages.py`.
     """
 
     arithmetic: int
-    gone: float
     domain_size: IndexArray
     variable_slot_start: IndexArray
     edge_slot_start: IndexArray
@@ -96,6 +96,7 @@ class WorkspaceArrays(NamedTuple):
     peak: FloatArray
     row_start: IndexArray
     post: IndexArray
+    calls: IndexArray
 
 
 class Workspace:
@@ -255,9 +256,8 @@ def allocate(
     hub_variable, variable_hub = _hubs(layout)
     hub_sizes = widest[hub_variable]
     n_hub_slots = int(hub_sizes.sum())
-    return WorkspaceArrays(
+    arrays = WorkspaceArrays(
         arithmetic=arithmetic,
-        gone=GONE,
         domain_size=domain_size,
         variable_slot_start=slot_start,
         edge_slot_start=edge_slot_end - capacity,
@@ -289,7 +289,10 @@ def allocate(
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
         row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
         post=np.empty(0, dtype=np.int64),
+        calls=CALLS,
     )
+    link_calls(layout, arrays)
+    return arrays
 
 
 def _hubs(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:

@@ -19,6 +19,7 @@ from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.choice import Choice, Counts, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
+from anytimebp.inference.adaptive.frozen_tails import QUICK
 from anytimebp.inference.adaptive.nested import NestedWorkspace, find_sources
 from anytimebp.inference.adaptive.reach import MOST_NEW, first_strips
 from anytimebp.inference.adaptive.strip_stage import Outcome, StripStage
@@ -26,18 +27,17 @@ from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.readout import unary_snapshot
-from anytimebp.kernels.codes import LINEAR
+from anytimebp.kernels.codes import LINEAR, TABLE
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model.rule import RuleSource
-from anytimebp.model.source import FloatArray, TableSource
+from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_memory, check_universe, exceeds_memory
-from anytimebp.tables.sizes import message_spread, strip_entries, update_entries
-from anytimebp.tables.structures import has_structures
+from anytimebp.tables.sizes import factor_kinds, message_spread, strip_entries, table_entries, update_entries
 from anytimebp.tables.workspace import first_arithmetic
 
 EXPECTED_DOMAIN = 7.0  # nats of prior under the best, within which states are expected in the domains
+ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -88,19 +88,23 @@ class AdaptiveRun:
             return self._instead("the range of the scores needs log arithmetic")
         if compiled.extent.has_zero.any():
             return self._instead("there are factors with hard zeros")
-        if has_structures(compiled, domains.sizes):
+        if (factor_kinds(compiled, domains.sizes) != TABLE).any():
             return self._instead("there are lists or structures, which need no tables")
         if self._options.damping > 0.0:
             return self._instead("damping was asked for")
-        if not self._full_fits and any(_proposes(block.source) for _, block in compiled.message_blocks):
+        if not self._full_fits and any(block.source.proposes for _, block in compiled.message_blocks):
             return Choice(Way.COMPACT, "rules propose candidates, so that no universe has to be walked")
         likely = domains.log_prior > -EXPECTED_DOMAIN
         sizes = np.add.reduceat(likely, domains.slot_start[:-1], dtype=np.int64)
         strips = float(strip_entries(compiled.arrays, sizes, domains.sizes).sum())
-        has_rules = any(isinstance(block.source, RuleSource) for _, block in compiled.message_blocks)
+        has_rules = any(block.source.is_rule for _, block in compiled.message_blocks)
         n_edges = len(compiled.arrays.edge_variable)
         choice = first_choice(Counts(entries, strips, n_edges, float(likely.mean()), has_rules))
         return choice if self._full_fits else Choice(Way.DOMAINS, "whole tables do not fit into memory")
+
+    def _may_make_rounds(self, choice: Choice) -> bool:
+        """Tell whether rounds on domains may come: at once, or between sweeps over large tables."""
+        return choice.way is not Way.FULL or table_entries(self._compiled.arrays, self._domains.sizes) >= QUICK
 
     def _strips_fit(self, spread: FloatArray) -> bool:
         """Tell whether the first strips are small enough where whole tables do not fit."""
@@ -114,6 +118,8 @@ class AdaptiveRun:
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that; asks rules for a sample of their scores, one after the other."""
         choice = Choice(Way.DOMAINS, "at any cost") if self._at_any_cost else self._decide()
+        while self._may_make_rounds(choice) and not self._task.load(ROUNDS):
+            yield Step.WORKING
         if choice.way is Way.DOMAINS:
             spread = yield from self._message_spread()
             if self._full_fits or self._at_any_cost or self._strips_fit(spread):
@@ -187,7 +193,7 @@ class AdaptiveRun:
     def _grow_one_by_one(self, before: CompactRun) -> Iterator[Step]:
         """Grow state by state, where no domains could be had in batches."""
         options = replace(self._options, method="dynamic")
-        while not self._task.load(options):
+        while not self._task.load(options.method):
             yield Step.WORKING
         self._figures.choice = str(Choice(Way.GROWTH, before.outcome.value if before.outcome else ""))
         self._earlier = before
@@ -243,7 +249,3 @@ class AdaptiveRun:
         if isinstance(self.now, AllStates) and self._figures.rounds > self._stage_rounds:
             return None  # sweeps over all states have gone on from there
         return self._stage.read(settled=True)
-
-
-def _proposes(source: TableSource) -> bool:
-    return isinstance(source, RuleSource) and source.propose is not None

@@ -14,11 +14,10 @@ from anytimebp.domains.domains import Domains
 from anytimebp.domains.universe import Universe
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.kinds.listed import flat_list
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, cut
-from anytimebp.model.structures import is_structured, structure_words
 from anytimebp.tables.boxes import new_boxes
 from anytimebp.tables.sizes import factor_entries
-from anytimebp.tables.structures import flat, scores_on
 from anytimebp.tables.workspace import Workspace
 
 
@@ -127,8 +126,8 @@ class CompactTables:
         numbers = factor_entries(self.compiled.arrays, sizes)
         for first, block in self.compiled.message_blocks:
             each = sizes[block.scopes].astype(np.float64)
-            listed = np.flatnonzero(is_structured(block.source, each))
-            numbers[first + listed] = structure_words(block.source, each[listed])
+            listed = np.flatnonzero(block.source.is_structured(each))
+            numbers[first + listed] = block.source.most_words(each[listed])
         return numbers
 
     def domains(self) -> Domains:
@@ -159,10 +158,10 @@ class CompactTables:
             if self.waiting[variables].any():
                 self._stand_still(workspace, factor, variables)
             elif tables.kind[factor] != TABLE:
-                scores = scores_on(source, states)
-                if scores.range.log_max[0] == -np.inf:
+                packed = source.packed(states)
+                if packed.range.log_max[0] == -np.inf:
                     raise ImpossibleError
-                tables.place_structure(factor, scores)
+                tables.place_structure(factor, packed)
             else:
                 table = self._tables.setdefault(factor, GrownTable(len(states)))
                 for _ in self._grow(table, factor, states):
@@ -205,7 +204,7 @@ class CompactTables:
     def _stand_still(self, workspace: Workspace, factor: int, variables: IndexArray) -> None:
         """Give a factor a table of ones, or what stands for one where a table was never meant to be."""
         if workspace.tables.kind[factor] != TABLE:
-            workspace.tables.place_structure(factor, flat(workspace.arrays.domain_size[variables]))
+            workspace.tables.place_structure(factor, flat_list(workspace.arrays.domain_size[variables]))
             return
         size = int(np.prod(workspace.arrays.domain_size[variables]))
         if len(self._ones) < size:

@@ -17,7 +17,7 @@ from anytimebp.kernels.codes import LINEAR, LOG_TABLE, POTENTIALS, SERVED, TABLE
 from anytimebp.kernels.inner import take_stock
 from anytimebp.kernels.strips import plan_strips
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.source import DenseSource, FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.memory import held_bytes
 from anytimebp.tables.workspace import Workspace, WorkspaceArrays
 
@@ -232,10 +232,10 @@ def find_sources(compiled: CompiledGraph) -> Sources:
     n_factors = len(compiled.extent.log_max)
     address, kind = np.zeros(n_factors, dtype=np.int64), np.full(n_factors, SERVED)
     for first, block in compiled.message_blocks:
-        source, factors = block.source, slice(first, first + len(block.scopes))
-        if isinstance(source, DenseSource):
-            address[factors] = source.member_addresses()
-            kind[factors] = LOG_TABLE if source.is_log else POTENTIALS
+        tables, factors = block.source.tables, slice(first, first + len(block.scopes))
+        if tables is not None:
+            address[factors] = tables.member_addresses()
+            kind[factors] = LOG_TABLE if tables.is_log else POTENTIALS
     log_max = compiled.extent.log_max
     return Sources(address, kind, np.where(np.isnan(log_max), 0.0, log_max))
 

@@ -18,10 +18,7 @@ import numpy.typing as npt
 
 from anytimebp.inference.adaptive.compact import CompactTables
 from anytimebp.kernels.row_sums import log_sum_rows
-from anytimebp.model.listed import ListedSource
-from anytimebp.model.rule import RuleSource
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.model.structures import AtMostOneSource
 
 CUT = 6.0  # nats under the threshold of interest, relative to the best, at which a state is not looked at closely
 LEAST_LOG = -60.0  # nats; thresholds under this are all the same
@@ -116,7 +113,7 @@ class Lookout:
         self.memory = needed if needed <= memory else 0.0
         self._proposed = np.diff(layout.variable_edge_start) * MOST_PROPOSED + MOST_PROPOSED
         for _, factors in tables.compiled.message_blocks:
-            if not isinstance(factors.source, RuleSource) or factors.source.propose is None:
+            if not factors.source.proposes:
                 self._proposed[factors.scopes] = tables.universe.n_allowed[factors.scopes]
 
     def states(self, sizes: IndexArray) -> float:
@@ -186,7 +183,7 @@ class Lookout:
         compiled = self._tables.compiled
         factor = int(compiled.arrays.edge_factor[edge])
         source, _ = compiled.source(factor)
-        if isinstance(source, ListedSource | AtMostOneSource):
+        if source.speaks:
             return 0.0, edge
         others = [int(compiled.arrays.edge_variable[e]) for e in compiled.edges(factor) if e != edge]
         return math.prod(float(len(self._tables.states[v])) for v in others), edge
@@ -198,7 +195,7 @@ class Lookout:
         for edge in edges:
             factor = int(compiled.arrays.edge_factor[edge])
             block, offset = compiled.locate(factor)
-            if not isinstance(block.source, RuleSource) or block.source.propose is None:
+            if not block.source.proposes:
                 return universe.allowed_states(variable)
             scope = compiled.edges(factor)
             states = [self._tables.states[int(compiled.arrays.edge_variable[e])] for e in scope]
@@ -275,12 +272,9 @@ class Lookout:
         source, _ = compiled.source(factor)
         axis = edge - compiled.edges(factor).start
         others, weights = [own for own, _ in spoken], [np.log(weight) for _, weight in spoken]
-        if isinstance(source, ListedSource):
+        if source.speaks:
             self.asked += len(states)
-            return _from_list(source, others, weights, axis, states)
-        if isinstance(source, AtMostOneSource):
-            self.asked += len(states)
-            return _from_at_most_one(source, others, weights, axis, states)
+            return source.log_message(others, weights, axis, states)
         found = np.empty(len(states))
         yield from self._from_blocks(factor, others, weights, axis, states, found)
         return found
@@ -306,44 +300,6 @@ class Lookout:
             log_sum_rows(rows, weight, found[start : start + step])
             self.asked += rows.size
             yield
-
-
-def _from_list(
-    source: ListedSource, others: list[IndexArray], weights: list[FloatArray], axis: int, states: IndexArray
-) -> FloatArray:
-    """Return log o over some states, from the listed entries on the others' domains and the default's share."""
-    entries, places = source.inside([states if k == axis else own for k, own in enumerate(others)])
-    weight = np.zeros(len(entries))
-    total = 0.0
-    for k, own in enumerate(weights):
-        if k != axis:
-            weight += own[places[k]]
-            total += math.log(np.exp(own).sum())
-    scores = source.log_scores[entries]
-    peak = float((scores + weight).max(initial=-np.inf))
-    peak = max(peak, source.default + total)
-    if peak == -np.inf:
-        return np.full(len(states), -np.inf)
-    n = len(states)
-    listed = np.bincount(places[axis], weights=np.exp(scores + weight - peak), minlength=n)
-    share = np.bincount(places[axis], weights=np.exp(weight - total), minlength=n)
-    rest = np.exp(source.default + total - peak) * np.maximum(0.0, 1.0 - share)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(listed + rest) + peak)
-
-
-def _from_at_most_one(
-    source: AtMostOneSource, others: list[IndexArray], weights: list[FloatArray], axis: int, states: IndexArray
-) -> FloatArray:
-    """Return log o over some states: of "on", that no other is on; of the rest, that at most one is."""
-    none, one = 1.0, 0.0
-    for k, own in enumerate(weights):
-        if k != axis:
-            share = np.exp(own)
-            on = float(share[others[k] == source.states[k]].sum())
-            none, one = none * (share.sum() - on), one * (share.sum() - on) + none * on
-    with np.errstate(divide="ignore"):
-        return np.log(np.where(states == source.states[axis], none, none + one))
 
 
 def _finite(value: float) -> float:

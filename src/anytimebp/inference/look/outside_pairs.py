@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.rule import RuleSource
 from anytimebp.model.source import FloatArray, IndexArray
 
 MOST_PAIRS = 100_000  # scores of a factor that are asked for at the most
@@ -66,7 +65,7 @@ def add_pairs(sight: Sight, mass: FloatArray) -> Iterator[int]:
         edges = sight.compiled.edges(factor)
         variables = [int(sight.compiled.arrays.edge_variable[edge]) for edge in edges]
         source, _ = sight.compiled.source(factor)
-        most = min(limit, PROPOSED_PAIRS) if isinstance(source, RuleSource) and source.propose else limit
+        most = min(limit, PROPOSED_PAIRS) if source.proposes else limit
         for a, b in combinations(range(len(edges)), 2):
             if sight.log_outside[variables[a]] > -np.inf and sight.log_outside[variables[b]] > -np.inf:
                 found = yield from _pair(sight, factor, (a, b), most, rng)

@@ -1,0 +1,57 @@
+"""Messages of factors that score a difference of states; `post` is a Post of `structures.py`.
+
+o_0(x)  =  sum over y of k(x - y) n_1(y), and o_1 likewise; outside the kernel k, the default
+"""
+
+import numpy as np
+
+from anytimebp.kernels.codes import LOG
+from anytimebp.kernels.either_arithmetic import add, dot, times
+from anytimebp.kernels.jit import index_view, kernel, table_view
+
+HEAD = 3  # words before the numbers
+
+
+@kernel()
+def _add_up(arithmetic, weight, below, above):
+    """Fill the sums of the weights before each place, and from each place on."""
+    n, nothing = weight.size, (-np.inf if arithmetic == LOG else 0.0)
+    below[0], above[n] = nothing, nothing
+    for v in range(n):
+        below[v + 1] = add(arithmetic, below[v], weight[v])
+    for v in range(n - 1, -1, -1):
+        above[v] = add(arithmetic, above[v + 1], weight[v])
+
+
+@kernel()
+def _slide(arithmetic, scores, shift, default, weight, below, above, sums):
+    """Fill sums[v] with the sum over u of the score of u - v, which is scores[u - v - shift] or the default."""
+    m, none = weight.size, default == (-np.inf if arithmetic == LOG else 0.0)
+    if not none:
+        _add_up(arithmetic, weight, below, above)
+    for v in range(sums.size):
+        begin = min(max(0, v + shift), m)
+        end = max(begin, min(m, v + shift + scores.size))
+        place = begin - v - shift
+        total = dot(arithmetic, scores[place : place + end - begin], weight[begin:end])
+        if not none:
+            rest = add(arithmetic, below[begin], above[end])
+            total = add(arithmetic, total, times(arithmetic, default, rest))
+        sums[v] = total
+
+
+@kernel()
+def through_difference(post, factor, arithmetic):
+    """Words: first difference, how many, default; their scores; the scores backwards."""
+    edge = post.factor_edge_start[factor]
+    address = post.table_address[factor]
+    head = table_view(address, HEAD)
+    counts = index_view(address, HEAD)
+    shift, length, default = counts[0], counts[1], head[2]
+    words = table_view(address, HEAD + 2 * length)
+    scores, backwards = words[HEAD : HEAD + length], words[HEAD + length :]
+    n, m = post.domain_size[post.edge_variable[edge]], post.domain_size[post.edge_variable[edge + 1]]
+    left, right = post.incoming[:n], post.incoming[n : n + m]
+    below, above = post.peak[: max(n, m) + 1], post.peak[max(n, m) + 1 :]
+    _slide(arithmetic, backwards, 1 - shift - length, default, right, below, above, post.outgoing[:n])
+    _slide(arithmetic, scores, shift, default, left, below, above, post.outgoing[n : n + m])

@@ -1,0 +1,1 @@
+"""Factor kinds: one module each, and the registry that lists them."""
