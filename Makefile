@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 HEAVY := .venv-heavy
-FLOOR := 97
+FLOOR := 90
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .PHONY: demo test lint pytest pytest-uncompiled test-browser test-heavy bench results clean
