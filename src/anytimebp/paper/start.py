@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.domains.universe import Universe
-from anytimebp.kernels.codes import LINEAR, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED
+from anytimebp.kernels.codes import LINEAR, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED, SUM
 from anytimebp.kernels.journal import EPOCH, ROUND
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
@@ -85,6 +85,7 @@ def make_arrays(
     return allocate(
         compiled.arrays,
         arithmetic=arithmetic,
+        semiring=SUM,
         room=room,
         widest=compiled.universe_sizes,
         domain_size=sizes.copy(),
