@@ -5,7 +5,7 @@ HEAVY := .venv-heavy
 
 .PHONY: demo test lint pytest pytest-uncompiled test-browser test-heavy bench results clean
 
-demo: $(VENV)/ready
+demo: $(VENV)/installed
 	$(BIN)/anytimebp demo
 
 test: lint pytest pytest-uncompiled
@@ -33,16 +33,21 @@ test-heavy: $(HEAVY)/ready
 	$(HEAVY)/bin/python -m pytest tests/heavy
 
 bench: $(VENV)/ready
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python evaluation/benchmarks/run.py
 
-# docs/RESULTS.md and its figures from the raw CSV files beside them; what is missing there is measured, which takes an
-# hour. The real task is measured by `anytimebp reproduce nerel --data FOLDER --out docs`.
+# evaluation/RESULTS.md and its figures from the raw results beside it; what is missing there is measured, which takes an
+# hour. The real task is measured by `anytimebp reproduce nerel --data FOLDER --out evaluation`.
 results: $(VENV)/ready
-	$(BIN)/anytimebp reproduce all --out docs
+	$(BIN)/anytimebp reproduce all --out evaluation
 
-$(VENV)/ready: pyproject.toml
+# The library alone, which is all that the demo needs.
+$(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/ready: $(VENV)/installed evaluation/pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" --editable ./evaluation
 	touch $@
 
 $(VENV)/browser-ready: $(VENV)/ready

@@ -1,4 +1,4 @@
-"""Draws docs/picture.png, the picture at the head of the README. Needs the `plot` extra."""
+"""Draws docs/picture.png, the picture at the head of the README. Needs the evaluation (`pip install ./evaluation`)."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 
 import anytimebp as abp
 from anytimebp.cli import sentence
+from anytimebp_evaluation.pictures import save_figure
 
 HERE = Path(__file__).resolve().parent
 
@@ -80,7 +81,7 @@ def main() -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=INK, labelsize=9)
     figure.tight_layout()
-    figure.savefig(HERE / "picture.png")
+    save_figure(figure, HERE / "picture.png", figure.dpi)
 
 
 if __name__ == "__main__":

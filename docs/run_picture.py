@@ -1,10 +1,14 @@
-"""Draws docs/run.png, the picture of the page on the method: one run of `dynamic`, with its error against BP."""
+"""Draws docs/run.png, the picture of the page on the method: one run of `dynamic`, with its error against BP.
+
+Needs the evaluation (`pip install ./evaluation`).
+"""
 
 from pathlib import Path
 
 import numpy as np
 
 import anytimebp as abp
+from anytimebp_evaluation.pictures import save_figure
 
 HERE = Path(__file__).resolve().parent
 SIDE, STATES = 10, 100
@@ -35,7 +39,7 @@ def main() -> None:
         record=abp.Every(states=20),
         callback=lambda snapshot: errors.append((snapshot.seconds, snapshot.distance(reference))),
     )
-    abp.plot_run(result, errors, error_label="L2 distance to BP").savefig(HERE / "run.png", dpi=130)
+    save_figure(abp.plot_run(result, errors, error_label="L2 distance to BP"), HERE / "run.png", dpi=130)
     print(f"{len(errors)} moments, last error {errors[-1][1]:.2g}, {result.seconds:.2f} s")
 
 

@@ -3,12 +3,10 @@
 from importlib import import_module
 from typing import Any
 
-INSTALLED_AS = {"sklearn": "scikit-learn"}
-
 
 def missing_package(package: str, extra: str) -> str:
     """Return how to get a package: by its own name, or in a clone, as this library is on no package index."""
-    return f'this needs {package}: pip install {INSTALLED_AS.get(package, package)} (or, in a clone, ".[{extra}]")'
+    return f'this needs {package}: pip install {package} (or, in a clone, ".[{extra}]")'
 
 
 def load_optional(module: str, extra: str | None = None) -> Any:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.experiments import families
 from anytimebp.kernels import growth, messages, residual
 from oracle.models import grid, random_loopy
 from oracle.slow_bp import SlowBP, load_messages
@@ -319,7 +318,7 @@ def test_a_memory_error_leaves_the_inference_usable():
 @pytest.mark.parametrize("method", abp.METHODS)
 def test_a_run_leaves_nothing_to_the_garbage_collector(method, limits, scores):
     """Tables of tens of megabytes would stay until it comes, and fresh memory costs more than the run."""
-    graph = families.graph_of(families.grid(4, 4, 150, *scores, seed=1))
+    graph = grid(4, 150, *scores, seed=1)
     limits = {**limits, "max_updates": 1000} if method in {"random", "fixed", "dynamic"} else limits
 
     def run():

@@ -1,4 +1,4 @@
-"""The README's code runs as it stands."""
+"""The README's code runs as it stands, and what pages link to is there."""
 
 import re
 import shlex
@@ -10,6 +10,16 @@ from anytimebp.cli.main import main
 from anytimebp.kernels.jit import UNCOMPILED
 
 README = Path(__file__).resolve().parents[2] / "README.md"
+
+PAGES = sorted(README.parent.glob("*.md")) + sorted(README.parent.glob("docs/*.md"))
+PAGES += sorted(README.parent.glob("evaluation/*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_links_to_are_there(page):
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert missing == []
 
 
 def test_the_examples_run(capsys):

@@ -152,11 +152,11 @@ WEIGHT = np.array([1.0, 1.0, GONE / 100, 0.0])
 )
 def test_states_that_are_gone_count_only_if_they_rise(new, old, expected):
     new, old = np.array(new), np.array(old)
-    assert np.exp(_residual_linear(WEIGHT, new, old, GONE)) == pytest.approx(expected)
+    assert np.exp(_residual_linear(WEIGHT, new, old)) == pytest.approx(expected)
     with np.errstate(divide="ignore"):
         log_new, log_old, log_weight = np.log(new), np.log(old), np.log(WEIGHT)
-    assert np.exp(_residual_log(True, log_weight, log_new, log_old, np.log(GONE))) == pytest.approx(expected)  # noqa: FBT003
-    assert np.exp(_residual_log(False, WEIGHT, log_new, log_old, np.log(GONE))) == pytest.approx(expected)  # noqa: FBT003
+    assert np.exp(_residual_log(True, log_weight, log_new, log_old)) == pytest.approx(expected)  # noqa: FBT003
+    assert np.exp(_residual_log(False, WEIGHT, log_new, log_old)) == pytest.approx(expected)  # noqa: FBT003
 
 
 def parity_checks(seed, n_bits=12, per_bit=3, per_check=4):

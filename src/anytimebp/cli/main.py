@@ -20,7 +20,7 @@ from anytimebp.cli.demo import demo
 from anytimebp.cli.infer import infer
 from anytimebp.cli.info import info
 from anytimebp.cli.names import printable_name, say, warnings_as_lines
-from anytimebp.cli.reproduce import reproduce
+from anytimebp.cli.plugins import Commands
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 
 ANSWERED, INTERNAL, BAD_INPUT, INCONSISTENT, ABORTED = 0, 1, 2, 3, 130
@@ -31,7 +31,9 @@ inconsistent model: no joint state is possible, 130 aborted by Ctrl-C, 1 anythin
 error; --debug, anywhere, adds the traceback."""
 
 
-@click.group(epilog=EPILOG, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands, epilog=EPILOG, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="anytimebp")
 @click.pass_context
 def app(context: click.Context) -> None:
@@ -40,7 +42,7 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (infer, info, convert, demo, reproduce, completion):
+for command in (infer, info, convert, demo, completion):
     app.add_command(command)
 
 

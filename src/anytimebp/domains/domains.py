@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -47,14 +48,24 @@ def domain_sizes(compiled: CompiledGraph, observed: dict[int, Observation]) -> I
     return sizes
 
 
-def full_domains(compiled: CompiledGraph, observed: dict[int, Observation]) -> Domains:
-    """Return domains that hold every state that the evidence allows."""
+def full_domains(
+    compiled: CompiledGraph, observed: dict[int, Observation], unary: Mapping[int, FloatArray] = MappingProxyType({})
+) -> Domains:
+    """Return domains that hold every state that the evidence allows.
+
+    Args:
+        compiled: The graph.
+        observed: The evidence.
+        unary: Log scores over the universe, by variable, in place of what its unary factors say.
+    """
     states = {i: seen.states for i, seen in observed.items() if seen.states is not None}
     sizes = domain_sizes(compiled, observed)
     slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=slot_start[1:])
     log_prior = np.zeros(int(slot_start[-1]))
     scored = _add_unary_factors(compiled, states, slot_start, log_prior)
+    for index, scores in unary.items():
+        log_prior[slot_start[index] : slot_start[index + 1]] = scores[states[index]] if index in states else scores
     for index, seen in observed.items():
         if seen.log_scores is not None:
             log_prior[slot_start[index] : slot_start[index + 1]] += seen.log_scores

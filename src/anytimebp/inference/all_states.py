@@ -29,6 +29,7 @@ from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.memory import check_memory
 from anytimebp.tables.workspace import Workspace, WorkspaceArrays, first_arithmetic, frozen
 
@@ -51,6 +52,7 @@ class AllStates:
 
     Attributes:
         workspace: Messages and tables.
+        disturbed: Message factors that have to be updated, where the run started from given messages; None for all.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class AllStates:
         *,
         at_any_cost: bool = False,
         compact: CompactTables | None = None,
+        start: Start | None = None,
     ) -> None:
         """Compile the graph, if need be, and check the memory.
 
@@ -70,12 +73,15 @@ class AllStates:
             before: Domains and messages of an earlier stage to start from.
             at_any_cost: Whether `adaptive` is to make inner rounds even where they do not pay.
             compact: Domains and tables to run on, instead of all states.
+            start: Messages to start from.
         """
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
         self._compact = compact
         self._at_any_cost = at_any_cost
         self._before = before
+        self._start = start
+        self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
         if compact is None:
             check_memory(self._compiled, domain_sizes(self._compiled, self._options.observed), self._options.max_memory)
@@ -95,7 +101,7 @@ class AllStates:
         if self._compact is not None:
             domains = self._compact.domains()
         else:
-            domains = full_domains(self._compiled, self._options.observed)
+            domains = full_domains(self._compiled, self._options.observed, self._task.unary)
         self._figures.work_parts["priorities"] += domains.scored
         return domains
 
@@ -119,6 +125,8 @@ class AllStates:
         if self.workspace.out_of_range:
             self._start_over_in_logs()
             yield from self._make_tables()
+        if self._start is not None:
+            self.disturbed = carry_over(self._start, self.workspace)
         self._sweep_began = self._figures.updates
         if self._limits.is_watched:
             self._note_beliefs()
@@ -146,7 +154,7 @@ class AllStates:
         if order is not None:
             return ForestSchedule(self.workspace, order)
         if self._options.method == "residual":
-            return ResidualSchedule(self.workspace, self._options.tolerance)
+            return ResidualSchedule(self.workspace, self._options.tolerance, self.disturbed)
         if self._options.method == "adaptive" and self._compact is None and can_nest(self.workspace):
             before, self._before = self._before, None
             likely = AT_ANY_COST if self._at_any_cost else LIKELY

@@ -67,7 +67,7 @@ class Figures:
         swept: Whether every factor has been updated over all states.
         estimated_error: If it is known without further work; NaN otherwise.
         choice: What the method does at present, and why, in words; empty where there is no choice.
-        is_news: Whether the end of the present round is worth a snapshot.
+        is_news: Whether the end of the present round is worth a snapshot; the loop sets it, a method may object.
         ending: Why the run is finished, or None.
     """
 

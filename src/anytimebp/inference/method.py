@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from anytimebp.inference.figures import Figures, Limits
 from anytimebp.inference.options import RunOptions
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 
 
@@ -28,6 +29,7 @@ class Task(NamedTuple):
         figures: How the run stands; the method writes them.
         limits: What it may do until it is asked again.
         load: Loads the kernels of another method, should that have to take over; False if Ctrl-C came before the end.
+        unary: Log scores over the universe, by variable, in place of what its unary factors say.
     """
 
     graph: FactorGraph
@@ -35,12 +37,13 @@ class Task(NamedTuple):
     figures: Figures
     limits: Limits
     load: Callable[[RunOptions], bool]
+    unary: Mapping[int, FloatArray]
 
 
 def new_task(graph: FactorGraph, options: RunOptions, load: Callable[[RunOptions], bool] = lambda _: True) -> Task:
     """Return a task of which nothing is done yet."""
     figures = Figures(options.method, options.tolerance, options.damping)
-    return Task(graph, options, figures, Limits(), load)
+    return Task(graph, options, figures, Limits(), load, {})
 
 
 class Method(Protocol):
@@ -74,6 +77,7 @@ def steps(method: Method, figures: Figures) -> Iterator[Step]:
     """Settle, look, grow, until there is an ending."""
     yield from method.begin()
     while figures.ending is None:
+        figures.is_news = True
         yield from method.settle()
         yield from method.look()
         yield Step.RECORD if figures.is_news else Step.WORKING

@@ -302,7 +302,6 @@ class OneByOne:
 
     def _converge_anew(self) -> None:
         """Begin a round in which nothing joins, from messages set back."""
-        self._running.count_all_states(growing=False)
         self._progress[[place.PHASE, place.ROUND_UPDATES]] = CONVERGE, 0
         start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
 

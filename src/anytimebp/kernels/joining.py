@@ -198,7 +198,10 @@ def lift_zeros(layout, space, heap, journal, reach, variable):
         for place in range(layout.variable_edge_start[here], layout.variable_edge_start[here + 1]):
             edge = layout.variable_edge[place]
             factor = layout.edge_factor[edge]
-            if factor == source or not space.table_has_zero[factor]:
+            if factor == source:
+                continue
+            demand_update(heap, factor)  # a lifted zero has moved a belief, which no update tells of
+            if not space.table_has_zero[factor]:
                 continue
             tail, seen = _lift_neighbours(layout, space, heap, journal, reach, tail, edge, slot)
             work += seen

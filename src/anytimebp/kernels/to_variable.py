@@ -8,9 +8,6 @@ factor sums over it, its share is at most its belief over that of the state the 
 is off by GONE / b at the most, in relative terms, through all that is not told of states that are gone. A state that
 rises counts, however small it is: it may come back. States that other factors rule out count, and so does every change
 to or from a hard zero: scores of candidates, which may lift the zeros, hang on them.
-
-`space.gone` holds GONE, or 0 while domains grow: every state counts then. A state that has just joined may be the one
-that brings another back, and messages that still speak of the domains before cannot tell.
 """
 
 import math
@@ -18,12 +15,13 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import add_exactly, exp, log
-from anytimebp.kernels.codes import DIVERGED, LINEAR, LOG, MAX_LOG, VANISHED
+from anytimebp.kernels.codes import DIVERGED, GONE, LINEAR, LOG, MAX_LOG, VANISHED
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel
 from anytimebp.kernels.through_table import log_sum
 from anytimebp.kernels.to_factor import largest
 
 TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
+LOG_GONE = math.log(GONE)
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -71,7 +69,7 @@ def _smallest(values):
 
 
 @kernel()
-def _residual_linear(weight, new, old, gone):
+def _residual_linear(weight, new, old):
     """Return the residual of a message, with states that are gone left out; zeros are where they were."""
     peak, peak_before = 0.0, 0.0
     for v in range(new.size):
@@ -79,7 +77,7 @@ def _residual_linear(weight, new, old, gone):
         peak_before = max(peak_before, weight[v] * old[v])
     high, low = 0.0, np.inf
     for v in range(new.size):
-        counts = weight[v] <= 0.0 or weight[v] * new[v] >= gone * peak or weight[v] * old[v] >= gone * peak_before
+        counts = weight[v] <= 0.0 or weight[v] * new[v] >= GONE * peak or weight[v] * old[v] >= GONE * peak_before
         ratio = (new[v] + TINY) / (old[v] + TINY)
         high = max(high, ratio)
         if counts:
@@ -88,7 +86,7 @@ def _residual_linear(weight, new, old, gone):
 
 
 @kernel()
-def _residual_log(in_logs, weight, new, old, log_gone):
+def _residual_log(in_logs, weight, new, old):
     """Do as `_residual_linear`, for messages in logs; weights are in logs or not."""
     peak, peak_before = -np.inf, -np.inf
     for v in range(new.size):
@@ -98,7 +96,7 @@ def _residual_log(in_logs, weight, new, old, log_gone):
     high, low = -np.inf, np.inf
     for v in range(new.size):
         share = weight[v] if in_logs else log(weight[v])
-        counts = share == -np.inf or share + new[v] >= log_gone + peak or share + old[v] >= log_gone + peak_before
+        counts = share == -np.inf or share + new[v] >= LOG_GONE + peak or share + old[v] >= LOG_GONE + peak_before
         if new[v] == -np.inf:
             continue
         high = max(high, new[v] - old[v])
@@ -182,8 +180,8 @@ def store(layout, space, edge, weight, new, damping):
         high, low, space.edge_min[edge], faintest = _swap_positive(weight, new, old, 1.0 / peak)
         space.edge_scale[edge] = peak
         residual = math.log(high / low)
-        if faintest < space.gone:
-            residual = _residual_linear(weight, old, new, space.gone)
+        if faintest < GONE:
+            residual = _residual_linear(weight, old, new)
         space.edge_residual[edge] = residual
         return residual
     in_logs = space.table_in_logs[factor]
@@ -195,16 +193,15 @@ def store(layout, space, edge, weight, new, damping):
             return DIVERGED
         faintest = _smallest(weight)
         residual = np.inf if changed else high - low
-        log_gone = log(space.gone)
-        if not changed and (faintest if in_logs else log(faintest)) + smallest < log_gone:
-            residual = _residual_log(in_logs, weight, new, old, log_gone)
+        if not changed and (faintest if in_logs else log(faintest)) + smallest < LOG_GONE:
+            residual = _residual_log(in_logs, weight, new, old)
     else:
         if peak <= 0.0:
             return VANISHED
         high, low, smallest, changed = _compare_linear(new, old, 1.0 / peak)
         residual = np.inf if changed else math.log(high / low)
-        if not changed and _smallest(weight) * smallest < space.gone:
-            residual = _residual_linear(weight, new, old, space.gone)
+        if not changed and _smallest(weight) * smallest < GONE:
+            residual = _residual_linear(weight, new, old)
         space.edge_min[edge] = smallest
     space.edge_scale[edge] = peak
     if damping > 0.0:

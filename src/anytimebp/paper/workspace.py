@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from anytimebp.domains.universe import Universe
-from anytimebp.kernels.codes import DYNAMIC, GONE, LINEAR, LOG, MAX_LINEAR_RANGE, RANKED, SAFE, SERVED
+from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, RANKED, SAFE, SERVED
 from anytimebp.kernels.journal import N_GROWN, N_SAVED
 from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
 from anytimebp.layout.graph_layout import CompiledGraph
@@ -95,7 +95,6 @@ class SparseWorkspace:
         self.log_min = np.where(np.isnan(extent.log_min), 0.0, extent.log_min - extent.log_max)
         self.domain = make_domain(universe, sizes, states, room, grow, self.log_scale, self.log_min)
         self.arrays = make_arrays(universe, sizes, room, arithmetic, self.log_min)
-        self.count_all_states(growing=grow > 0)
         self._message_room = room.copy()
         self._used = len(self.arrays.message)
         self._table_owner: dict[int, FloatArray] = {}
@@ -109,10 +108,6 @@ class SparseWorkspace:
         )
 
     # ------------------------------------------------------------ set-up
-    def count_all_states(self, *, growing: bool) -> None:
-        """Let residuals count states without probability, too, while domains grow: they may come back."""
-        self.arrays = self.arrays._replace(gone=0.0 if growing else GONE)
-
     def _address_tables(self) -> None:
         """Give every factor a table in one buffer."""
         arrays, start = self.arrays, self.layout.factor_edge_start

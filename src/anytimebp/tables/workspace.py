@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.codes import GONE, LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
+from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
 from anytimebp.kernels.structures import Post, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
@@ -29,7 +29,6 @@ class WorkspaceArrays(NamedTuple):
 
     Attributes:
         arithmetic: LINEAR or LOG; which of the two all numbers marked * are in.
-        gone: Part of the largest belief under which a state that falls counts as settled; 0 while domains grow.
         domain_size: (V,) active states.
         variable_slot_start: (V + 1,) first slot of a variable in `prior`.
         edge_slot_start: (E,) first slot of an edge in `message`.
@@ -64,7 +63,6 @@ class WorkspaceArrays(NamedTuple):
     """
 
     arithmetic: int
-    gone: float
     domain_size: IndexArray
     variable_slot_start: IndexArray
     edge_slot_start: IndexArray
@@ -257,7 +255,6 @@ def allocate(
     n_hub_slots = int(hub_sizes.sum())
     return WorkspaceArrays(
         arithmetic=arithmetic,
-        gone=GONE,
         domain_size=domain_size,
         variable_slot_start=slot_start,
         edge_slot_start=edge_slot_end - capacity,

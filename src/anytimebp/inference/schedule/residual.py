@@ -51,12 +51,18 @@ def full_heap(layout: GraphLayout, n_hubs: int) -> HeapArrays:
 class ResidualSchedule:
     """Updates by priority; as many updates as there are factors count as a sweep."""
 
-    def __init__(self, workspace: Workspace, tolerance: float) -> None:
-        """Start with every factor at infinite priority."""
+    def __init__(self, workspace: Workspace, tolerance: float, disturbed: IndexArray | None = None) -> None:
+        """Start with every factor, or those that are disturbed, at infinite priority."""
         self._workspace = workspace
         self._tolerance = tolerance
         self._n_factors = len(workspace.layout.factor_edge_start) - 1
         self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
+        if disturbed is not None:
+            self._heap.priority[: self._n_factors] = 0.0
+            self._heap.priority[disturbed] = np.inf
+            rest = np.setdiff1d(self._heap.item, disturbed, assume_unique=True)
+            self._heap.item[:] = np.concatenate([disturbed, rest])
+            self._heap.place[self._heap.item] = np.arange(len(self._heap.item))
         self._journal = no_journal()
         self._in_sweep = 0
 

@@ -1,0 +1,89 @@
+"""Set-up of all tests, those of evaluation/ included.
+
+It must come before Numba is imported: every version of the kernels has a disk cache of its own.
+"""
+
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent
+UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+
+# Numba's cache does not notice a changed callee in another file, nor a changed bounds-check setting.
+_kernels = sorted((ROOT / "src/anytimebp/kernels").glob("*.py"))
+_digest = hashlib.sha256(b"".join(file.read_bytes() for file in _kernels)).hexdigest()[:16]
+_bounds = os.environ.get("NUMBA_BOUNDSCHECK", "0")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / f"{_digest}-{_bounds}"))
+sys.path.insert(0, str(ROOT / "tests"))
+
+from hypothesis import settings  # noqa: E402
+
+settings.register_profile("compiled", max_examples=150, deadline=None)
+settings.register_profile("uncompiled", max_examples=15, deadline=None)
+settings.load_profile("uncompiled" if UNCOMPILED else "compiled")
+
+DATA = Path(os.environ.get("ANYTIMEBP_DATA", ROOT.parent / "shared" / "data"))
+
+
+def real(name):
+    folder = DATA / name
+    if not folder.is_dir():
+        pytest.skip(f"the folder {name} of real data is not there (set ANYTIMEBP_DATA to where the data is)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models_folder():
+    return real("models")
+
+
+@pytest.fixture(scope="session")
+def nerel_folder():
+    return real("ie_nerel")
+
+
+@pytest.fixture(params=["linear", "log"])
+def any_arithmetic(request, monkeypatch):
+    """Run a test in the arithmetic that the library would choose, and in log arithmetic by force."""
+    if request.param == "log":
+        from anytimebp.inference import all_states, one_by_one  # noqa: PLC0415
+        from anytimebp.kernels.codes import LOG  # noqa: PLC0415
+
+        monkeypatch.setattr(all_states, "first_arithmetic", lambda *_: LOG)
+        monkeypatch.setattr(one_by_one, "first_arithmetic", lambda *_: LOG)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def every_stage():
+    """Have `adaptive` go through rounds on domains and inner rounds wherever they are possible, not where they pay."""
+    from anytimebp.inference.adaptive import adaptive_run, choice, frozen_tails  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adaptive_run, "SMALL", 0)
+        patch.setattr(choice, "WORTH", 1e9)
+        patch.setattr(choice, "EDGE_COST", 0.0)
+        patch.setattr(frozen_tails, "EDGE_COST", 0.0)
+        patch.setattr(frozen_tails, "SLOW", 0.0)
+        patch.setattr(frozen_tails, "QUICK", 0)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_ctrl_c(monkeypatch):
+    """Have every test begin as if Ctrl-C had not been pressed in the one before."""
+    if "anytimebp.inference.interrupt" in sys.modules:
+        monkeypatch.setattr("anytimebp.inference.interrupt.InterruptFlag._ended_a_call", float("-inf"))
+
+
+@pytest.fixture
+def plain_ctrl_c():
+    """Restore Python's own handling of Ctrl-C, which a shell that starts the tests in the background switches off."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
