@@ -163,7 +163,7 @@ def loading(monkeypatch):
             yield step
 
     def begin(method):
-        options = abp.Inference(abp.FactorGraph(), method)._options
+        options = abp.Inference(abp.FactorGraph())._options
         warm_up._unfinished.add(warm_up._first_kernels(method, options))
         monkeypatch.setattr(warm_up, "run_small_models", interrupted)
         return steps
@@ -229,6 +229,25 @@ def test_ctrl_c_while_a_run_loads_more_kernels_ends_the_call_and_the_run_goes_on
     assert result.log_z == expected.log_z
     assert dict(result.work_parts) == dict(expected.work_parts)
     assert len(steps) > 3
+
+
+def test_ctrl_c_while_the_kernels_of_rounds_are_loaded_ends_the_call_and_the_run_goes_on(monkeypatch, graph, loading):
+    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_decide", lambda _: Choice(Way.DOMAINS, "for this test"))
+    expected = abp.infer(graph)
+    steps = loading(adaptive_run.ROUNDS)
+    inference = abp.Inference(graph)
+    assert inference.run().stop_reason is abp.StopReason.INTERRUPTED
+    assert steps == [adaptive_run.ROUNDS] * 2
+    result = inference.run()
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert result.log_z == expected.log_z
+    assert len(steps) > 3
+
+
+def test_runs_that_make_no_rounds_do_not_load_their_kernels(graph, loading):
+    steps = loading(adaptive_run.ROUNDS)
+    assert abp.infer(graph).consistent
+    assert steps == []
 
 
 def test_loading_that_is_stopped_says_so():

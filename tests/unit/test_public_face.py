@@ -95,17 +95,25 @@ def test_importing_is_silent_and_does_not_load_numba():
 
 SMALL = """
 import anytimebp as abp
+from anytimebp.kernels.messages import update
 graph = abp.FactorGraph()
 graph.add_variables(3, 2)
 graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.0, 0.3], [0.1, 0.0]])
-print(abp.infer(graph, "bp").stop_reason.name)
+print(abp.infer(graph, "bp").stop_reason.name, abp.infer(graph).stop_reason.name, len(update.overloads))
 """
+
+OF_SMALL_GRAPHS = {"exponentiate", "forest", "messages", "readout", "through_table", "to_factor", "to_variable", "lazy"}
+SHARED = {"arithmetic", "either_arithmetic", "jit"}
 
 
 @pytest.mark.compiled
-def test_compiling_is_said_once(tmp_path):
+def test_small_graphs_compile_what_they_need_once_and_say_so(tmp_path):
     first = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
     second = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
-    assert first[0] == second[0] == "CONVERGED\n"
-    assert first[1].count("compiling kernels for method 'bp'") == 1
+    assert first[0] == second[0] == "CONVERGED CONVERGED 1\n"
+    for method in ("bp", "adaptive"):
+        assert first[1].count(f"compiling kernels for method '{method}'; this happens once per installation") == 1
+    assert first[1].count("compiling") == 2
     assert second[1] == ""
+    kernels = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbi")} - {"structures.send"}
+    assert {kernel.split(".")[0] for kernel in kernels} - SHARED == OF_SMALL_GRAPHS

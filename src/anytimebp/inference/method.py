@@ -28,7 +28,8 @@ class Task(NamedTuple):
         options: Of the run.
         figures: How the run stands; the method writes them.
         limits: What it may do until it is asked again.
-        load: Loads the kernels of another method, should that have to take over; False if Ctrl-C came before the end.
+        load: Loads kernels that the run turns out to need, by a method's name or another; False if Ctrl-C came before
+            the end.
         unary: Log scores over the universe, by variable, in place of what its unary factors say.
     """
 
@@ -36,11 +37,11 @@ class Task(NamedTuple):
     options: RunOptions
     figures: Figures
     limits: Limits
-    load: Callable[[RunOptions], bool]
+    load: Callable[[str], bool]
     unary: Mapping[int, FloatArray]
 
 
-def new_task(graph: FactorGraph, options: RunOptions, load: Callable[[RunOptions], bool] = lambda _: True) -> Task:
+def new_task(graph: FactorGraph, options: RunOptions, load: Callable[[str], bool] = lambda _: True) -> Task:
     """Return a task of which nothing is done yet."""
     figures = Figures(options.method, options.tolerance, options.damping)
     return Task(graph, options, figures, Limits(), load, {})

@@ -41,7 +41,7 @@ class Run:
         self._clock = Stopwatch()
         self._interrupt = InterruptFlag()
         # no way from the task back to the run: it would keep tables until the garbage collector comes
-        self._task = new_task(graph, options, partial(load_meanwhile, self._clock, self._interrupt))
+        self._task = new_task(graph, options, partial(load_meanwhile, self._clock, self._interrupt, options))
         self.figures = self._task.figures
         self.moments: list[Moment] = []
         self.method: Method | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anytimebp.domains.universe import Universe
-from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.interrupt import InterruptFlag
@@ -19,22 +19,35 @@ from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.stopwatch import Stopwatch
-from anytimebp.kernels import growth, inner, messages, readout, residual
+from anytimebp.kernels import growth, inner, lazy, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FactorSource
 
-FIRST_KERNEL = {"bp": messages.sweep_slice, "residual": residual.residual_slice, "adaptive": inner.full_sweep}
+FIRST_KERNEL = {
+    "bp": messages.sweep_slice,
+    "residual": residual.residual_slice,
+    "adaptive": lazy.lazy_slice,
+    ROUNDS: inner.full_sweep,
+}
+
+SECONDS = {"bp": 10, "adaptive": 10, "residual": 12, ROUNDS: 20}
+"""Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
+
+SECONDS_OF_GROWTH = 30
+SECONDS_OF_STRUCTURES = 10
 
 logger = logging.getLogger("anytimebp")
 
 _unfinished: set[tuple[Any, ...]] = set()  # of runs whose loading was given up
 
 
-def load_kernels(options: RunOptions, is_stopped: Callable[[], bool] = lambda: False) -> None:
-    """Load the kernels of a run, or compile them, by running small models, unless they are loaded already.
+def load_kernels(
+    options: RunOptions, is_stopped: Callable[[], bool] = lambda: False, kernels: str | None = None
+) -> None:
+    """Load the kernels that a run begins with, or compile them, by running small models; none that are there already.
 
     Says so if nothing compiled is on disk yet, so that nobody thinks the run hangs. Handlers of signals run between
     kernels, and what they raise comes through.
@@ -42,16 +55,18 @@ def load_kernels(options: RunOptions, is_stopped: Callable[[], bool] = lambda: F
     Args:
         options: Of the run.
         is_stopped: Whether to give up between two kernels, with a LoadingStoppedError.
+        kernels: Load these instead: ROUNDS, or those of another method.
     """
-    method = options.method if options.policy is None else "dynamic"
+    method = kernels or (options.method if options.policy is None else "dynamic")
     wanted = _first_kernels(method, options)
     missing = [kernel for kernel in wanted if not getattr(kernel, "overloads", True)]
     if not missing and wanted not in _unfinished:  # loaded in this process, or compilation is switched off
         return
     if not all(_is_on_disk(kernel) for kernel in missing):
         logger.warning(
-            "compiling kernels for method %r; this happens once per installation and takes up to a minute",
+            "compiling kernels for method %r; this happens once per installation and takes about %d seconds",
             method,
+            SECONDS.get(method, SECONDS_OF_GROWTH),
         )
     _unfinished.add(wanted)
     with hold_signals(is_stopped):
@@ -66,7 +81,11 @@ def load_structures() -> None:
     if stats is not None and not structures.cache_info().currsize:
         folder = Path(stats.cache_path or ".")
         if not any(folder.glob("structures._through_structure-*.nbi")):
-            logger.warning("compiling kernels for lists and structures; this happens once per installation")
+            logger.warning(
+                "compiling kernels for lists and structures; this happens once per installation and takes about "
+                "%d seconds",
+                SECONDS_OF_STRUCTURES,
+            )
     structures()
 
 
@@ -93,15 +112,15 @@ def compile_rules(sources: list[FactorSource]) -> None:
                 let_signals_in()
 
 
-def load_meanwhile(watch: Stopwatch, interrupt: InterruptFlag, options: RunOptions) -> bool:
-    """Load the kernels of another method, while the clock stands still; return False if Ctrl-C came before the end.
+def load_meanwhile(watch: Stopwatch, interrupt: InterruptFlag, options: RunOptions, kernels: str) -> bool:
+    """Load more kernels, while the clock stands still; return False if Ctrl-C came before the end.
 
     Knows the clock and the flag, not the inference: a run that led back to what owns it would keep its tables until the
     garbage collector comes.
     """
     try:
         with watch.paused():
-            load_kernels(options, lambda: interrupt.is_set)
+            load_kernels(options, lambda: interrupt.is_set, kernels)
     except LoadingStoppedError:
         return False
     return True
@@ -115,10 +134,10 @@ def make_method(task: Task) -> Method:
 
 
 def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
-    """Send every kernel of a method over small models, a step at a time."""
+    """Send every kernel of a method, or those of ROUNDS, over small models, a step at a time."""
     options = replace(
         options,
-        method=method,
+        method="adaptive" if method == ROUNDS else method,
         observed={},
         max_memory=None,
         rng=0,
@@ -133,13 +152,14 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     forest = FactorGraph()
     forest.add_variables(2, 2)
     forest.add_factor([0, 1], log_table=[[0.1, 0.0], [0.0, 0.2]])
+    if method == ROUNDS:
+        yield from _run_stages(graph, options)
+        return
     yield from _run_small(make_method, new_task(forest, options))
     yield from _run_small(make_method, new_task(graph, options))
     if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
         for other in ("truncated", *GROWING_METHODS):
             yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))
-    if method == "adaptive":
-        yield from _run_stages(graph, options)
 
 
 def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from anytimebp.kernels.codes import LOG
 from anytimebp.kernels.either_arithmetic import add, sum_of, times
-from anytimebp.kernels.jit import kernel, table_view
+from anytimebp.kernels.jit import index_view, kernel
 
 
 @kernel()
@@ -22,7 +22,7 @@ def through_at_most_one(post, factor, arithmetic):
     """
     first, last = post.factor_edge_start[factor], post.factor_edge_start[factor + 1]
     arity, nothing = last - first, (-np.inf if arithmetic == LOG else 0.0)
-    slot = table_view(post.table_address[factor], arity).view(np.int64)
+    slot = index_view(post.table_address[factor], arity)
     on, off = post.peak[:arity], post.peak[arity : 2 * arity]
     none, one = post.peak[2 * arity : 3 * arity], post.peak[3 * arity : 4 * arity]
     offset, so_far, once = 0, (0.0 if arithmetic == LOG else 1.0), nothing

@@ -20,10 +20,10 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
-from anytimebp.kernels.codes import DYNAMIC_RAW, EXHAUSTED, LEAST, LINEAR, LOG, POTENTIALS, SERVED
+from anytimebp.kernels.codes import DYNAMIC_RAW, EXHAUSTED, GATHER, LEAST, LINEAR, LOG, POTENTIALS, SERVED
 from anytimebp.kernels.jit import FAST_WITHOUT_NAN, kernel, table_view
 from anytimebp.kernels.residual import sift
-from anytimebp.kernels.to_factor import gather, largest
+from anytimebp.kernels.to_factor import gather_at, largest
 
 UNRESOLVED, IMPOSSIBLE, NONE_LEFT = -1, -2, -3  # in place of a variable
 
@@ -33,7 +33,7 @@ ROUNDING = 1e-13  # nats added to every bound, relative to numbers of some hundr
 @kernel()
 def log_weights(layout, space, variable, skipped, weight):
     """Fill the log message from a variable to a factor; the prior where messages exclude everything."""
-    floor, _, _ = gather(layout, space, variable, skipped, weight)
+    floor, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, skipped, weight))
     if floor >= 0.0:
         if space.arithmetic == LINEAR:
             for v in range(weight.size):
@@ -321,7 +321,7 @@ def set_base(layout, space, candidates, mode, variable):
     """Take in the scales of a variable's messages and the sum of its belief: what all its scores have in common."""
     n, start = space.domain_size[variable], space.variable_slot_start[variable]
     weight = space.incoming[:n]
-    floor, peak, log_peak = gather(layout, space, variable, np.int64(-1), weight)
+    floor, peak, log_peak = gather_at(space.calls[GATHER], (layout, space, variable, -1, weight))
     total, first, last = 0.0, layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
     for v in range(n):
         total += exp(weight[v]) if space.arithmetic == LOG else weight[v]

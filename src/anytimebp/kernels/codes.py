@@ -27,3 +27,5 @@ LEAST = -1e300  # priority of a state that is impossible as things stand
 EXHAUSTED = -np.inf  # priority of a variable without candidates
 
 TABLE = 0  # what a factor sums over; the codes of structures are in `structures.py`
+
+UPDATE, GATHER, CONTRACT, STORE = range(4)  # places in `WorkspaceArrays.calls`

@@ -7,7 +7,7 @@ import numpy as np
 
 from anytimebp.kernels.codes import LOG
 from anytimebp.kernels.either_arithmetic import add, dot, times
-from anytimebp.kernels.jit import kernel, table_view
+from anytimebp.kernels.jit import index_view, kernel, table_view
 
 HEAD = 3  # words before the numbers
 
@@ -46,7 +46,8 @@ def through_difference(post, factor, arithmetic):
     edge = post.factor_edge_start[factor]
     address = post.table_address[factor]
     head = table_view(address, HEAD)
-    shift, length, default = head.view(np.int64)[0], head.view(np.int64)[1], head[2]
+    counts = index_view(address, HEAD)
+    shift, length, default = counts[0], counts[1], head[2]
     words = table_view(address, HEAD + 2 * length)
     scores, backwards = words[HEAD : HEAD + length], words[HEAD + length :]
     n, m = post.domain_size[post.edge_variable[edge]], post.domain_size[post.edge_variable[edge + 1]]

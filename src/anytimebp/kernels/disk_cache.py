@@ -122,8 +122,8 @@ def note_unusable(folder: str, reason: str) -> None:
     """Keep in mind that a folder cannot hold compiled kernels."""
     _unusable.setdefault(
         folder,
-        f"compiled kernels cannot be kept in {folder} ({reason}), so every process compiles them, which takes up to a "
-        "minute; make room there or make it writable, delete its .nbi and .nbc files if they are damaged, or set "
+        f"compiled kernels cannot be kept in {folder} ({reason}), so every process compiles them, which takes 10 to "
+        "30 seconds; make room there or make it writable, delete its .nbi and .nbc files if they are damaged, or set "
         "NUMBA_CACHE_DIR to another folder",
     )
 

@@ -1,12 +1,10 @@
 """The order in which a forest's factors are passed, leaves first."""
 
-import numpy as np
-
 from anytimebp.kernels.jit import kernel
 
 
 @kernel()
-def elimination_order(layout, order):
+def elimination_order(layout, order, n_left, left_key, n_open):
     """Fill `order` with message factors such that each has at most one variable in common with later ones.
 
     A factor is taken once all its variables but one are in no other factor that is left. `left_key` of a variable is
@@ -16,10 +14,6 @@ def elimination_order(layout, order):
         How many factors were ordered: all of them if and only if the graph is a forest.
     """
     n_factors = layout.factor_edge_start.size - 1
-    n_variables = layout.variable_edge_start.size - 1
-    n_left = np.zeros(n_variables, dtype=np.int64)
-    left_key = np.zeros(n_variables, dtype=np.int64)
-    n_open = np.zeros(n_factors, dtype=np.int64)
     for edge in range(layout.edge_variable.size):
         n_left[layout.edge_variable[edge]] += 1
         left_key[layout.edge_variable[edge]] ^= layout.edge_factor[edge]

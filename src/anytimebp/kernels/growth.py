@@ -4,8 +4,6 @@
 had never stopped. The places in it are named below.
 """
 
-import numpy as np
-
 from anytimebp.kernels.candidates import (
     IMPOSSIBLE,
     UNRESOLVED,
@@ -21,6 +19,7 @@ from anytimebp.kernels.codes import (
     CONVERGED,
     EXHAUSTED,
     FINISHED,
+    GATHER,
     JOIN,
     NEEDS_ENTRIES,
     NEEDS_RANKING,
@@ -42,7 +41,7 @@ from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.joining import join, lift_zeros, start_messages
 from anytimebp.kernels.journal import N_TOUCHED, begin_round, settle
 from anytimebp.kernels.residual import residual_updates, sift
-from anytimebp.kernels.to_factor import gather
+from anytimebp.kernels.to_factor import gather_at
 
 PHASE, CHOSEN, NEXT, ROUND_UPDATES, SETTLED, STATUS, CULPRIT, ACCOUNTED, SCORED, BARREN = range(10)
 ROUNDS, UPDATES, STATES, MESSAGES, SCORING, GROWTH = range(10, 16)  # the last three: work
@@ -139,7 +138,8 @@ def _find_barren(layout, space, journal, domain):
         factor = journal.touched_factor[k]
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             variable = layout.edge_variable[edge]
-            floor, _, _ = gather(layout, space, variable, np.int64(-1), space.incoming[: space.domain_size[variable]])
+            weight = space.incoming[: space.domain_size[variable]]
+            floor, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, -1, weight))
             more += int(floor < 0.0) - int(domain.is_barren[variable])
             domain.is_barren[variable] = floor < 0.0
     return more

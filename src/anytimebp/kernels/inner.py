@@ -19,11 +19,11 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import add_exactly, log
-from anytimebp.kernels.codes import CONVERGED, LINEAR, OK, TAILS_LOST, UNSETTLED
+from anytimebp.kernels.codes import CONTRACT, CONVERGED, LINEAR, OK, TAILS_LOST, UNSETTLED, UPDATE
 from anytimebp.kernels.jit import borrow, kernel, table_view
 from anytimebp.kernels.lazy import pending, tell
-from anytimebp.kernels.messages import EDGE_COST, cost_of, update
-from anytimebp.kernels.through_table import contract
+from anytimebp.kernels.messages import EDGE_COST, cost_of, update_at
+from anytimebp.kernels.through_table import contract_at
 
 PLACE, BACK, SWEEPS, MADE = 0, 1, 2, 3  # in the progress of inner rounds; MADE: updates of the sweep so far
 
@@ -181,7 +181,7 @@ def freeze_tails(layout, space, inner, nested, factor):
         target += k
     if product <= 0.0:
         return -1.0
-    contract(layout, inner, factor, np.int64(LINEAR))
+    contract_at(inner.calls[CONTRACT], (layout, inner, factor, np.int64(LINEAR)))
     target, residual, inside = 0, 0.0, 0.0
     for edge in range(first, last):
         variable, slot = layout.edge_variable[edge], space.edge_slot_start[edge]
@@ -259,7 +259,7 @@ def inner_rounds(layout, inner, nested, there, back, progress, tolerance, max_sw
     while cost < cost_limit and updates < update_limit and progress[SWEEPS] < max_sweeps:
         factor = back[progress[PLACE]] if progress[BACK] else there[progress[PLACE]]
         if pending(layout, nested, factor) > tolerance:
-            status, culprit, _, entries = update(layout, inner, factor, 0.0)
+            status, culprit, _, entries = update_at(inner.calls[UPDATE], (layout, inner, factor, 0.0))
             if status != OK:
                 return status, culprit, updates, work, cost
             tell(layout, inner, nested, factor, 0.0)
@@ -315,7 +315,7 @@ def full_sweep(layout, space, inner, nested, order, position, stop, cost_limit):
     work, cost, largest, total, on_domains = 0, 0, 0.0, 0.0, 0.0
     while position < stop and cost < cost_limit:
         factor = order[position]
-        status, culprit, residual, entries = update(layout, space, factor, 0.0)
+        status, culprit, residual, entries = update_at(space.calls[UPDATE], (layout, space, factor, 0.0))
         if status != OK:
             return status, culprit, position, work, largest, total, on_domains
         position += 1

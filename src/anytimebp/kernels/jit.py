@@ -16,8 +16,10 @@ from numba import types
 from numba.core import cgutils
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, lower_getattr_generic, models, register_model
+from numba.np.arrayobj import populate_array
 
 from anytimebp.kernels.disk_cache import compile_callback, keep_on_disk
+from anytimebp.kernels.held_signals import hold_signals
 
 UNCOMPILED: bool = getattr(numba.config, "DISABLE_JIT", 0) == 1
 """Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
@@ -69,6 +71,7 @@ def kernel(
     def compile_it(function: Function) -> Function:
         options: dict[str, Any] = {
             "nogil": True,
+            "_nrt": False,  # nothing is allocated, so there is nothing to count references to
             "no_cfunc_wrapper": True,
             "error_model": "numpy",
             "fastmath": set(fastmath),
@@ -99,9 +102,21 @@ if UNCOMPILED:
         """Return the float64 numbers at an address as an array."""
         return np.ctypeslib.as_array((ctypes.c_double * size).from_address(int(address)))
 
+    def index_view(address: int, size: int) -> np.ndarray:
+        """Return the int64 numbers at an address as an array."""
+        return np.ctypeslib.as_array((ctypes.c_int64 * size).from_address(int(address)))
+
     def borrow(arrays: Any) -> Any:
         """Return the arrays as they are."""
         return arrays
+
+    def address_of(made: Any, *arguments: Any) -> int:  # noqa: ARG001
+        """Return 0: the function is called by its name."""
+        return 0
+
+    def by_address(function: Any, *results: str) -> Any:  # noqa: ARG001
+        """Return what calls a function; the address does not matter."""
+        return lambda _address, arguments: function(*arguments)
 
     def callback(function: Callable[[int], None]) -> Callback:
         """Return a function of one whole number as something that `call` can call."""
@@ -161,21 +176,66 @@ else:
 
         return Borrowed(arrays)(arrays), build
 
+    def _build_view(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        """Make an array of what lies at an address."""
+        array = context.make_array(signature.return_type)(context, builder)
+        width = context.get_constant(types.intp, 8)
+        data = builder.inttoptr(arguments[0], array.data.type)
+        populate_array(array, data=data, shape=arguments[1:], strides=[width], itemsize=width, meminfo=None)
+        return array._getvalue()
+
     @intrinsic
-    def _as_pointer(_context: Any, _address: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-        return types.CPointer(types.float64)(types.int64), build
-
-    @kernel()
-    def table_view(address: int, size: int) -> np.ndarray:
+    def table_view(_context: Any, _address: Any, _size: Any) -> Any:
         """Return the float64 numbers at an address as an array. The workspace keeps their owner alive."""
-        return numba.carray(_as_pointer(address), (size,))  # type: ignore[attr-defined, call-arg]
+        return types.Array(types.float64, 1, "C")(types.int64, types.int64), _build_view
+
+    @intrinsic
+    def index_view(_context: Any, _address: Any, _size: Any) -> Any:
+        """Return the int64 numbers at an address as an array."""
+        return types.Array(types.int64, 1, "C")(types.int64, types.int64), _build_view
+
+    def address_of(made: Any, *arguments: Any) -> int:
+        """Return the address of a kernel, compiled or loaded for arguments such as these; named tuples are borrowed."""
+        kinds = tuple(Borrowed(k) if isinstance(k, types.BaseNamedTuple) else k for k in map(numba.typeof, arguments))
+        with hold_signals():
+            made.compile(kinds)
+        found = made.overloads[kinds]
+        return int(found.library.get_pointer_to_function(found.fndesc.llvm_func_name))
+
+    def by_address(function: Any, *results: str) -> Any:  # noqa: ARG001
+        """Return what kernels call another kernel by: its address and the tuple of its arguments go in.
+
+        What a kernel calls by its name is optimised once more as a part of it. What it calls by address is not, and
+        need not be there at all where it is never called.
+
+        Args:
+            function: The kernel.
+            results: Names of the types that it returns.
+        """
+        made = types.BaseTuple.from_types([getattr(types, name) for name in results])
+        made = made if len(results) > 1 else made[0]
+
+        @intrinsic
+        def call_kernel(_context: Any, _address: Any, arguments: Any) -> Any:
+            kinds = [types.unliteral(kind) for kind in arguments.types]
+
+            def build(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+                convention = context.call_conv
+                function = convention.get_function_type(made, kinds).as_pointer()
+                values = cgutils.unpack_tuple(builder, given[1], len(kinds))
+                pointer = builder.inttoptr(given[0], function)
+                status, value = convention.call_function(builder, pointer, made, kinds, values)
+                with cgutils.if_unlikely(builder, status.is_error):
+                    convention.return_status_propagate(builder, status)
+                return value
+
+            return made(types.int64, types.BaseTuple.from_types(kinds)), build
+
+        return call_kernel
 
     def callback(function: Callable[[int], None]) -> Callback:
         """Return a function of one whole number, compiled, as something that `call` can call."""
-        made = compile_callback(_keyed(function), types.int64, types.void, {"error_model": "numpy"})
+        made = compile_callback(_keyed(function), types.int64, types.void, {"error_model": "numpy", "_nrt": False})
         return Callback(made.address or 0, made)
 
     @intrinsic

@@ -5,9 +5,9 @@ factor never stretches ranges, so what its variables have heard since its last u
 move, without any being computed.
 """
 
-from anytimebp.kernels.codes import OK
+from anytimebp.kernels.codes import OK, UPDATE
 from anytimebp.kernels.jit import borrow, kernel
-from anytimebp.kernels.messages import EDGE_COST, cost_of, update
+from anytimebp.kernels.messages import EDGE_COST, cost_of, update_at
 
 MOST = 1e3  # nats that count as infinitely many: sums of them keep the digits that tolerances need
 
@@ -46,7 +46,7 @@ def lazy_slice(layout, space, heard, order, position, threshold, update_limit, c
         factor = order[position]
         waiting = pending(layout, heard, factor)
         if waiting > threshold:
-            status, culprit, residual, entries = update(layout, space, factor, damping)
+            status, culprit, residual, entries = update_at(space.calls[UPDATE], (layout, space, factor, damping))
             if status != OK:
                 return status, culprit, position, updates, work, largest, total, left
             tell(layout, space, heard, factor, residual * damping if damping > 0.0 else 0.0)

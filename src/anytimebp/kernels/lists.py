@@ -15,7 +15,7 @@ import numpy as np
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG
 from anytimebp.kernels.either_arithmetic import add, log_add, sum_of, times
-from anytimebp.kernels.jit import FAST, kernel, table_view
+from anytimebp.kernels.jit import FAST, index_view, kernel, table_view
 
 CANCELS = 0.01  # part of a sum that must be left after a subtraction, or the terms are added up one by one
 HEAD = 3  # words before the numbers
@@ -211,10 +211,11 @@ def through_list(post, factor, arithmetic):
     first, last = post.factor_edge_start[factor], post.factor_edge_start[factor + 1]
     address = post.table_address[factor]
     head = table_view(address, HEAD)
-    n, ordered, default = head.view(np.int64)[0], head.view(np.int64)[1], head[2]
+    counts = index_view(address, HEAD)
+    n, ordered, default = counts[0], counts[1], head[2]
     end = HEAD + n + (last - first) * n
-    words = table_view(address, end + ordered * (last - first) * n)
-    values, slots, order = words[HEAD : HEAD + n], words[HEAD + n : end].view(np.int64), words[end:].view(np.int64)
+    values, words = table_view(address + 8 * HEAD, n), index_view(address, end + ordered * (last - first) * n)
+    slots, order = words[HEAD + n : end], words[end:]
     if last - first == PAIR:
         sizes = post.domain_size[post.edge_variable[first]], post.domain_size[post.edge_variable[first + 1]]
         _through_pair(post, arithmetic, values, slots, order, default, sizes[0], sizes[1])

@@ -24,27 +24,32 @@ Arguments, here and in the other kernels: `layout` is a GraphLayout (read), `spa
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import (
+    CONTRACT,
     FACTOR_VANISHED,
+    GATHER,
     LINEAR,
     LOG,
     OK,
     OUT_OF_RANGE,
     SAFE,
+    STORE,
     TABLE,
+    UPDATE,
     VANISHED,
     VARIABLE_VANISHED,
 )
 from anytimebp.kernels.either_arithmetic import dot
-from anytimebp.kernels.jit import borrow, kernel
+from anytimebp.kernels.jit import address_of, borrow, by_address, kernel
 from anytimebp.kernels.structures import send
-from anytimebp.kernels.through_table import contract, edge_size
-from anytimebp.kernels.to_factor import gather
-from anytimebp.kernels.to_variable import store
+from anytimebp.kernels.through_table import contract, contract_at, edge_size
+from anytimebp.kernels.to_factor import gather, gather_at
+from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
 LOG_COST = 8  # entries that one costs whose table is in logs
@@ -90,7 +95,7 @@ def _sum_out(layout, space, factor):
         for v in range(n_slots):
             space.incoming[v] = exp(space.incoming[v])
     if space.factor_kind[factor] == TABLE:
-        contract(layout, space, factor, arithmetic)
+        contract_at(space.calls[CONTRACT], (layout, space, factor, arithmetic))
     else:
         send(space.post, factor, arithmetic)
     if space.tail.size:
@@ -112,7 +117,8 @@ def update(layout, space, factor, damping):
     for edge in range(first, last):
         variable = layout.edge_variable[edge]
         n = space.domain_size[variable]
-        bound, _, _ = gather(layout, space, variable, edge, space.incoming[offset : offset + n])
+        weight = space.incoming[offset : offset + n]
+        bound, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, edge, weight))
         if bound < 0.0:
             return VARIABLE_VANISHED, variable, 0.0, 0
         lost |= bound == 0.0
@@ -129,12 +135,29 @@ def update(layout, space, factor, damping):
     for edge in range(first, last):
         n = edge_size(layout.edge_variable, space.domain_size, edge)
         end = offset + n
-        moved = store(layout, space, edge, space.incoming[offset:end], space.outgoing[offset:end], damping)
+        weight, new = space.incoming[offset:end], space.outgoing[offset:end]
+        moved = store_at(space.calls[STORE], (layout, space, edge, weight, new, damping))
         if moved < 0.0:
             return FACTOR_VANISHED if moved == VANISHED else OUT_OF_RANGE, factor, 0.0, 0
         residual = max(residual, moved)
         offset = end
     return OK, -1, residual, entries
+
+
+update_at = by_address(update, "int64", "int64", "float64", "int64")
+
+CALLS = np.zeros(4, dtype=np.int64)
+"""Addresses of kernels that others call by address; the same for all runs of a process."""
+
+
+def link_calls(layout: Any, space: Any) -> None:
+    """Load the kernels that others call by address, or compile them, unless they are there already."""
+    if not CALLS[UPDATE]:
+        number, weight = 0, space.incoming
+        CALLS[GATHER] = address_of(gather, layout, space, number, number, weight)
+        CALLS[CONTRACT] = address_of(contract, layout, space, number, number)
+        CALLS[STORE] = address_of(store, layout, space, number, weight, weight, 0.0)
+        CALLS[UPDATE] = address_of(update, layout, space, number, 0.0)
 
 
 @kernel(inline=True)
@@ -155,7 +178,7 @@ def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
     work, cost, largest, total = 0, 0, 0.0, 0.0
     while position < stop and cost < cost_limit:
         factor = order[position]
-        status, culprit, residual, entries = update(layout, space, factor, damping)
+        status, culprit, residual, entries = update_at(space.calls[UPDATE], (layout, space, factor, damping))
         if status != OK:
             return status, culprit, position, work, largest, total
         position += 1

@@ -2,12 +2,10 @@
 
 import math
 
-import numpy as np
-
 from anytimebp.kernels.arithmetic import exp, log
-from anytimebp.kernels.codes import LINEAR, LOG, OK, VARIABLE_VANISHED
+from anytimebp.kernels.codes import GATHER, LINEAR, LOG, OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import borrow, kernel
-from anytimebp.kernels.to_factor import gather
+from anytimebp.kernels.to_factor import gather_at
 
 
 @kernel()
@@ -33,7 +31,7 @@ def fill_beliefs(layout, space, belief_start, belief, log_normaliser):
     for variable in range(log_normaliser.size):
         start = belief_start[variable]
         weight = belief[start : start + space.domain_size[variable]]
-        floor, peak, log_peak = gather(layout, space, variable, np.int64(-1), weight)
+        floor, peak, log_peak = gather_at(space.calls[GATHER], (layout, space, variable, -1, weight))
         if floor < 0.0:
             return VARIABLE_VANISHED, variable
         if space.arithmetic == LOG:
@@ -56,7 +54,7 @@ def read_weights(layout, space, log_weight):
         variable = layout.edge_variable[edge]
         start = space.edge_slot_start[edge]
         weight = log_weight[start : start + space.domain_size[variable]]
-        floor, _, _ = gather(layout, space, variable, edge, weight)
+        floor, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, edge, weight))
         if floor < 0.0:
             return VARIABLE_VANISHED, variable
         if space.arithmetic == LINEAR:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from anytimebp.kernels.codes import CONVERGED, OK
+from anytimebp.kernels.codes import CONVERGED, OK, UPDATE
 from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.journal import note
-from anytimebp.kernels.messages import cost_of, update
+from anytimebp.kernels.messages import cost_of, update_at
 
 SINCE, CURSOR = 0, 1  # in the turn of a heap
 PATIENT = 100  # updates per factor after which those that are pending get a turn
@@ -153,7 +153,7 @@ def residual_updates(layout, space, heap, journal, update_limit, cost_limit, tol
         item = _in_turn(heap, n_factors, item, tolerance)
         if journal.keep:
             note(layout, space, journal, item)
-        status, culprit, residual, entries = update(layout, space, item, damping)
+        status, culprit, residual, entries = update_at(space.calls[UPDATE], (layout, space, item, damping))
         if status != OK:
             return status, culprit, updates, work, cost
         heap.priority[item] = residual * damping if damping > 0.0 else 0.0  # an infinite residual times 0 is NaN

@@ -120,7 +120,8 @@ def round_slice(layout, space, inner, nested, there, back, belief, before, outsi
                 progress[PHASE], status = ENTER, NEEDS_ENTRIES
         elif progress[PHASE] == ENTER:
             enter(layout, space, inner, nested)
-            nested.old_size[:] = nested.size
+            for variable in range(nested.size.size):
+                nested.old_size[variable] = nested.size[variable]
             progress[PHASE], progress[POSITION], spent = (FIRST_SETTLE if not before.size else SWEEP), 0, n_edges
             begin_inner(layout, inner, nested, progress, True)  # noqa: FBT003
         elif progress[PHASE] == SWEEP:

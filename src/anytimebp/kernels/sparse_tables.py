@@ -8,10 +8,10 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
-from anytimebp.kernels.codes import LINEAR, LOG, LOG_TABLE, SAFE, SERVED
+from anytimebp.kernels.codes import GATHER, LINEAR, LOG, LOG_TABLE, SAFE, SERVED
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.through_table import log_sum
-from anytimebp.kernels.to_factor import gather
+from anytimebp.kernels.to_factor import gather_at
 
 
 @kernel()
@@ -122,7 +122,8 @@ def slot_message(layout, space, line, edge, slot):
         if other == inner:
             inner_offset = offset
         if other != edge:
-            bound, _, _ = gather(layout, space, variable, other, space.incoming[offset : offset + n])
+            weight = space.incoming[offset : offset + n]
+            bound, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, other, weight))
             if bound < 0.0:
                 return -1.0 if space.arithmetic == LINEAR else -np.inf, 0
             floor *= bound

@@ -16,13 +16,13 @@ BP on the model without the joint states that are never read; those weigh as muc
 import math
 
 from anytimebp.kernels.arithmetic import exp
-from anytimebp.kernels.codes import FACTOR_VANISHED, LOG_TABLE, OK, VARIABLE_VANISHED
+from anytimebp.kernels.codes import FACTOR_VANISHED, GATHER, LOG_TABLE, OK, STORE, VARIABLE_VANISHED
 from anytimebp.kernels.inner import freeze_tails
 from anytimebp.kernels.jit import borrow, kernel, table_view
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.through_table import TALL, matrix_linear, tall_matrix_linear
-from anytimebp.kernels.to_factor import gather
-from anytimebp.kernels.to_variable import store
+from anytimebp.kernels.to_factor import gather_at
+from anytimebp.kernels.to_variable import store_at
 
 EXP_COST = 12  # entries that could be read in the time of picking one up and exponentiating it
 
@@ -206,7 +206,8 @@ def _through_strips(layout, space, nested, factor, offsets):
         n, offset, start = space.domain_size[variable], offsets[edge - first], space.variable_slot_start[variable]
         rows = _row_weights(layout, space, nested, edge, offsets)
         outside = nested.outside[:n]
-        outside[:] = space.incoming[offset : offset + n]
+        for v in range(n):
+            outside[v] = space.incoming[offset + v]
         for d in range(nested.size[variable]):
             outside[nested.member[start + d]] = 0.0
         strip = nested.pool[nested.strip_start[edge] : nested.strip_start[edge] + rows * n]
@@ -233,7 +234,8 @@ def _strip_update(layout, space, inner, nested, factor):
     for edge in range(first, last):
         variable = layout.edge_variable[edge]
         n = space.domain_size[variable]
-        bound, _, _ = gather(layout, space, variable, edge, space.incoming[offset : offset + n])
+        weight = space.incoming[offset : offset + n]
+        bound, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, edge, weight))
         if bound < 0.0:
             return VARIABLE_VANISHED, 0.0, 0
         offsets[edge - first] = offset
@@ -245,7 +247,8 @@ def _strip_update(layout, space, inner, nested, factor):
     space.factor_total[factor] = total
     for edge in range(first, last):
         n, offset = space.domain_size[layout.edge_variable[edge]], offsets[edge - first]
-        store(layout, space, edge, space.incoming[offset : offset + n], space.outgoing[offset : offset + n], 0.0)
+        weight, new = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
+        store_at(space.calls[STORE], (layout, space, edge, weight, new, 0.0))
     residual = freeze_tails(layout, space, inner, nested, factor)
     if residual < 0.0:
         return FACTOR_VANISHED, 0.0, 0

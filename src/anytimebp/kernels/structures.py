@@ -17,7 +17,7 @@ import numpy as np
 
 from anytimebp.kernels.at_most_one import through_at_most_one
 from anytimebp.kernels.differences import through_difference
-from anytimebp.kernels.jit import Callback, call, callback, kernel, table_view
+from anytimebp.kernels.jit import Callback, call, callback, index_view, kernel, table_view
 from anytimebp.kernels.lists import through_list
 
 LISTED, DIFFERENCE, AT_MOST_ONE = 1, 2, 3  # 0 is TABLE
@@ -47,23 +47,18 @@ def send(post, factor, arithmetic):
     call(post[FUNCTION], post.ctypes.data)
 
 
-@kernel(inline=True)
-def _array(row, k):
-    return table_view(row[ARRAYS + 2 * k], row[ARRAYS + 2 * k + 1])
-
-
 def _through_structure(address):
     """Fill the unscaled messages of the factor that the post at an address speaks of."""
-    row = table_view(address, ARRAYS + 16).view(np.int64)
+    row = index_view(address, ARRAYS + 16)
     post = Post(
-        _array(row, 0).view(np.int64),
-        _array(row, 1).view(np.int64),
-        _array(row, 2).view(np.int64),
-        _array(row, 3).view(np.int64),
-        _array(row, 4).view(np.int64),
-        _array(row, 5),
-        _array(row, 6),
-        _array(row, 7),
+        index_view(row[ARRAYS + 0], row[ARRAYS + 1]),
+        index_view(row[ARRAYS + 2], row[ARRAYS + 3]),
+        index_view(row[ARRAYS + 4], row[ARRAYS + 5]),
+        index_view(row[ARRAYS + 6], row[ARRAYS + 7]),
+        index_view(row[ARRAYS + 8], row[ARRAYS + 9]),
+        table_view(row[ARRAYS + 10], row[ARRAYS + 11]),
+        table_view(row[ARRAYS + 12], row[ARRAYS + 13]),
+        table_view(row[ARRAYS + 14], row[ARRAYS + 15]),
     )
     factor, arithmetic = row[FACTOR], row[ARITHMETIC]
     kind = post.factor_kind[factor]

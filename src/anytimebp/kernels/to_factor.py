@@ -4,7 +4,7 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LINEAR, LOG, SAFE
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
 
 FLUSH = -700.0  # log weights this far under the largest one are zero in linear arithmetic
 
@@ -137,3 +137,6 @@ def gather(layout, space, variable, skipped, weight):
     if peak == 0.0:
         return -1.0, 0.0, 0.0
     return floor, peak, 0.0
+
+
+gather_at = by_address(gather, "float64", "float64", "float64")

@@ -16,7 +16,7 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import add_exactly, exp, log
 from anytimebp.kernels.codes import DIVERGED, GONE, LINEAR, LOG, MAX_LOG, VANISHED
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
 from anytimebp.kernels.through_table import log_sum
 from anytimebp.kernels.to_factor import largest
 
@@ -216,3 +216,6 @@ def store(layout, space, edge, weight, new, damping):
         old[v] = new[v]
     space.edge_residual[edge] = residual * (1.0 - damping)
     return residual
+
+
+store_at = by_address(store, "float64")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
+from anytimebp.kernels.messages import CALLS, link_calls
 from anytimebp.kernels.structures import Post, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
@@ -60,6 +61,7 @@ class WorkspaceArrays(NamedTuple):
         peak: Scratch: two numbers per state of one variable, four per variable of a factor.
         row_start: Scratch: where the rows of a table with room to grow start.
         post: Where structures find what they need, see `kernels/structures.py`; empty where there are none.
+        calls: Addresses of kernels that others call, see `kernels/messages.py`.
     """
 
     arithmetic: int
@@ -94,6 +96,7 @@ class WorkspaceArrays(NamedTuple):
     peak: FloatArray
     row_start: IndexArray
     post: IndexArray
+    calls: IndexArray
 
 
 class Workspace:
@@ -253,7 +256,7 @@ def allocate(
     hub_variable, variable_hub = _hubs(layout)
     hub_sizes = widest[hub_variable]
     n_hub_slots = int(hub_sizes.sum())
-    return WorkspaceArrays(
+    arrays = WorkspaceArrays(
         arithmetic=arithmetic,
         domain_size=domain_size,
         variable_slot_start=slot_start,
@@ -286,7 +289,10 @@ def allocate(
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
         row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
         post=np.empty(0, dtype=np.int64),
+        calls=CALLS,
     )
+    link_calls(layout, arrays)
+    return arrays
 
 
 def _hubs(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:

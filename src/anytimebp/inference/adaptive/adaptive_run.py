@@ -19,6 +19,7 @@ from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.choice import Choice, Counts, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
+from anytimebp.inference.adaptive.frozen_tails import QUICK
 from anytimebp.inference.adaptive.nested import NestedWorkspace, find_sources
 from anytimebp.inference.adaptive.reach import MOST_NEW, first_strips
 from anytimebp.inference.adaptive.strip_stage import Outcome, StripStage
@@ -32,10 +33,11 @@ from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_memory, check_universe, exceeds_memory
-from anytimebp.tables.sizes import factor_kinds, message_spread, strip_entries, update_entries
+from anytimebp.tables.sizes import factor_kinds, message_spread, strip_entries, table_entries, update_entries
 from anytimebp.tables.workspace import first_arithmetic
 
 EXPECTED_DOMAIN = 7.0  # nats of prior under the best, within which states are expected in the domains
+ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -100,6 +102,10 @@ class AdaptiveRun:
         choice = first_choice(Counts(entries, strips, n_edges, float(likely.mean()), has_rules))
         return choice if self._full_fits else Choice(Way.DOMAINS, "whole tables do not fit into memory")
 
+    def _may_make_rounds(self, choice: Choice) -> bool:
+        """Tell whether rounds on domains may come: at once, or between sweeps over large tables."""
+        return choice.way is not Way.FULL or table_entries(self._compiled.arrays, self._domains.sizes) >= QUICK
+
     def _strips_fit(self, spread: FloatArray) -> bool:
         """Tell whether the first strips are small enough where whole tables do not fit."""
         entries, needed = first_strips(self._compiled, self._domains, spread)
@@ -112,6 +118,8 @@ class AdaptiveRun:
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that; asks rules for a sample of their scores, one after the other."""
         choice = Choice(Way.DOMAINS, "at any cost") if self._at_any_cost else self._decide()
+        while self._may_make_rounds(choice) and not self._task.load(ROUNDS):
+            yield Step.WORKING
         if choice.way is Way.DOMAINS:
             spread = yield from self._message_spread()
             if self._full_fits or self._at_any_cost or self._strips_fit(spread):
@@ -185,7 +193,7 @@ class AdaptiveRun:
     def _grow_one_by_one(self, before: CompactRun) -> Iterator[Step]:
         """Grow state by state, where no domains could be had in batches."""
         options = replace(self._options, method="dynamic")
-        while not self._task.load(options):
+        while not self._task.load(options.method):
             yield Step.WORKING
         self._figures.choice = str(Choice(Way.GROWTH, before.outcome.value if before.outcome else ""))
         self._earlier = before

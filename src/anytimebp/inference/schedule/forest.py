@@ -16,7 +16,10 @@ from anytimebp.tables.workspace import Workspace
 def forest_order(layout: GraphLayout) -> IndexArray | None:
     """Return the message factors, leaves first, or None if the graph has a loop."""
     order = np.empty(len(layout.factor_edge_start) - 1, dtype=np.int64)
-    return order if elimination_order(layout, order) == len(order) else None
+    n_variables = len(layout.variable_edge_start) - 1
+    n_left, left_key = np.zeros(n_variables, dtype=np.int64), np.zeros(n_variables, dtype=np.int64)
+    n_open = np.zeros(len(order), dtype=np.int64)
+    return order if elimination_order(layout, order, n_left, left_key, n_open) == len(order) else None
 
 
 class ForestSchedule:
