@@ -46,7 +46,7 @@ def make_domain(
         if tables.is_plain:
             log_scale[factors] = 0.0
             log_min[factors] = tables.range.log_min
-        address[factors] = tables.member_addresses()
+        address[factors] = np.array(tables.member_addresses(), dtype=np.int64)
         edges = slice(layout.factor_edge_start[first], layout.factor_edge_start[first + n])
         steps = np.cumprod([1, *tables.shape[:0:-1]])[::-1]
         stride[edges] = np.tile(steps, n)
