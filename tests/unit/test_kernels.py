@@ -98,7 +98,8 @@ def test_elimination_order_is_leaves_first_and_complete_on_forests_only(seed, n,
         graph.add_factor(pair, log_table=np.zeros((2, 2)))
     layout = CompiledGraph(graph).arrays
     order = np.empty(len(pairs), dtype=np.int64)
-    ordered = elimination_order(layout, order)
+    scratch = (np.zeros(size, dtype=np.int64) for size in (n, n, len(pairs)))
+    ordered = elimination_order(layout, order, *scratch)
     assert (ordered == len(pairs)) == graph.summary().is_forest
     for place, f in enumerate(order[:ordered]):
         later = {v for g in order[place + 1 : ordered] for v in pairs[g]}

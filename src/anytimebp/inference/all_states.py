@@ -107,7 +107,7 @@ class AllStates:
 
     def _take_workspace(self, domains: Domains, arithmetic: int) -> None:
         """Start before the first sweep."""
-        self.workspace = Workspace(self._compiled, domains, arithmetic)
+        self.workspace = Workspace(self._compiled, domains, arithmetic, semiring=self._task.semiring)
         self._damper = Damper(self._options.damping, self.workspace, self._options.tolerance)
         self._history = BeliefHistory(domains.slot_start)
         self._sweeps, self._sweep_began = 0, self._figures.updates

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from anytimebp.inference.figures import Figures, Limits
 from anytimebp.inference.options import RunOptions
+from anytimebp.kernels.codes import SUM
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
@@ -31,6 +32,7 @@ class Task(NamedTuple):
         load: Loads kernels that the run turns out to need, by a method's name or another; False if Ctrl-C came before
             the end.
         unary: Log scores over the universe, by variable, in place of what its unary factors say.
+        semiring: SUM, or MAX for max-marginals.
     """
 
     graph: FactorGraph
@@ -39,6 +41,7 @@ class Task(NamedTuple):
     limits: Limits
     load: Callable[[str], bool]
     unary: Mapping[int, FloatArray]
+    semiring: int = SUM
 
 
 def new_task(graph: FactorGraph, options: RunOptions, load: Callable[[str], bool] = lambda _: True) -> Task:

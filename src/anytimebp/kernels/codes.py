@@ -2,7 +2,8 @@
 
 import numpy as np
 
-LINEAR, LOG = 0, 1  # arithmetic; max-product would be a third code
+LINEAR, LOG = 0, 1  # arithmetic
+SUM, MAX = 0, 1  # semiring: what is done with the scores of all joint states that a message is about
 OK, CONVERGED, VARIABLE_VANISHED, FACTOR_VANISHED, OUT_OF_RANGE, TAILS_LOST = 0, 1, 2, 3, 4, 5  # status
 VANISHED, DIVERGED = -1.0, -2.0  # in place of a residual
 

@@ -39,6 +39,20 @@ def dot(arithmetic, scores, weight):
     return total
 
 
+@kernel(FAST_WITHOUT_NAN)
+def best(arithmetic, scores, weight):
+    """Return the largest of scores times weights, or its log."""
+    if arithmetic == LOG:
+        found = -np.inf
+        for v in range(weight.size):
+            found = max(found, scores[v] + weight[v])
+        return found
+    found = 0.0
+    for v in range(weight.size):
+        found = max(found, scores[v] * weight[v])
+    return found
+
+
 @kernel()
 def log_add(a, b):
     high, low = max(a, b), min(a, b)

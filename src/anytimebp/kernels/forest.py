@@ -10,6 +10,13 @@ def elimination_order(layout, order, n_left, left_key, n_open):
     A factor is taken once all its variables but one are in no other factor that is left. `left_key` of a variable is
     the exclusive or of its factors that are left, which names the last of them without a search.
 
+    Args:
+        layout: Topology.
+        order: (F,) overwritten.
+        n_left: (V,) zeros, overwritten: factors of a variable that are left.
+        left_key: (V,) zeros, overwritten.
+        n_open: (F,) zeros, overwritten: variables of a factor that are in others that are left.
+
     Returns:
         How many factors were ordered: all of them if and only if the graph is a forest.
     """

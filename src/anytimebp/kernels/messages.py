@@ -8,6 +8,8 @@ One factor f with scores t(x) = exp phi(x) and variables i, prior p_i, messages 
     residual  =  max over i of the dynamic range of log(new m / old m)
     Z_f       =  sum of n_i(x_i) * o_i(x_i), the same for every i
 
+with max in place of every sum over states where the semiring is MAX; then
+
     log Z     =  sum_f [ (1 - arity) log Z_f + sum_i log c_i ]  +  sum_i log sum_x p_i(x) * product of m(x)
 
 `contract` reads the table once for any arity. Seen as a matrix (all axes but the last) x (last axis), its product with
@@ -35,6 +37,7 @@ from anytimebp.kernels.codes import (
     GATHER,
     LINEAR,
     LOG,
+    MAX,
     OK,
     OUT_OF_RANGE,
     SAFE,
@@ -44,7 +47,7 @@ from anytimebp.kernels.codes import (
     VANISHED,
     VARIABLE_VANISHED,
 )
-from anytimebp.kernels.either_arithmetic import dot
+from anytimebp.kernels.either_arithmetic import best, dot
 from anytimebp.kernels.jit import address_of, borrow, by_address, kernel
 from anytimebp.kernels.structures import send
 from anytimebp.kernels.through_table import contract, contract_at, edge_size
@@ -101,7 +104,10 @@ def _sum_out(layout, space, factor):
     if space.tail.size:
         _add_tails(layout, space, factor)
     n = edge_size(layout.edge_variable, space.domain_size, layout.factor_edge_start[factor])
-    total = dot(arithmetic, space.outgoing[:n], space.incoming[:n])
+    if space.semiring == MAX:
+        total = best(arithmetic, space.outgoing[:n], space.incoming[:n])
+    else:
+        total = dot(arithmetic, space.outgoing[:n], space.incoming[:n])
     if detour:
         total = math.log(total)
         for v in range(n_slots):

@@ -3,7 +3,7 @@
 import math
 
 from anytimebp.kernels.arithmetic import exp, log
-from anytimebp.kernels.codes import GATHER, LINEAR, LOG, OK, VARIABLE_VANISHED
+from anytimebp.kernels.codes import GATHER, LINEAR, LOG, MAX, OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.to_factor import gather_at
 
@@ -17,6 +17,8 @@ def read_beliefs(layout, space, belief_start, belief, log_normaliser):
 @kernel()
 def fill_beliefs(layout, space, belief_start, belief, log_normaliser):
     """Fill the marginals of all variables over their domains, and the log of what they were divided by.
+
+    Max-marginals have a largest number of 1 instead of a sum of 1.
 
     Args:
         layout: Topology.
@@ -39,7 +41,7 @@ def fill_beliefs(layout, space, belief_start, belief, log_normaliser):
                 weight[v] = exp(weight[v])
         total = 0.0
         for v in range(weight.size):
-            total += weight[v]
+            total = max(total, weight[v]) if space.semiring == MAX else total + weight[v]
         for v in range(weight.size):
             weight[v] /= total
         log_normaliser[variable] = math.log(total) + math.log(peak) + log_peak

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
-from anytimebp.kernels.codes import LOG
+from anytimebp.kernels.codes import LOG, MAX
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel, table_view
 
 PAIR = 2
@@ -102,6 +102,26 @@ def matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, su
         sums[c] = peak[c] + log(sums[c])
 
 
+@kernel(FAST_WITHOUT_NAN)
+def matrix_max(arithmetic, matrix, row_start, stride, n, row_weight, column_weight, dots, sums):
+    """Do as `matrix_linear`, or `matrix_log`, with the largest term in place of the sum of all."""
+    for c in range(n):
+        sums[c] = -np.inf if arithmetic == LOG else 0.0
+    for r in range(row_weight.size):
+        start = row_start[r] if row_start.size else r * stride
+        weight, row = row_weight[r], matrix[start : start + n]
+        best = -np.inf if arithmetic == LOG else 0.0
+        if arithmetic == LOG:
+            for c in range(n):
+                best = max(best, row[c] + column_weight[c])
+                sums[c] = max(sums[c], weight + row[c])
+        else:
+            for c in range(n):
+                best = max(best, row[c] * column_weight[c])
+                sums[c] = max(sums[c], weight * row[c])
+        dots[r] = best
+
+
 @kernel(FAST, inline=True)
 def _outer(arithmetic, rows, columns, product):
     n = columns.size
@@ -170,7 +190,9 @@ def contract(layout, space, factor, arithmetic):
         before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
         dots = space.outgoing[:rows] if edge == first + 1 else space.dots[level : level + rows]
         column, sums = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
-        if arithmetic == LOG:
+        if space.semiring == MAX:
+            matrix_max(arithmetic, matrix, row_start, stride, n, before, column, dots, sums)
+        elif arithmetic == LOG:
             matrix_log(matrix, row_start, stride, n, before, column, dots, sums, space.peak)
         elif rows >= TALL and row_start.size == 0:
             tall_matrix_linear(matrix, stride, n, before, column, dots, sums)

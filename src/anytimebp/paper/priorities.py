@@ -87,7 +87,7 @@ class FixedPriorities:
             return
         tied = source.n_members == 1
         members = np.zeros(1, dtype=np.int64) if tied else offsets
-        address = source.member_addresses()[members]
+        address = np.array(source.member_addresses(), dtype=np.int64)[members]
         shift = source.range.log_max[members] if source.is_log else np.zeros(len(members))
         n = source.shape[-1]
         rows = int(np.prod(source.shape[:-1]))

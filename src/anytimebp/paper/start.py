@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.domains.universe import Universe
-from anytimebp.kernels.codes import LINEAR, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED
+from anytimebp.kernels.codes import LINEAR, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED, SUM
 from anytimebp.kernels.journal import EPOCH, ROUND
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
@@ -46,7 +46,7 @@ def make_domain(
         if tables.is_plain:
             log_scale[factors] = 0.0
             log_min[factors] = tables.range.log_min
-        address[factors] = tables.member_addresses()
+        address[factors] = np.array(tables.member_addresses(), dtype=np.int64)
         edges = slice(layout.factor_edge_start[first], layout.factor_edge_start[first + n])
         steps = np.cumprod([1, *tables.shape[:0:-1]])[::-1]
         stride[edges] = np.tile(steps, n)
@@ -85,6 +85,7 @@ def make_arrays(
     return allocate(
         compiled.arrays,
         arithmetic=arithmetic,
+        semiring=SUM,
         room=room,
         widest=compiled.universe_sizes,
         domain_size=sizes.copy(),

@@ -131,7 +131,7 @@ class Tables:
         members = [source.n_members for source in sources]
         size = np.repeat([source.values[0].size for source in sources], members)
         start = np.cumsum(size) - size
-        given = np.concatenate([source.member_addresses() for source in sources])
+        given = np.array([address for source in sources for address in source.member_addresses()])
         log_max = np.concatenate([source.range.log_max for source in sources])
         made = np.empty(int(size.sum()))
         target = made.ctypes.data + 8 * start

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
+from anytimebp.kernels.codes import LINEAR, LOG, MAX, MAX_LINEAR_RANGE, SUM, TABLE
 from anytimebp.kernels.messages import CALLS, link_calls
 from anytimebp.kernels.structures import Post, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
@@ -30,6 +30,7 @@ class WorkspaceArrays(NamedTuple):
 
     Attributes:
         arithmetic: LINEAR or LOG; which of the two all numbers marked * are in.
+        semiring: SUM or MAX.
         domain_size: (V,) active states.
         variable_slot_start: (V + 1,) first slot of a variable in `prior`.
         edge_slot_start: (E,) first slot of an edge in `message`.
@@ -65,6 +66,7 @@ class WorkspaceArrays(NamedTuple):
     """
 
     arithmetic: int
+    semiring: int
     domain_size: IndexArray
     variable_slot_start: IndexArray
     edge_slot_start: IndexArray
@@ -114,6 +116,7 @@ class Workspace:
         domains: Domains,
         arithmetic: int,
         *,
+        semiring: int = SUM,
         structures: bool = True,
     ) -> None:
         """Allocate everything but tables.
@@ -122,17 +125,21 @@ class Workspace:
             compiled: The graph.
             domains: The states that take part; owned.
             arithmetic: LINEAR or LOG.
-            structures: Whether factors that have a structure go by it; all are tables otherwise.
+            semiring: SUM or MAX.
+            structures: Whether factors that have a structure go by it; all are tables otherwise, and where the semiring
+                is MAX.
         """
         self.compiled = compiled
         self.domains = domains
         self.layout = compiled.arrays
         n_factors = len(compiled.extent.log_max)
-        kind = factor_kinds(compiled, domains.sizes) if structures else np.full(n_factors, TABLE)
+        self._as_tables = semiring == MAX or not structures
+        kind = np.full(n_factors, TABLE) if self._as_tables else factor_kinds(compiled, domains.sizes)
         self.tables = Tables(compiled.extent, arithmetic, kind)
         self.arrays = allocate(
             self.layout,
             arithmetic=arithmetic,
+            semiring=semiring,
             room=domains.sizes,
             widest=domains.sizes,
             domain_size=domains.sizes,
@@ -159,7 +166,7 @@ class Workspace:
             yield from reuse_tables(self.compiled, self.tables, shared)
         else:
             yield from make_tables(self.compiled, self.domains, self.tables)
-            if not self.domains.states and self.tables.nbytes <= SHARED_BYTES:
+            if not (self.domains.states or self._as_tables) and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)
 
@@ -170,8 +177,10 @@ class Workspace:
 
     @property
     def _shared_tables(self) -> Tables | None:
+        if self.domains.states or self._as_tables:
+            return None
         shared = self.compiled.shared_tables.get(self.tables.arithmetic)
-        return shared if isinstance(shared, Tables) and not self.domains.states else None
+        return shared if isinstance(shared, Tables) else None
 
     @property
     def out_of_range(self) -> bool:
@@ -212,6 +221,7 @@ def allocate(
     layout: GraphLayout,
     *,
     arithmetic: int,
+    semiring: int,
     room: IndexArray,
     widest: IndexArray,
     domain_size: IndexArray,
@@ -230,6 +240,7 @@ def allocate(
     Args:
         layout: Topology.
         arithmetic: LINEAR or LOG.
+        semiring: SUM or MAX.
         room: (V,) slots that each variable has room for.
         widest: (V,) slots that it may ever have.
         domain_size: (V,) active states.
@@ -258,6 +269,7 @@ def allocate(
     n_hub_slots = int(hub_sizes.sum())
     arrays = WorkspaceArrays(
         arithmetic=arithmetic,
+        semiring=semiring,
         domain_size=domain_size,
         variable_slot_start=slot_start,
         edge_slot_start=edge_slot_end - capacity,

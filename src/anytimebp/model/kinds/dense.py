@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,10 +73,10 @@ class DenseSource(FactorSource):
         with np.errstate(divide="ignore"):  # log 0 is meant to be -inf
             return np.log(values)
 
-    def member_addresses(self) -> IndexArray:
+    def member_addresses(self) -> Sequence[int]:
         """Return where the numbers of each member start in memory."""
         first: int = self.values.__array_interface__["data"][0]
-        return first + self.values.nbytes // self.n_members * np.arange(self.n_members)
+        return range(first, first + self.values.nbytes, self.values.nbytes // self.n_members)
 
     @property
     def tag(self) -> str:
