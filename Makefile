@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 HEAVY := .venv-heavy
-FLOOR := 90
+FLOOR := 94
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .PHONY: demo test lint pytest pytest-uncompiled test-browser test-heavy bench results clean
@@ -11,10 +11,11 @@ demo: $(VENV)/installed
 	$(BIN)/anytimebp demo
 
 # Two at a time, which takes as long as the compiled tests alone. What each prints comes in one piece when it has ended.
+# Lines are counted in the uncompiled tests alone: kernels count there only, and counting slows the compiled ones down by a third.
 test: $(VENV)/ready
-	@echo "lint and tests, compiled and uncompiled side by side: about seven minutes"
+	@echo "lint and tests, compiled and uncompiled side by side: about six minutes"
 	@$(MAKE) --no-print-directory --jobs=2 $(SYNC) pytest lint pytest-uncompiled
-	@echo "coverage of the uncompiled tests: $$($(BIN)/coverage report --format=total) % of lines, $(FLOOR) % wanted"
+	@echo "coverage by the uncompiled tests: $$($(BIN)/coverage report --format=total) % of lines, $(FLOOR) % wanted"
 	@$(BIN)/coverage report --fail-under=$(FLOOR) >/dev/null
 
 lint: $(VENV)/ready
