@@ -53,8 +53,8 @@ def test_no_factor_would_move_its_messages_by_more_than_it_has_to_catch_up_with(
     inference = abp.Inference(graph, "adaptive", damping=damping)
     for snapshot in itertools.islice(inference, 8):
         slow, run = twin_of(graph, inference), inference._run.method.now
-        heard, layout = schedule_of(inference)._heard, run.workspace.layout
-        waiting = np.add.reduceat(heard.moved[layout.edge_variable] - heard.seen, layout.factor_edge_start[:-1])
+        movement, layout = schedule_of(inference)._movement, run.workspace.layout
+        waiting = np.add.reduceat(movement.moved[layout.edge_variable] - movement.seen, layout.factor_edge_start[:-1])
         for f, bound in enumerate(waiting.tolist()):
             factor = run.workspace.compiled.graph_factor(f)
             found = moves(slow, factor)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.inference.control import patience
+from anytimebp.inference.control import round_limits
 from oracle.enumeration import exact
 from oracle.models import grid, one_factor, random_loopy, worst
 from oracle.slow_growth import domains_of, restricted, take_messages
@@ -431,10 +431,10 @@ def frustrated(seed):
 
 
 def test_a_round_that_does_not_settle_is_cut_and_the_run_grows_on(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST", 3)
-    monkeypatch.setattr(patience, "PER_FACTOR", 1)
-    monkeypatch.setattr(patience, "LATER", 1)
-    monkeypatch.setattr(patience, "LAST", 1)
+    monkeypatch.setattr(round_limits, "FIRST", 3)
+    monkeypatch.setattr(round_limits, "PER_FACTOR", 1)
+    monkeypatch.setattr(round_limits, "LATER", 1)
+    monkeypatch.setattr(round_limits, "LAST", 1)
     graph = frustrated(0)
     inference = abp.Inference(graph, "dynamic", tolerance=1e-12)
     with pytest.warns(abp.NotConvergedWarning):
@@ -668,9 +668,9 @@ def test_where_a_fresh_start_does_not_settle_the_answer_is_what_growth_has_led_t
     graph = grid(3, 4, 1.0, 0.5, seed=1)
     expected = abp.infer(graph, "bp")
     whole = abp.infer(graph, method, tolerance=1e-4)
-    monkeypatch.setattr(patience, "FIRST", whole.updates - whole.trace[-2].updates - 1)  # too few for a fresh start
-    monkeypatch.setattr(patience, "PER_FACTOR", 0)
-    monkeypatch.setattr(patience, "STEPS", (0.0,))
+    monkeypatch.setattr(round_limits, "FIRST", whole.updates - whole.trace[-2].updates - 1)  # too few for a fresh start
+    monkeypatch.setattr(round_limits, "PER_FACTOR", 0)
+    monkeypatch.setattr(round_limits, "STEPS", (0.0,))
     result = abp.infer(graph, method, tolerance=1e-4)
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert result.consistent

@@ -10,10 +10,10 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.asked_strips import AskedStrips
 from anytimebp.inference.adaptive.choice import Choice, Way
 from anytimebp.inference.adaptive.compact import CompactTables
-from anytimebp.inference.adaptive.served_strips import ServedStrips
-from anytimebp.paper.served import ServedFactors
+from anytimebp.paper.asked import AskedFactors
 
 njit = pytest.importorskip("numba").njit
 compiled_only = pytest.mark.compiled
@@ -461,7 +461,7 @@ def apart_rules(n=9):
 @pytest.mark.parametrize("method", ["dynamic", "fixed", "random"])
 def test_growing_domains_ask_for_no_entry_of_a_table_twice(method, monkeypatch):
     graph, rules = apart_rules(5)
-    mark_filling(monkeypatch, ServedFactors, "_place", rules)
+    mark_filling(monkeypatch, AskedFactors, "_place", rules)
     result = abp.infer(graph, method, rng=0)
     assert result.domain_sizes.tolist() == [5] * 4
     for rule, arity in zip(rules, [2, 2, 2, 2, 3, 4], strict=True):
@@ -490,7 +490,7 @@ def test_compact_tables_ask_for_no_entry_twice(monkeypatch):
 
 def test_strips_ask_for_no_entry_twice(monkeypatch):
     graph, rules = apart_rules()
-    mark_filling(monkeypatch, ServedStrips, "_ask", rules)
+    mark_filling(monkeypatch, AskedStrips, "_ask", rules)
     inference = begun(graph, "adaptive")
     reach = [len(inference._run.method.nested.reach.place) for snapshot in inference if snapshot.consistent]
     assert inference._run.method.nested.nested.size.tolist() == [9] * 4

@@ -15,7 +15,7 @@ from anytimebp.inference.adaptive.strip_stage import StripStage
 from anytimebp.inference.method import new_task
 from anytimebp.kernels.codes import NEEDS_ENTRIES, OK
 from anytimebp.kernels.inner import take_stock
-from anytimebp.kernels.rounds import PHASE, PLACES, SETTLE, UPDATES, round_slice
+from anytimebp.kernels.rounds import COUNTERS, PHASE, SETTLE, UPDATES, round_slice
 from anytimebp.kernels.strips import join_above
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.sizes import message_spread
@@ -72,7 +72,7 @@ def sweep_once(stage):
     workspace = stage.workspace
     workspace.make_room(strips=True)
     space, n_factors = workspace.space, len(stage._there)
-    progress, goals, limits = np.zeros(PLACES, dtype=np.int64), np.full(4, 1e-9), np.array([1, n_factors, MANY])
+    progress, goals, limits = np.zeros(COUNTERS, dtype=np.int64), np.full(4, 1e-9), np.array([1, n_factors, MANY])
     belief, outside = np.empty(len(space.prior)), np.empty(len(space.domain_size))
     statuses = []
     for _ in range(2):
@@ -94,7 +94,7 @@ def sweep_once(stage):
             )
         )
         if statuses == [NEEDS_ENTRIES]:
-            for _ in stage._served.fill(workspace):
+            for _ in stage._asked.fill(workspace):
                 pass
     assert statuses == [NEEDS_ENTRIES, OK]
     assert (progress[PHASE], progress[UPDATES]) == (SETTLE, n_factors)

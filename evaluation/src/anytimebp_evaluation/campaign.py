@@ -68,13 +68,13 @@ class Campaign:
                 seed=seed,
                 tolerance=self.plan.tolerance,
                 error=None if self.plan.to_the_end else self.plan.error,
-                max_work=self._patience(key),
+                max_work=self._round_limits(key),
                 max_seconds=float("inf") if self.plan.patience is None else MOST_SECONDS,
             )
             self.raw.add(key, measure(CONTENDERS[key.contender], setting))
         return True
 
-    def _patience(self, key: Key) -> float:
+    def _round_limits(self, key: Key) -> float:
         """Return how many table entries a method that grows may read."""
         if self.plan.patience is None or key.contender == BASELINE:
             return float("inf")

@@ -10,7 +10,7 @@ import numpy as np
 
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError
-from anytimebp.inference.control.patience import Patience
+from anytimebp.inference.control.round_limits import RoundLimits
 from anytimebp.inference.control.vanishing import may_be_possible, vanished_on_domains
 from anytimebp.inference.figures import UNLIMITED, Figures
 from anytimebp.inference.method import Step, Task
@@ -18,7 +18,7 @@ from anytimebp.inference.policies import all_scores, best_part, first_states, mo
 from anytimebp.inference.readout import unary_snapshot
 from anytimebp.inference.schedule.residual import full_heap
 from anytimebp.inference.sparse_readout import read_sparse
-from anytimebp.kernels import growth as place
+from anytimebp.kernels import growth as counter
 from anytimebp.kernels.codes import (
     CONVERGE,
     DYNAMIC,
@@ -41,12 +41,12 @@ from anytimebp.kernels.joining import start_over
 from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.paper.arrays import RankingArrays, no_ranking
+from anytimebp.paper.asked import AskedFactors
 from anytimebp.paper.dynamic import DynamicGrowth
 from anytimebp.paper.fixed import FixedGrowth
 from anytimebp.paper.policy import GrowthView
 from anytimebp.paper.priorities import FixedPriorities
 from anytimebp.paper.queue import make_ranking
-from anytimebp.paper.served import ServedFactors
 from anytimebp.paper.workspace import SparseWorkspace, first_room
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
@@ -69,7 +69,7 @@ class OneByOne:
         self._compiled = compiled_graph(task.graph)
         check_universe(self._compiled, options.max_memory)
         self._universe = universe or Universe(self._compiled, options.observed)
-        self._patience = Patience(options.damping)
+        self._round_limits = RoundLimits(options.damping)
         self.workspace: SparseWorkspace | None = None
         self._policy = policy_of(options)
         self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self._universe.log_prior)))
@@ -80,7 +80,7 @@ class OneByOne:
         self._priorities = FixedPriorities(self._universe, 0 if universe else self._universe.scored)
         self._view = GrowthView(self._universe, self._priorities, options.generator())
         self._ranking: RankingArrays = no_ranking(len(self._universe.n_allowed))
-        self._progress = np.zeros(2 * place.PLACES, dtype=np.int64)
+        self._progress = np.zeros(2 * counter.COUNTERS, dtype=np.int64)
         self._residual, self._starts_afresh, self._was_cut = np.full(1, np.inf), False, False
         self._before = self._figures.copy()  # counts of what another method has done
         self._figures.max_residual = self._figures.mean_residual = float("inf")
@@ -92,11 +92,11 @@ class OneByOne:
     def _tell(self) -> None:
         """Bring the figures up to date."""
         figures, before, progress = self._figures, self._before, self._progress
-        figures.updates = before.updates + int(progress[place.UPDATES])
-        figures.rounds = before.rounds + int(progress[place.ROUNDS])
-        figures.states = int(progress[place.STATES])
+        figures.updates = before.updates + int(progress[counter.UPDATES])
+        figures.rounds = before.rounds + int(progress[counter.ROUNDS])
+        figures.states = int(progress[counter.STATES])
         figures.work_parts = self._work_parts(0)
-        figures.damping = self._patience.damping
+        figures.damping = self._round_limits.damping
         if self.workspace is None:
             return
         counts, heap = self.workspace.journal.counts, self._heap
@@ -115,9 +115,9 @@ class OneByOne:
         progress, before = self._progress[offset:], self._before.work_parts
         guess = self._view.guess.work if self._view.guess else 0
         return {
-            "messages": before["messages"] + int(progress[place.MESSAGES]),
-            "scoring": before["scoring"] + int(progress[place.SCORING]),
-            "growth": before["growth"] + int(progress[place.GROWTH]),
+            "messages": before["messages"] + int(progress[counter.MESSAGES]),
+            "scoring": before["scoring"] + int(progress[counter.SCORING]),
+            "growth": before["growth"] + int(progress[counter.GROWTH]),
             "priorities": before["priorities"] + self._priorities.work + guess,
         }
 
@@ -127,7 +127,7 @@ class OneByOne:
         while self._figures.ending is None:
             status, variable = self._slice()
             if status == ROUND_DONE:
-                self._patience.begin_round(settled=bool(self._progress[place.SETTLED]))
+                self._round_limits.begin_round(settled=bool(self._progress[counter.SETTLED]))
                 self._figures.is_news = self._figures.consistent
                 return
             if status == FINISHED:
@@ -156,7 +156,7 @@ class OneByOne:
             yield from self._score()
         elif status == OUT_OF_RANGE:
             self._out_of_range()
-        elif status == UNSETTLED and not self._patience.extend(int(self._running.journal.counts[N_TOUCHED])):
+        elif status == UNSETTLED and not self._round_limits.extend(int(self._running.journal.counts[N_TOUCHED])):
             self._cut_round()
         if self._figures.ending is None:
             self._tell()
@@ -164,12 +164,12 @@ class OneByOne:
 
     def _slice(self) -> tuple[int, int]:
         workspace, before = self._running, self._before
-        rounds = int(self._progress[place.ROUNDS]) + 1 if self._patience.is_strained else UNLIMITED
+        rounds = int(self._progress[counter.ROUNDS]) + 1 if self._round_limits.is_strained else UNLIMITED
         limits = np.array(
             [
                 self._limits.updates - before.updates,
                 self._limits.slice_cost(self._figures.work),
-                self._patience.updates,
+                self._round_limits.updates,
                 min(rounds, self._limits.rounds - before.rounds),
                 self._limits.states,
             ],
@@ -187,7 +187,7 @@ class OneByOne:
             self._residual,
             limits,
             self._options.tolerance,
-            self._patience.damping,
+            self._round_limits.damping,
         )
         self._tell()
         return status, variable
@@ -210,18 +210,18 @@ class OneByOne:
         how = {"grow": self._grow, "mode": self._mode, "arithmetic": code}
         workspace = SparseWorkspace(universe, sizes, states, self._room, **how)
         self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
-        self._served = ServedFactors(workspace)
+        self._asked = AskedFactors(workspace)
         for entries in workspace.fill():
-            self._progress[place.GROWTH] += entries
+            self._progress[counter.GROWTH] += entries
             self._tell()
             yield Step.WORKING
-        for _ in self._served.fill():
-            self._take_served_work()
+        for _ in self._asked.fill():
+            self._take_asked_work()
             self._tell()
             yield Step.WORKING
-        workspace.make_reach()
-        begin = int(sizes.sum()), int(workspace.domain.is_barren.sum()), CONVERGE
-        self._progress[[place.STATES, place.BARREN, place.PHASE]] = begin
+        workspace.make_zero_queue()
+        begin = int(sizes.sum()), int(workspace.domain.is_impossible.sum()), CONVERGE
+        self._progress[[counter.STATES, counter.N_IMPOSSIBLE, counter.PHASE]] = begin
         if self._mode == RANKED and self._grow:
             self._ranking = make_ranking(universe, all_scores(self._policy, self._view))
         self.workspace = self._view.workspace = workspace
@@ -248,21 +248,21 @@ class OneByOne:
             self._figures.is_news = self._can_be_read
             return
         for k, (factor, edge) in enumerate(workspace.make_room(variable)):
-            self._served.enlarge(factor, edge)
+            self._asked.enlarge(factor, edge)
             if k % 256 == 255:  # noqa: PLR2004
                 yield Step.WORKING
 
     def _fill_entries(self, variable: int) -> Iterator[Step]:
-        for _ in self._served.join(variable):
-            self._take_served_work()
+        for _ in self._asked.join(variable):
+            self._take_asked_work()
             self._tell()
             yield Step.WORKING
-        self._running.make_reach()
+        self._running.make_zero_queue()
 
-    def _take_served_work(self) -> None:
-        self._progress[place.GROWTH] += self._served.grown
-        self._progress[place.SCORING] += self._served.scored
-        self._served.grown = self._served.scored = 0
+    def _take_asked_work(self) -> None:
+        self._progress[counter.GROWTH] += self._asked.grown
+        self._progress[counter.SCORING] += self._asked.scored
+        self._asked.grown = self._asked.scored = 0
 
     def _rank(self) -> Iterator[Step]:
         """Make the fixed ranking that decides where every candidate is impossible as things stand."""
@@ -292,17 +292,17 @@ class OneByOne:
 
     def _cut_round(self) -> None:
         """Give a round up that does not settle, set its messages back, which may have run off for good, and grow on."""
-        self._patience.give_up()
+        self._round_limits.give_up()
         self._was_cut = True
-        self._progress[place.SETTLED] = self._progress[place.STATUS] = 0
-        self._progress[place.PHASE] = RESCORE
-        self._progress[[place.ACCOUNTED, place.SCORED, place.NEXT]] = 0
+        self._progress[counter.SETTLED] = self._progress[counter.STATUS] = 0
+        self._progress[counter.PHASE] = RESCORE
+        self._progress[[counter.ACCOUNTED, counter.SCORED, counter.NEXT]] = 0
         self._running.candidates.n_dirty[0] = 0
         start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
 
     def _converge_anew(self) -> None:
         """Begin a round in which nothing joins, from messages set back."""
-        self._progress[[place.PHASE, place.ROUND_UPDATES]] = CONVERGE, 0
+        self._progress[[counter.PHASE, counter.ROUND_UPDATES]] = CONVERGE, 0
         start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
 
     def _finish(self) -> None:
@@ -312,21 +312,23 @@ class OneByOne:
         that any push would leave. So once domains are full, the messages start over, and where they settle is the
         answer; where they do not, it is what growth has led to.
         """
-        status, culprit = self._progress[[place.STATUS, place.CULPRIT]].tolist()
+        status, culprit = self._progress[[counter.STATUS, counter.CULPRIT]].tolist()
         if status != 0:
-            raise vanished_on_domains(self._compiled, self._options, self._running.domain.is_barren, status, culprit)
-        settled = bool(self._progress[place.SETTLED])
-        if settled and self._grow and self._progress[place.ROUNDS] > 1 and not self._starts_afresh:
+            raise vanished_on_domains(
+                self._compiled, self._options, self._running.domain.is_impossible, status, culprit
+            )
+        settled = bool(self._progress[counter.SETTLED])
+        if settled and self._grow and self._progress[counter.ROUNDS] > 1 and not self._starts_afresh:
             self._starts_afresh = True
-            self._patience.begin_round(settled=True)
+            self._round_limits.begin_round(settled=True)
             self._converge_anew()
         elif settled or self._starts_afresh:
             self._figures.ending = StopReason.CONVERGED
             self._figures.is_news = settled  # what growth has led to was recorded when it settled
-        elif self._patience.is_last:
+        elif self._round_limits.is_last:
             self._figures.ending, self._figures.is_news = StopReason.NOT_CONVERGED, True
         else:
-            self._patience.make_last()
+            self._round_limits.make_last()
             self._converge_anew()
 
     # ------------------------------------------------------------ reading
@@ -335,8 +337,8 @@ class OneByOne:
         if settled:
             return self._read_settled()
         if self.workspace is not None and self._can_be_read:
-            joins = self._progress[place.PHASE] == START
-            unready = int(self.workspace.domain.chosen_variable[self._progress[place.NEXT]]) if joins else -1
+            joins = self._progress[counter.PHASE] == START
+            unready = int(self.workspace.domain.chosen_variable[self._progress[counter.NEXT]]) if joins else -1
             with suppress(InconsistentModelError):  # not yet: domains that admit no joint state
                 return self._read(self.workspace.frozen(settled=False, unready=unready), self._figures)
         return unary_snapshot(self._universe, self._figures, factor_marginals=self._options.factor_marginals)
@@ -345,7 +347,7 @@ class OneByOne:
     def _can_be_read(self) -> bool:
         """Whether a joint state of the domains is possible, as far as messages tell."""
         found = self._n_settled > 0 or self._was_cut
-        return found or may_be_possible(self._running, int(self._progress[place.STATUS]))
+        return found or may_be_possible(self._running, int(self._progress[counter.STATUS]))
 
     def _read_settled(self) -> Snapshot | None:
         """Return the last consistent state, if there was one."""
@@ -354,8 +356,8 @@ class OneByOne:
         residual = float(self._residual[0])
         figures = replace(
             self._figures,
-            updates=self._before.updates + int(self._progress[place.PLACES + place.UPDATES]),
-            work_parts=self._work_parts(place.PLACES),
+            updates=self._before.updates + int(self._progress[counter.COUNTERS + counter.UPDATES]),
+            work_parts=self._work_parts(counter.COUNTERS),
             max_residual=residual,
             mean_residual=residual,
             consistent=True,

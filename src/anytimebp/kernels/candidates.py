@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
-from anytimebp.kernels.codes import DYNAMIC_RAW, EXHAUSTED, GATHER, LEAST, LINEAR, LOG, POTENTIALS, SERVED
+from anytimebp.kernels.codes import ASKED, DYNAMIC_RAW, EXHAUSTED, GATHER, LEAST, LINEAR, LOG, POTENTIALS
 from anytimebp.kernels.jit import FAST_WITHOUT_NAN, kernel, table_view
 from anytimebp.kernels.residual import sift
 from anytimebp.kernels.to_factor import gather_at, largest
@@ -31,18 +31,18 @@ ROUNDING = 1e-13  # nats added to every bound, relative to numbers of some hundr
 
 
 @kernel()
-def log_weights(layout, space, variable, skipped, weight):
+def log_weights(layout, bp, variable, skipped, weight):
     """Fill the log message from a variable to a factor; the prior where messages exclude everything."""
-    floor, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, skipped, weight))
+    floor, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, skipped, weight))
     if floor >= 0.0:
-        if space.arithmetic == LINEAR:
+        if bp.arithmetic == LINEAR:
             for v in range(weight.size):
                 weight[v] = log(weight[v])
         return
-    start = space.variable_slot_start[variable]
-    prior = space.prior[start : start + weight.size]
+    start = bp.variable_slot_start[variable]
+    prior = bp.prior[start : start + weight.size]
     for v in range(weight.size):
-        weight[v] = prior[v] if space.arithmetic == LOG else log(prior[v])
+        weight[v] = prior[v] if bp.arithmetic == LOG else log(prior[v])
     if largest(weight) == -np.inf:
         for v in range(weight.size):
             weight[v] = 0.0
@@ -73,40 +73,40 @@ def _read_line(line, source, place, stride, states, is_potential, shift):
 
 
 @kernel()
-def _source(layout, space, domain, candidates, edge):
+def _source(layout, bp, domain, candidates, edge):
     """Return what holds the scores of all states of an edge's variable, and the stride of that variable's axis."""
     factor = layout.edge_factor[edge]
-    by_slot = domain.source_kind[factor] == SERVED
+    by_slot = domain.source_kind[factor] == ASKED
     size, stride = 1, 1
     for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
         variable = layout.edge_variable[other]
         whole = domain.universe_start[variable + 1] - domain.universe_start[variable]
-        size *= space.edge_capacity[other] if by_slot and other != edge else whole
-        stride *= space.edge_capacity[other] if other != edge else 1
+        size *= bp.edge_capacity[other] if by_slot and other != edge else whole
+        stride *= bp.edge_capacity[other] if other != edge else 1
     if by_slot:
         return table_view(candidates.served_address[edge], size), stride
     return table_view(domain.source_address[factor], size), domain.edge_stride[edge]
 
 
 @kernel()
-def _joints(layout, space, edge, fixed):
+def _joints(layout, bp, edge, fixed):
     """Return the number of joint slots of an edge's other axes, one of them (-1: none) held fixed."""
     factor, n = layout.edge_factor[edge], 1
     for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
         if other not in (edge, fixed):
-            n *= space.domain_size[layout.edge_variable[other]]
+            n *= bp.domain_size[layout.edge_variable[other]]
     return n
 
 
 @kernel()
-def _list_joints(layout, space, domain, candidates, edge, fixed, slot, begin, count):
+def _list_joints(layout, bp, domain, candidates, edge, fixed, slot, begin, count):
     """List where joint states of an edge's other axes lie in the source, and their log weights.
 
     The axis `fixed` (-1: none) stays at one slot; the joint slots of the others are counted from `begin` on.
     """
     factor = layout.edge_factor[edge]
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    by_slot = domain.source_kind[factor] == SERVED
+    by_slot = domain.source_kind[factor] == ASKED
     places, weights = candidates.joint_place[:count], candidates.joint_weight[:count]
     for k in range(count):
         places[k], weights[k] = 0, 0.0
@@ -115,15 +115,15 @@ def _list_joints(layout, space, domain, candidates, edge, fixed, slot, begin, co
         if other == edge:
             continue
         variable = layout.edge_variable[other]
-        n = space.domain_size[variable]
-        seen = candidates.seen[space.edge_slot_start[other] : space.edge_slot_start[other] + n]
+        n = bp.domain_size[variable]
+        seen = candidates.seen[bp.edge_slot_start[other] : bp.edge_slot_start[other] + n]
         start = domain.universe_start[variable]
         states, step = domain.slot_state[start : start + n], domain.edge_stride[other]
         for k in range(count):
             x = slot if other == fixed else ((begin + k) // repeat) % n
             weights[k] += seen[x]
             places[k] += stride * x if by_slot else step * states[x]
-        stride *= space.edge_capacity[other]
+        stride *= bp.edge_capacity[other]
         repeat *= 1 if other == fixed else n
 
 
@@ -139,18 +139,18 @@ def list_open(domain, candidates, variable):
 
 
 @kernel()
-def _sums(layout, space, domain, candidates, edge, fixed, slot, states):
+def _sums(layout, bp, domain, candidates, edge, fixed, slot, states):
     """Fill `candidates.total` with log o_f of some states of an edge's variable; return entries read."""
     factor, n = layout.edge_factor[edge], states.size
     line, peak, total = candidates.line[:n], candidates.peak[:n], candidates.total[:n]
-    source, stride = _source(layout, space, domain, candidates, edge)
+    source, stride = _source(layout, bp, domain, candidates, edge)
     is_potential, shift = domain.source_kind[factor] == POTENTIALS, domain.table_scale[factor]
-    joints, step = _joints(layout, space, edge, fixed), candidates.joint_place.size
+    joints, step = _joints(layout, bp, edge, fixed), candidates.joint_place.size
     for k in range(n):
         peak[k], total[k] = -np.inf, 0.0
     for chunk in range(0, joints, step):
         count = min(step, joints - chunk)
-        _list_joints(layout, space, domain, candidates, edge, fixed, slot, chunk, count)
+        _list_joints(layout, bp, domain, candidates, edge, fixed, slot, chunk, count)
         for j in range(count):
             _read_line(line, source, candidates.joint_place[j], stride, states, is_potential, shift)
             _raise_peaks(peak, line, candidates.joint_weight[j])
@@ -159,7 +159,7 @@ def _sums(layout, space, domain, candidates, edge, fixed, slot, states):
     for chunk in range(0, joints, step):
         count = min(step, joints - chunk)
         if joints > step:
-            _list_joints(layout, space, domain, candidates, edge, fixed, slot, chunk, count)
+            _list_joints(layout, bp, domain, candidates, edge, fixed, slot, chunk, count)
         for j in range(count):
             if candidates.joint_weight[j] > -np.inf:
                 if joints > 1:
@@ -187,7 +187,7 @@ def _sum_key(layout, domain, candidates, variable, state):
 
 
 @kernel(merge=True)
-def _score(layout, space, domain, candidates, variable, state):
+def _score(layout, bp, domain, candidates, variable, state):
     """Score one state of a variable exactly, or all open ones (-1); return entries read."""
     start, work, whole = domain.universe_start[variable], 0, state < 0
     candidates.open_state[0] = state
@@ -197,7 +197,7 @@ def _score(layout, space, domain, candidates, variable, state):
         candidates.fresh[start + states[k]] = candidates.version[variable]
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         edge = layout.variable_edge[place]
-        work += _sums(layout, space, domain, candidates, edge, np.int64(-1), np.int64(0), states)
+        work += _sums(layout, bp, domain, candidates, edge, np.int64(-1), np.int64(0), states)
         if whole:
             candidates.edge_slack[edge] = 0.0
         slack, outside = candidates.edge_slack[edge], candidates.outside_start[edge]
@@ -242,20 +242,20 @@ def set_bound(domain, candidates, variable):
 
 
 @kernel(merge=True)
-def _refresh_cost(layout, space, domain, variable):
+def _refresh_cost(layout, bp, domain, variable):
     cost = 0
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-        cost += domain.n_open[variable] * _joints(layout, space, layout.variable_edge[place], np.int64(-1))
+        cost += domain.n_open[variable] * _joints(layout, bp, layout.variable_edge[place], np.int64(-1))
     return cost
 
 
 @kernel()
-def resolve(layout, space, domain, candidates, exact):
+def resolve(layout, bp, domain, candidates, exact):
     """Bring the variable at the head of the queue one step closer to an exact score of its best state.
 
     Args:
         layout: Topology.
-        space: Messages.
+        bp: Messages.
         domain: Domains.
         candidates: Scores and the queue, changed.
         exact: Whether keys are exact as they stand, because somebody else gave them.
@@ -281,24 +281,24 @@ def resolve(layout, space, domain, candidates, exact):
             return UNRESOLVED, -1, 0
         if exact or candidates.fresh[domain.universe_start[variable] + best] == candidates.version[variable]:
             return variable, best, 0
-        if candidates.spent[variable] > _refresh_cost(layout, space, domain, variable):
+        if candidates.spent[variable] > _refresh_cost(layout, bp, domain, variable):
             best = -1
-    work = _score(layout, space, domain, candidates, variable, best)
+    work = _score(layout, bp, domain, candidates, variable, best)
     set_bound(domain, candidates, variable)
     return UNRESOLVED, -1, work
 
 
 # ---------------------------------------------------------------- keeping up with messages and domains
 @kernel()
-def account(layout, space, candidates, factor):
+def account(layout, bp, candidates, factor):
     """Take in how the messages to a factor have moved: the slack of its edges grows."""
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
     total, unbounded = 0.0, 0
     for edge in range(first, last):
         variable = layout.edge_variable[edge]
-        n, start = space.domain_size[variable], space.edge_slot_start[edge]
-        weight, seen = space.incoming[:n], candidates.seen[start : start + n]
-        log_weights(layout, space, variable, edge, weight)
+        n, start = bp.domain_size[variable], bp.edge_slot_start[edge]
+        weight, seen = bp.incoming[:n], candidates.seen[start : start + n]
+        log_weights(layout, bp, variable, edge, weight)
         moved = -np.inf
         for v in range(n):
             if weight[v] > -np.inf:
@@ -317,26 +317,26 @@ def account(layout, space, candidates, factor):
 
 
 @kernel()
-def set_base(layout, space, candidates, mode, variable):
+def set_base(layout, bp, candidates, mode, variable):
     """Take in the scales of a variable's messages and the sum of its belief: what all its scores have in common."""
-    n, start = space.domain_size[variable], space.variable_slot_start[variable]
-    weight = space.incoming[:n]
-    floor, peak, log_peak = gather_at(space.calls[GATHER], (layout, space, variable, -1, weight))
+    n, start = bp.domain_size[variable], bp.variable_slot_start[variable]
+    weight = bp.incoming[:n]
+    floor, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
     total, first, last = 0.0, layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
     for v in range(n):
-        total += exp(weight[v]) if space.arithmetic == LOG else weight[v]
+        total += exp(weight[v]) if bp.arithmetic == LOG else weight[v]
     base = 0.0 if floor < 0.0 else -(math.log(total) + math.log(peak) + log_peak)
     if mode == DYNAMIC_RAW:
         base = candidates.degree[variable]
-        top = largest(space.prior[start : start + n])
-        if space.arithmetic == LINEAR:
+        top = largest(bp.prior[start : start + n])
+        if bp.arithmetic == LINEAR:
             top = log(top)
         base -= top if top > -np.inf else 0.0
     slack, stale = 0.0, candidates.stale[variable]
     for place in range(first, last):
         edge = layout.variable_edge[place]
-        scale = space.edge_scale[edge]
-        base -= scale if space.arithmetic == LOG else math.log(scale)
+        scale = bp.edge_scale[edge]
+        base -= scale if bp.arithmetic == LOG else math.log(scale)
         slack += candidates.edge_slack[edge]
         stale |= candidates.edge_slack[edge] == np.inf
     candidates.base[variable] = base
@@ -346,13 +346,13 @@ def set_base(layout, space, candidates, mode, variable):
 
 
 @kernel(merge=True)
-def _add_to_neighbour(layout, space, domain, candidates, edge, fixed, slot):
+def _add_to_neighbour(layout, bp, domain, candidates, edge, fixed, slot):
     """Add a joining state's term to the o_f of all open states of a neighbour; return entries read."""
     variable = layout.edge_variable[edge]
     if domain.n_open[variable] == 0 or candidates.edge_slack[edge] == np.inf or candidates.stale[variable]:
         return 0
     states = candidates.open_state[: list_open(domain, candidates, variable)]
-    work = _sums(layout, space, domain, candidates, edge, fixed, slot, states)
+    work = _sums(layout, bp, domain, candidates, edge, fixed, slot, states)
     start, outside = domain.universe_start[variable], candidates.outside_start[edge]
     for k in range(states.size):
         term, v = candidates.total[k] - candidates.edge_slack[edge], states[k]
@@ -369,13 +369,13 @@ def _add_to_neighbour(layout, space, domain, candidates, edge, fixed, slot):
 
 
 @kernel()
-def extend_candidates(layout, space, domain, candidates, variable):
+def extend_candidates(layout, bp, domain, candidates, variable):
     """Take in the last slot of a variable: the weight it has for each factor, and what it adds to the neighbours."""
-    n, work = space.domain_size[variable], 0
+    n, work = bp.domain_size[variable], 0
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         edge = layout.variable_edge[place]
-        weight, start = space.incoming[:n], space.edge_slot_start[edge]
-        log_weights(layout, space, variable, edge, weight)
+        weight, start = bp.incoming[:n], bp.edge_slot_start[edge]
+        log_weights(layout, bp, variable, edge, weight)
         top = 0
         for v in range(n - 1):
             top = v if weight[v] > weight[top] else top
@@ -384,5 +384,5 @@ def extend_candidates(layout, space, domain, candidates, variable):
         factor = layout.edge_factor[edge]
         for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             if other != edge:
-                work += _add_to_neighbour(layout, space, domain, candidates, other, edge, n - 1)
+                work += _add_to_neighbour(layout, bp, domain, candidates, other, edge, n - 1)
     return work

@@ -1,4 +1,4 @@
-"""Messages of factors that score a difference of states; `post` is a Post of `structures.py`.
+"""Messages of factors that score a difference of states; `inputs` is a StructureInputs of `structures.py`.
 
 o_0(x)  =  sum over y of k(x - y) n_1(y), and o_1 likewise; outside the kernel k, the default
 """
@@ -41,17 +41,17 @@ def _slide(arithmetic, scores, shift, default, weight, below, above, sums):
 
 
 @kernel()
-def through_difference(post, factor, arithmetic):
+def through_difference(inputs, factor, arithmetic):
     """Words: first difference, how many, default; their scores; the scores backwards."""
-    edge = post.factor_edge_start[factor]
-    address = post.table_address[factor]
+    edge = inputs.factor_edge_start[factor]
+    address = inputs.table_address[factor]
     head = table_view(address, HEAD)
     counts = index_view(address, HEAD)
     shift, length, default = counts[0], counts[1], head[2]
     words = table_view(address, HEAD + 2 * length)
     scores, backwards = words[HEAD : HEAD + length], words[HEAD + length :]
-    n, m = post.domain_size[post.edge_variable[edge]], post.domain_size[post.edge_variable[edge + 1]]
-    left, right = post.incoming[:n], post.incoming[n : n + m]
-    below, above = post.peak[: max(n, m) + 1], post.peak[max(n, m) + 1 :]
-    _slide(arithmetic, backwards, 1 - shift - length, default, right, below, above, post.outgoing[:n])
-    _slide(arithmetic, scores, shift, default, left, below, above, post.outgoing[n : n + m])
+    n, m = inputs.domain_size[inputs.edge_variable[edge]], inputs.domain_size[inputs.edge_variable[edge + 1]]
+    left, right = inputs.incoming[:n], inputs.incoming[n : n + m]
+    below, above = inputs.peak[: max(n, m) + 1], inputs.peak[max(n, m) + 1 :]
+    _slide(arithmetic, backwards, 1 - shift - length, default, right, below, above, inputs.outgoing[:n])
+    _slide(arithmetic, scores, shift, default, left, below, above, inputs.outgoing[n : n + m])

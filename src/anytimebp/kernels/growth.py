@@ -1,7 +1,6 @@
 """Growing domains: choose states, let them join, converge, score anew; a resumable loop over rounds.
 
-`progress` holds where the loop stands, so that it goes on in the next slice, or after Python has served it, as if it
-had never stopped. The places in it are named below.
+`progress` holds where the loop stands, so that it goes on in the next slice as if it had never stopped. The places in it are named below.
 """
 
 from anytimebp.kernels.candidates import (
@@ -43,10 +42,10 @@ from anytimebp.kernels.journal import N_TOUCHED, begin_round, settle
 from anytimebp.kernels.residual import residual_updates, sift
 from anytimebp.kernels.to_factor import gather_at
 
-PHASE, CHOSEN, NEXT, ROUND_UPDATES, SETTLED, STATUS, CULPRIT, ACCOUNTED, SCORED, BARREN = range(10)
+PHASE, CHOSEN, NEXT, ROUND_UPDATES, SETTLED, STATUS, CULPRIT, ACCOUNTED, SCORED, N_IMPOSSIBLE = range(10)
 ROUNDS, UPDATES, STATES, MESSAGES, SCORING, GROWTH = range(10, 16)  # the last three: work
-PLACES = 16
-"""Places in `progress`; the next PLACES hold them as they were at the last consistent state."""
+COUNTERS = 16
+"""Places in `progress`; the next COUNTERS hold them as they were at the last consistent state."""
 
 ROUND_COST = 5_000  # entries that could be read in the time of a round's bookkeeping
 SCORE_COST = 4  # the same for a candidate's entry
@@ -73,7 +72,7 @@ def best_ranked(domain, ranking):
 
 
 @kernel(merge=True)
-def _choose_round(layout, space, domain, ranking, candidates, progress, limit):
+def _choose_round(layout, bp, domain, ranking, candidates, progress, limit):
     """Choose the states of a round; return OK, WORKING if the work was cut short, or NEEDS_RANKING."""
     before = progress[SCORING]
     while progress[CHOSEN] < domain.chosen_variable.size:
@@ -81,7 +80,7 @@ def _choose_round(layout, space, domain, ranking, candidates, progress, limit):
         if SCORE_COST * (progress[SCORING] - before) >= limit:
             return WORKING
         if candidates.mode != RANKED:
-            variable, state, work = resolve(layout, space, domain, candidates, candidates.mode == POLLED)
+            variable, state, work = resolve(layout, bp, domain, candidates, candidates.mode == POLLED)
             progress[SCORING] += work
             if variable == UNRESOLVED:
                 continue
@@ -100,7 +99,7 @@ def _choose_round(layout, space, domain, ranking, candidates, progress, limit):
 
 
 @kernel(merge=True)
-def _rescore(layout, space, journal, domain, candidates, progress, cost_limit):
+def _rescore(layout, bp, journal, domain, candidates, progress, cost_limit):
     """Take in what a round has moved, a part at a time; return the cost and whether it is done."""
     cost = 0
     while progress[ACCOUNTED] < journal.counts[N_TOUCHED]:
@@ -109,10 +108,10 @@ def _rescore(layout, space, journal, domain, candidates, progress, cost_limit):
         factor = journal.touched_factor[progress[ACCOUNTED]]
         progress[ACCOUNTED] += 1
         if candidates.mode != POLLED:
-            account(layout, space, candidates, factor)
+            account(layout, bp, candidates, factor)
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             _mark(candidates, layout.edge_variable[edge])
-            cost += 8 * space.domain_size[layout.edge_variable[edge]]
+            cost += 8 * bp.domain_size[layout.edge_variable[edge]]
     while progress[NEXT] < progress[CHOSEN]:
         _mark(candidates, domain.chosen_variable[progress[NEXT]])
         progress[NEXT] += 1
@@ -124,24 +123,24 @@ def _rescore(layout, space, journal, domain, candidates, progress, cost_limit):
         variable = candidates.dirty[progress[SCORED]]
         progress[SCORED] += 1
         candidates.is_dirty[variable] = False
-        set_base(layout, space, candidates, candidates.mode, variable)
+        set_base(layout, bp, candidates, candidates.mode, variable)
         set_bound(domain, candidates, variable)
         cost += domain.universe_start[variable + 1] - domain.universe_start[variable]
     return cost, True
 
 
 @kernel(merge=True)
-def _find_barren(layout, space, journal, domain):
+def _find_impossible(layout, bp, journal, domain):
     """Look for variables whose belief vanishes, among those that a round has touched; return how many more."""
     more = 0
     for k in range(journal.counts[N_TOUCHED]):
         factor = journal.touched_factor[k]
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             variable = layout.edge_variable[edge]
-            weight = space.incoming[: space.domain_size[variable]]
-            floor, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, -1, weight))
-            more += int(floor < 0.0) - int(domain.is_barren[variable])
-            domain.is_barren[variable] = floor < 0.0
+            weight = bp.incoming[: bp.domain_size[variable]]
+            floor, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
+            more += int(floor < 0.0) - int(domain.is_impossible[variable])
+            domain.is_impossible[variable] = floor < 0.0
     return more
 
 
@@ -164,34 +163,34 @@ def take_scores(domain, candidates):
 
 
 @kernel(merge=True)
-def _join_next(layout, space, journal, domain, progress):
+def _join_next(layout, bp, journal, domain, progress):
     """Let the next chosen state join; return OK or what is needed, the variable, and the cost."""
     if progress[NEXT] == progress[CHOSEN]:
         progress[PHASE] = CONVERGE
         return OK, -1, 0
     variable = domain.chosen_variable[progress[NEXT]]
-    if space.domain_size[variable] == domain.room[variable]:
+    if bp.domain_size[variable] == domain.room[variable]:
         return NEEDS_ROOM, variable, 0
-    barren = domain.is_barren[variable]
-    work = join(layout, space, journal, domain, variable, domain.chosen_state[progress[NEXT]])
-    progress[BARREN] -= barren and not domain.is_barren[variable]
+    impossible = domain.is_impossible[variable]
+    work = join(layout, bp, journal, domain, variable, domain.chosen_state[progress[NEXT]])
+    progress[N_IMPOSSIBLE] -= impossible and not domain.is_impossible[variable]
     progress[GROWTH] += work
     progress[STATES] += 1
     progress[PHASE] = START
-    return NEEDS_ENTRIES if domain.is_served[variable] else OK, variable, work
+    return NEEDS_ENTRIES if domain.is_asked[variable] else OK, variable, work
 
 
 @kernel(merge=True)
-def _start_next(layout, space, heap, journal, domain, candidates, progress):
+def _start_next(layout, bp, heap, journal, domain, candidates, progress):
     """Send the state that has just joined its first messages; return the cost."""
     variable = domain.chosen_variable[progress[NEXT]]
-    work = start_messages(layout, space, heap, journal, domain, variable)
+    work = start_messages(layout, bp, heap, journal, domain, variable)
     progress[MESSAGES] += work
     cost = work
-    if domain.reach.size:
-        cost += lift_zeros(layout, space, heap, journal, domain.reach, variable)
+    if domain.zero_queue.size:
+        cost += lift_zeros(layout, bp, heap, journal, domain.zero_queue, variable)
     if candidates.mode > POLLED:
-        scored = extend_candidates(layout, space, domain, candidates, variable)
+        scored = extend_candidates(layout, bp, domain, candidates, variable)
         progress[SCORING] += scored
         cost += SCORE_COST * scored
     progress[NEXT] += 1
@@ -200,11 +199,11 @@ def _start_next(layout, space, heap, journal, domain, candidates, progress):
 
 
 @kernel(merge=True)
-def _end_convergence(layout, space, heap, journal, domain, candidates, progress, residual, status, culprit):
+def _end_convergence(layout, bp, heap, journal, domain, candidates, progress, residual, status, culprit):
     """Take note of how the updates of a round ended: in a consistent state, or with something that vanished."""
-    if domain.reach.size:
-        progress[BARREN] += _find_barren(layout, space, journal, domain)
-    if status == CONVERGED and progress[BARREN]:
+    if domain.zero_queue.size:
+        progress[N_IMPOSSIBLE] += _find_impossible(layout, bp, journal, domain)
+    if status == CONVERGED and progress[N_IMPOSSIBLE]:
         status = VARIABLE_VANISHED
     progress[SETTLED] = status == CONVERGED
     progress[STATUS] = 0 if status == CONVERGED else status
@@ -212,21 +211,21 @@ def _end_convergence(layout, space, heap, journal, domain, candidates, progress,
     progress[PHASE] = RESCORE
     progress[ACCOUNTED] = progress[SCORED] = progress[NEXT] = candidates.n_dirty[0] = 0
     if status == CONVERGED:
-        settle(space, journal)
-        for place in range(PLACES):
-            progress[PLACES + place] = progress[place]
+        settle(bp, journal)
+        for place in range(COUNTERS):
+            progress[COUNTERS + place] = progress[place]
         residual[0] = heap.priority[heap.item[0]] if heap.item.size else 0.0
 
 
 @kernel()
 def growth_slice(
-    layout, space, heap, journal, domain, ranking, candidates, progress, residual, limits, tolerance, damping
+    layout, bp, heap, journal, domain, ranking, candidates, progress, residual, limits, tolerance, damping
 ):
     """Go on with the loop until something needs Python, a round is done that is to be reported, or a limit is met.
 
     Args:
         layout: Topology.
-        space: Messages and tables.
+        bp: Messages and tables.
         heap: The queue of factors.
         journal: What changed since the last consistent state.
         domain: Domains.
@@ -241,13 +240,13 @@ def growth_slice(
     Returns:
         How it ended, and the variable that needs something.
     """
-    layout, space, heap, journal = borrow(layout), borrow(space), borrow(heap), borrow(journal)
+    layout, bp, heap, journal = borrow(layout), borrow(bp), borrow(heap), borrow(journal)
     domain, ranking, candidates = borrow(domain), borrow(ranking), borrow(candidates)
     cost, cost_limit = 0, limits[1]
     while cost < cost_limit:
         if progress[PHASE] == CHOOSE:
             scored = progress[SCORING]
-            status = _choose_round(layout, space, domain, ranking, candidates, progress, cost_limit - cost)
+            status = _choose_round(layout, bp, domain, ranking, candidates, progress, cost_limit - cost)
             if status != OK:
                 return status, -1
             if progress[CHOSEN] == 0:
@@ -257,18 +256,18 @@ def growth_slice(
             progress[ROUND_UPDATES] = progress[NEXT] = 0
             progress[PHASE] = JOIN
         elif progress[PHASE] == JOIN:
-            status, variable, spent = _join_next(layout, space, journal, domain, progress)
+            status, variable, spent = _join_next(layout, bp, journal, domain, progress)
             cost += spent
             if status != OK:
                 return status, variable
         elif progress[PHASE] == START:
-            cost += _start_next(layout, space, heap, journal, domain, candidates, progress)
+            cost += _start_next(layout, bp, heap, journal, domain, candidates, progress)
         elif progress[PHASE] == CONVERGE:
             allowed = min(limits[0] - progress[UPDATES], limits[2] - progress[ROUND_UPDATES])
             if allowed <= 0:
                 return WORKING if limits[0] <= progress[UPDATES] else UNSETTLED, -1
             status, culprit, updates, work, spent = residual_updates(
-                layout, space, heap, journal, allowed, cost_limit - cost, tolerance, damping
+                layout, bp, heap, journal, allowed, cost_limit - cost, tolerance, damping
             )
             progress[UPDATES] += updates
             progress[ROUND_UPDATES] += updates
@@ -277,10 +276,10 @@ def growth_slice(
             if status == OUT_OF_RANGE:
                 return OUT_OF_RANGE, culprit
             if status != OK:
-                _end_convergence(layout, space, heap, journal, domain, candidates, progress, residual, status, culprit)
+                _end_convergence(layout, bp, heap, journal, domain, candidates, progress, residual, status, culprit)
         elif progress[PHASE] == RESCORE:
             if candidates.mode != RANKED:
-                spent, done = _rescore(layout, space, journal, domain, candidates, progress, cost_limit - cost)
+                spent, done = _rescore(layout, bp, journal, domain, candidates, progress, cost_limit - cost)
                 cost += spent
                 if not done:
                     return WORKING, -1

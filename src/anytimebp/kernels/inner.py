@@ -1,6 +1,6 @@
 """Inner rounds: messages among domains, while what lies outside them stands still (frozen tails).
 
-`space` holds messages over whole universes, `inner` the same messages over the domains only, in the first slots of the
+`bp` holds messages over whole universes, `inner` the same messages over the domains only, in the first slots of the
 same edges; both are WorkspaceArrays, and `nested` (NestedArrays) says which states the domains hold. With S the
 domains, n the messages to a factor at its last update over the universes (a strip sweep or a full one) and o what it
 sent, the tail of an edge is what did not come from the domains alone:
@@ -29,25 +29,25 @@ PLACE, BACK, SWEEPS, MADE = 0, 1, 2, 3  # in the progress of inner rounds; MADE:
 
 
 @kernel()
-def _copy_table(layout, space, inner, nested, factor):
+def _copy_table(layout, bp, inner, nested, factor):
     """Fill the table of a factor over the domains: from the strip of its last axis, or from the table in full."""
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
     variable = layout.edge_variable[last - 1]
-    n, k, start = space.domain_size[variable], nested.size[variable], space.variable_slot_start[variable]
+    n, k, start = bp.domain_size[variable], nested.size[variable], bp.variable_slot_start[variable]
     member = nested.member[start : start + k]
     rows, size = 1, n
     nested.row_base[0] = 0
     for edge in range(last - 2, first - 1, -1):
         variable = layout.edge_variable[edge]
-        start = space.variable_slot_start[variable]
+        start = bp.variable_slot_start[variable]
         for d in range(nested.size[variable] - 1, -1, -1):
             for r in range(rows):
                 nested.row_base[d * rows + r] = nested.row_base[r] + nested.member[start + d] * size
-        size *= space.domain_size[variable]
+        size *= bp.domain_size[variable]
         rows *= nested.size[variable]
     table = table_view(inner.table_address[factor], rows * k)
-    if space.table_address[factor]:
-        given = table_view(space.table_address[factor], size)
+    if bp.table_address[factor]:
+        given = table_view(bp.table_address[factor], size)
         for r in range(rows):
             row = given[nested.row_base[r] :]
             for d in range(k):
@@ -61,13 +61,13 @@ def _copy_table(layout, space, inner, nested, factor):
 
 
 @kernel()
-def _copy_message(layout, space, inner, nested, edge):
+def _copy_message(layout, bp, inner, nested, edge):
     """Take an edge's message over to the domain."""
-    variable, slot = layout.edge_variable[edge], space.edge_slot_start[edge]
-    start, k = space.variable_slot_start[variable], nested.size[variable]
+    variable, slot = layout.edge_variable[edge], bp.edge_slot_start[edge]
+    start, k = bp.variable_slot_start[variable], nested.size[variable]
     peak, low = 0.0, 1.0
     for d in range(k):
-        value = space.message[slot + nested.member[start + d]]
+        value = bp.message[slot + nested.member[start + d]]
         inner.message[slot + d] = value
         peak = max(peak, value)
     for d in range(k):
@@ -78,70 +78,70 @@ def _copy_message(layout, space, inner, nested, edge):
 
 
 @kernel()
-def sum_hubs(layout, space):
+def sum_hubs(layout, bp):
     """Fill the totals of variables of high degree from their priors and messages (linear)."""
-    for hub in range(space.hub_variable.size):
-        variable = space.hub_variable[hub]
-        start, target = space.variable_slot_start[variable], space.hub_start[hub]
-        for v in range(space.domain_size[variable]):
+    for hub in range(bp.hub_variable.size):
+        variable = bp.hub_variable[hub]
+        start, target = bp.variable_slot_start[variable], bp.hub_start[hub]
+        for v in range(bp.domain_size[variable]):
             high, low, zeros = 0.0, 0.0, 0
-            value = log(space.prior[start + v])
+            value = log(bp.prior[start + v])
             for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1] + 1):
                 if value == -np.inf:
                     zeros += 1
                 else:
                     high, low = add_exactly(high, low, value)
                 if place < layout.variable_edge_start[variable + 1]:
-                    value = log(space.message[space.edge_slot_start[layout.variable_edge[place]] + v])
-            space.hub_high[target + v], space.hub_low[target + v], space.hub_zeros[target + v] = high, low, zeros
+                    value = log(bp.message[bp.edge_slot_start[layout.variable_edge[place]] + v])
+            bp.hub_high[target + v], bp.hub_low[target + v], bp.hub_zeros[target + v] = high, low, zeros
 
 
 @kernel()
-def take_stock(layout, space):
+def take_stock(layout, bp):
     """Find the smallest numbers and the totals of messages that were put in place from outside (linear)."""
-    layout, space = borrow(layout), borrow(space)
+    layout, bp = borrow(layout), borrow(bp)
     for edge in range(layout.edge_variable.size):
-        slot = space.edge_slot_start[edge]
+        slot = bp.edge_slot_start[edge]
         smallest = 1.0
-        for v in range(space.domain_size[layout.edge_variable[edge]]):
-            smallest = min(smallest, space.message[slot + v])
-        space.edge_min[edge] = smallest
-    sum_hubs(layout, space)
+        for v in range(bp.domain_size[layout.edge_variable[edge]]):
+            smallest = min(smallest, bp.message[slot + v])
+        bp.edge_min[edge] = smallest
+    sum_hubs(layout, bp)
 
 
 @kernel()
-def enter_domains(layout, space, inner, nested):
+def enter_domains(layout, bp, inner, nested):
     """Do as `enter`, for callers in Python."""
-    enter(borrow(layout), borrow(space), borrow(inner), borrow(nested))
+    enter(borrow(layout), borrow(bp), borrow(inner), borrow(nested))
 
 
 @kernel()
-def enter(layout, space, inner, nested):
+def enter(layout, bp, inner, nested):
     """Fill tables, priors and messages over the domains, after they have grown."""
-    for variable in range(space.domain_size.size):
-        start, k = space.variable_slot_start[variable], nested.size[variable]
+    for variable in range(bp.domain_size.size):
+        start, k = bp.variable_slot_start[variable], nested.size[variable]
         inner.domain_size[variable] = k
         for d in range(k):
-            inner.prior[start + d] = space.prior[start + nested.member[start + d]]
+            inner.prior[start + d] = bp.prior[start + nested.member[start + d]]
     for edge in range(layout.edge_variable.size):
-        _copy_message(layout, space, inner, nested, edge)
+        _copy_message(layout, bp, inner, nested, edge)
     for factor in range(layout.factor_edge_start.size - 1):
-        _copy_table(layout, space, inner, nested, factor)
+        _copy_table(layout, bp, inner, nested, factor)
     sum_hubs(layout, inner)
 
 
 @kernel()
-def _take_message(layout, space, inner, nested, edge, scale):
+def _take_message(layout, bp, inner, nested, edge, scale):
     """Take a message that was just sent over to the domain, with what it was divided by (`scale`).
 
     Returns:
         By how much it moved there, -1 where it is zero.
     """
-    variable, slot = layout.edge_variable[edge], space.edge_slot_start[edge]
-    start, k = space.variable_slot_start[variable], nested.size[variable]
+    variable, slot = layout.edge_variable[edge], bp.edge_slot_start[edge]
+    start, k = bp.variable_slot_start[variable], nested.size[variable]
     high, low, peak, smallest = 0.0, np.inf, 0.0, np.inf
     for d in range(k):
-        value = space.message[slot + nested.member[start + d]]
+        value = bp.message[slot + nested.member[start + d]]
         ratio = value / inner.message[slot + d]
         inner.message[slot + d] = value
         high, low = max(high, ratio), min(low, ratio)
@@ -156,8 +156,8 @@ def _take_message(layout, space, inner, nested, edge, scale):
 
 
 @kernel()
-def freeze_tails(layout, space, inner, nested, factor):
-    """Find a factor's tails, just after it was updated over the universes: its weights are in `space.incoming`.
+def freeze_tails(layout, bp, inner, nested, factor):
+    """Find a factor's tails, just after it was updated over the universes: its weights are in `bp.incoming`.
 
     Returns:
         By how much the update moved its messages on the domains, -1 where numbers vanish.
@@ -166,10 +166,10 @@ def freeze_tails(layout, space, inner, nested, factor):
     offset, target, product = 0, 0, 1.0
     for edge in range(first, last):
         variable = layout.edge_variable[edge]
-        start, k = space.variable_slot_start[variable], nested.size[variable]
+        start, k = bp.variable_slot_start[variable], nested.size[variable]
         peak = 0.0
         for d in range(k):
-            inner.incoming[target + d] = space.incoming[offset + nested.member[start + d]]
+            inner.incoming[target + d] = bp.incoming[offset + nested.member[start + d]]
             peak = max(peak, inner.incoming[target + d])
         if peak <= 0.0:
             return -1.0
@@ -177,24 +177,24 @@ def freeze_tails(layout, space, inner, nested, factor):
             inner.incoming[target + d] /= peak
         nested.edge_peak[edge] = peak
         product *= peak
-        offset += space.domain_size[variable]
+        offset += bp.domain_size[variable]
         target += k
     if product <= 0.0:
         return -1.0
     contract_at(inner.calls[CONTRACT], (layout, inner, factor, np.int64(LINEAR)))
     target, residual, inside = 0, 0.0, 0.0
     for edge in range(first, last):
-        variable, slot = layout.edge_variable[edge], space.edge_slot_start[edge]
-        start, k = space.variable_slot_start[variable], nested.size[variable]
+        variable, slot = layout.edge_variable[edge], bp.edge_slot_start[edge]
+        start, k = bp.variable_slot_start[variable], nested.size[variable]
         nested.edge_peak[edge] = product / nested.edge_peak[edge]
-        scale = space.edge_scale[edge] / nested.edge_peak[edge]
+        scale = bp.edge_scale[edge] / nested.edge_peak[edge]
         for d in range(k):
-            sent = space.message[slot + nested.member[start + d]] * scale
+            sent = bp.message[slot + nested.member[start + d]] * scale
             inner.tail[slot + d] = max(0.0, sent - inner.outgoing[target + d])
             if edge == first:
                 inside += inner.incoming[d] * sent
         target += k
-        moved = _take_message(layout, space, inner, nested, edge, scale)
+        moved = _take_message(layout, bp, inner, nested, edge, scale)
         if moved < 0.0:
             return -1.0
         nested.moved[variable] += moved
@@ -202,7 +202,7 @@ def freeze_tails(layout, space, inner, nested, factor):
         residual = max(residual, moved)
     inner.factor_total[factor] = inside
     nested.factor_peak[factor] = product
-    nested.outside_total[factor] = max(0.0, space.factor_total[factor] / product - inside)
+    nested.outside_total[factor] = max(0.0, bp.factor_total[factor] / product - inside)
     return residual
 
 
@@ -216,13 +216,13 @@ def begin_inner(layout, inner, nested, progress, anew):
 
 
 @kernel()
-def settle_slice(layout, space, inner, nested, there, back, progress, tolerance, max_sweeps, update_limit, cost_limit):
+def settle_slice(layout, bp, inner, nested, there, back, progress, tolerance, max_sweeps, update_limit, cost_limit):
     """Begin inner rounds where `progress` is all zero, go on with them, and leave the domains when they are over.
 
     Returns:
         Status (CONVERGED, UNSETTLED after `max_sweeps`, OK where they are not over), updates, entries read.
     """
-    layout, space, inner, nested = borrow(layout), borrow(space), borrow(inner), borrow(nested)
+    layout, bp, inner, nested = borrow(layout), borrow(bp), borrow(inner), borrow(nested)
     if progress[SWEEPS] == 0 and progress[PLACE] == 0:
         begin_inner(layout, inner, nested, progress, False)  # noqa: FBT003
     status, _, updates, work, _ = inner_rounds(
@@ -231,7 +231,7 @@ def settle_slice(layout, space, inner, nested, there, back, progress, tolerance,
     if status == OK and progress[SWEEPS] >= max_sweeps:
         status = UNSETTLED
     if status in (CONVERGED, UNSETTLED):
-        leave(layout, space, inner, nested)
+        leave(layout, bp, inner, nested)
     return status, updates, work
 
 
@@ -278,13 +278,13 @@ def inner_rounds(layout, inner, nested, there, back, progress, tolerance, max_sw
 
 
 @kernel()
-def leave(layout, space, inner, nested):
+def leave(layout, bp, inner, nested):
     """Put the domains' messages among those over the universes, in proportion to what lies outside."""
     for edge in range(layout.edge_variable.size):
-        variable, slot = layout.edge_variable[edge], space.edge_slot_start[edge]
-        n, start, k = space.domain_size[variable], space.variable_slot_start[variable], nested.size[variable]
-        message = space.message[slot : slot + n]
-        scale = space.edge_scale[edge] / nested.edge_peak[edge]
+        variable, slot = layout.edge_variable[edge], bp.edge_slot_start[edge]
+        n, start, k = bp.domain_size[variable], bp.variable_slot_start[variable], nested.size[variable]
+        message = bp.message[slot : slot + n]
+        scale = bp.edge_scale[edge] / nested.edge_peak[edge]
         for v in range(n):
             message[v] *= scale
         for d in range(k):
@@ -295,35 +295,35 @@ def leave(layout, space, inner, nested):
         for v in range(n):
             message[v] /= peak
             low = min(low, message[v])
-        space.edge_min[edge] = low
-        space.edge_scale[edge] = peak * nested.edge_peak[edge]
+        bp.edge_min[edge] = low
+        bp.edge_scale[edge] = peak * nested.edge_peak[edge]
     for factor in range(nested.factor_peak.size):
         inside = inner.factor_total[factor] + nested.outside_total[factor]
-        space.factor_total[factor] = inside * nested.factor_peak[factor]
-    sum_hubs(layout, space)
+        bp.factor_total[factor] = inside * nested.factor_peak[factor]
+    sum_hubs(layout, bp)
 
 
 @kernel()
-def full_sweep(layout, space, inner, nested, order, position, stop, cost_limit):
+def full_sweep(layout, bp, inner, nested, order, position, stop, cost_limit):
     """Update the factors order[position:stop] over whole tables, and find their tails.
 
     Returns:
         Status, what vanished, the position reached, entries read, the largest residual, the sum of residuals, and the
         largest on the domains.
     """
-    layout, space, inner, nested = borrow(layout), borrow(space), borrow(inner), borrow(nested)
+    layout, bp, inner, nested = borrow(layout), borrow(bp), borrow(inner), borrow(nested)
     work, cost, largest, total, on_domains = 0, 0, 0.0, 0.0, 0.0
     while position < stop and cost < cost_limit:
         factor = order[position]
-        status, culprit, residual, entries = update_at(space.calls[UPDATE], (layout, space, factor, 0.0))
+        status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, 0.0))
         if status != OK:
             return status, culprit, position, work, largest, total, on_domains
         position += 1
         work += entries
-        cost += cost_of(layout.factor_edge_start, space.table_in_logs, factor, entries)
+        cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
         largest = max(largest, residual)
         total += residual
-        moved = freeze_tails(layout, space, inner, nested, factor)
+        moved = freeze_tails(layout, bp, inner, nested, factor)
         if moved < 0.0:
             return TAILS_LOST, factor, position, work, largest, total, on_domains
         on_domains = max(on_domains, moved)

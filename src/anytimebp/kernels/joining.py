@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import add_exactly, exp, log
-from anytimebp.kernels.codes import LOG, SAFE, SERVED
+from anytimebp.kernels.codes import ASKED, LOG, SAFE
 from anytimebp.kernels.jit import borrow, kernel, table_view
 from anytimebp.kernels.journal import note, note_growth
 from anytimebp.kernels.residual import demand_update
@@ -14,130 +14,130 @@ from anytimebp.kernels.to_variable import move_hub
 
 
 @kernel()
-def join(layout, space, journal, domain, variable, state):
+def join(layout, bp, journal, domain, variable, state):
     """Give a state the next slot of its variable, and fill its entries in the tables of dense factors.
 
     Returns:
         Entries filled.
     """
     note_growth(journal, variable)
-    start, slot = domain.universe_start[variable], space.domain_size[variable]
+    start, slot = domain.universe_start[variable], bp.domain_size[variable]
     domain.slot_state[start + slot] = state
-    space.domain_size[variable] = slot + 1
+    bp.domain_size[variable] = slot + 1
     log_prior = domain.log_prior[start + state]
-    space.prior[start + slot] = log_prior if space.arithmetic == LOG else exp(log_prior)
+    bp.prior[start + slot] = log_prior if bp.arithmetic == LOG else exp(log_prior)
     if log_prior > -np.inf:
-        space.prior_min[variable] = min(space.prior_min[variable], exp(log_prior))
-        domain.is_barren[variable] = False
+        bp.prior_min[variable] = min(bp.prior_min[variable], exp(log_prior))
+        domain.is_impossible[variable] = False
     work = 0
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         edge = layout.variable_edge[place]
-        if domain.source_kind[layout.edge_factor[edge]] != SERVED:
-            work += fill_slice(layout, space, domain, edge, slot, slot + 1)
+        if domain.source_kind[layout.edge_factor[edge]] != ASKED:
+            work += fill_slice(layout, bp, domain, edge, slot, slot + 1)
     return work
 
 
 @kernel()
-def start_over(layout, space, heap, journal):
+def start_over(layout, bp, heap, journal):
     """Set all messages back to where runs start, and ask for updates of all factors; the journal knows what was."""
-    layout, space, heap, journal = borrow(layout), borrow(space), borrow(heap), borrow(journal)
-    one = 0.0 if space.arithmetic == LOG else 1.0
+    layout, bp, heap, journal = borrow(layout), borrow(bp), borrow(heap), borrow(journal)
+    one = 0.0 if bp.arithmetic == LOG else 1.0
     for factor in range(layout.factor_edge_start.size - 1):
-        note(layout, space, journal, factor)
-        space.factor_total[factor] = one
+        note(layout, bp, journal, factor)
+        bp.factor_total[factor] = one
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             variable = layout.edge_variable[edge]
-            start, hub = space.edge_slot_start[edge], space.variable_hub[variable]
-            message = space.message[start : start + space.domain_size[variable]]
-            new = space.outgoing[: message.size]
+            start, hub = bp.edge_slot_start[edge], bp.variable_hub[variable]
+            message = bp.message[start : start + bp.domain_size[variable]]
+            new = bp.outgoing[: message.size]
             for v in range(message.size):
                 new[v] = one
             if hub >= 0:
-                move_hub(space, hub, new, message)
+                move_hub(bp, hub, new, message)
             for v in range(message.size):
                 message[v] = one
-            space.edge_scale[edge], space.edge_min[edge] = one, 1.0
+            bp.edge_scale[edge], bp.edge_min[edge] = one, 1.0
         demand_update(heap, factor)
 
 
 @kernel()
-def _scale_down(layout, space, journal, edge, slots, value):
+def _scale_down(layout, bp, journal, edge, slots, value):
     """Divide a message by the number that a new slot would hold, which is the largest now.
 
     In linear arithmetic, positive numbers stay at SAFE or above until the factor is updated: they are no hard zeros.
     """
-    note(layout, space, journal, layout.edge_factor[edge])
-    start = space.edge_slot_start[edge]
-    message = space.message[start : start + slots]
-    hub = space.variable_hub[layout.edge_variable[edge]]
-    new = space.outgoing[:slots]
+    note(layout, bp, journal, layout.edge_factor[edge])
+    start = bp.edge_slot_start[edge]
+    message = bp.message[start : start + slots]
+    hub = bp.variable_hub[layout.edge_variable[edge]]
+    new = bp.outgoing[:slots]
     for v in range(slots):
-        if space.arithmetic == LOG:
+        if bp.arithmetic == LOG:
             new[v] = message[v] - value
         else:
             new[v] = max(SAFE, message[v] / value) if message[v] > 0.0 else 0.0
     if hub >= 0:
-        move_hub(space, hub, new, message)
+        move_hub(bp, hub, new, message)
     for v in range(slots):
         message[v] = new[v]
-    if space.arithmetic == LOG:
-        space.edge_scale[edge] += value
+    if bp.arithmetic == LOG:
+        bp.edge_scale[edge] += value
     else:
-        space.edge_scale[edge] *= value
-        space.edge_min[edge] = max(SAFE, space.edge_min[edge] / value)
+        bp.edge_scale[edge] *= value
+        bp.edge_min[edge] = max(SAFE, bp.edge_min[edge] / value)
 
 
 @kernel(merge=True)
-def _start_message(layout, space, journal, domain, edge, slot):
+def _start_message(layout, bp, journal, domain, edge, slot):
     """Let a new slot hold the message that its factor would send now, or a small one if that is nothing; return work.
 
     A zero must not stand before the factor is updated: zeros that keep each other alive around a loop would stay.
     """
-    value, work = slot_message(layout, space, domain.line, edge, slot)
-    position = space.edge_slot_start[edge] + slot
-    if space.arithmetic == LOG:
-        value -= space.edge_scale[edge]
+    value, work = slot_message(layout, bp, domain.line, edge, slot)
+    position = bp.edge_slot_start[edge] + slot
+    if bp.arithmetic == LOG:
+        value -= bp.edge_scale[edge]
         if value == -np.inf:
             value = 0.0
             for v in range(slot):
-                if space.message[space.edge_slot_start[edge] + v] > -np.inf:
-                    value = min(value, space.message[space.edge_slot_start[edge] + v])
-        space.message[position] = value
+                if bp.message[bp.edge_slot_start[edge] + v] > -np.inf:
+                    value = min(value, bp.message[bp.edge_slot_start[edge] + v])
+        bp.message[position] = value
         if value > 0.0:
-            _scale_down(layout, space, journal, edge, slot, value)
-            space.message[position] = 0.0
+            _scale_down(layout, bp, journal, edge, slot, value)
+            bp.message[position] = 0.0
         return work
-    value = min(value / space.edge_scale[edge], 1.0 / SAFE)
+    value = min(value / bp.edge_scale[edge], 1.0 / SAFE)
     if value <= 0.0:
-        value = space.edge_min[edge]
+        value = bp.edge_min[edge]
     if value > 1.0:
-        _scale_down(layout, space, journal, edge, slot, value)
+        _scale_down(layout, bp, journal, edge, slot, value)
         value = 1.0
-    space.message[position] = value
-    space.edge_min[edge] = min(space.edge_min[edge], value)
+    bp.message[position] = value
+    bp.edge_min[edge] = min(bp.edge_min[edge], value)
     return work
 
 
 @kernel()
-def start_messages(layout, space, heap, journal, domain, variable):
+def start_messages(layout, bp, heap, journal, domain, variable):
     """Send the last slot of a variable its first messages, and ask for updates of its factors; return entries read."""
-    slot, work = space.domain_size[variable] - 1, 0
+    slot, work = bp.domain_size[variable] - 1, 0
     first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
     for place in range(first, last):
         edge = layout.variable_edge[place]
-        work += _start_message(layout, space, journal, domain, edge, slot)
-        note(layout, space, journal, layout.edge_factor[edge])
+        work += _start_message(layout, bp, journal, domain, edge, slot)
+        note(layout, bp, journal, layout.edge_factor[edge])
         demand_update(heap, layout.edge_factor[edge])
-    hub = space.variable_hub[variable]
+    hub = bp.variable_hub[variable]
     if hub >= 0:
-        _start_hub_slot(layout, space, domain, variable, slot, space.hub_start[hub] + slot)
+        _start_hub_slot(layout, bp, domain, variable, slot, bp.hub_start[hub] + slot)
     return work
 
 
 @kernel(merge=True)
-def _start_hub_slot(layout, space, domain, variable, slot, place):
+def _start_hub_slot(layout, bp, domain, variable, slot, place):
     log_prior = domain.log_prior[
-        domain.universe_start[variable] + domain.slot_state[space.variable_slot_start[variable] + slot]
+        domain.universe_start[variable] + domain.slot_state[bp.variable_slot_start[variable] + slot]
     ]
     total, rest, zeros = 0.0, 0.0, 0
     if log_prior > -np.inf:
@@ -145,34 +145,34 @@ def _start_hub_slot(layout, space, domain, variable, slot, place):
     else:
         zeros = 1
     for k in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-        value = space.message[space.edge_slot_start[layout.variable_edge[k]] + slot]
-        total, rest = add_exactly(total, rest, value if space.arithmetic == LOG else math.log(value))
-    space.hub_high[place], space.hub_low[place], space.hub_zeros[place] = total, rest, zeros
+        value = bp.message[bp.edge_slot_start[layout.variable_edge[k]] + slot]
+        total, rest = add_exactly(total, rest, value if bp.arithmetic == LOG else math.log(value))
+    bp.hub_high[place], bp.hub_low[place], bp.hub_zeros[place] = total, rest, zeros
 
 
 @kernel()
-def _lift(layout, space, heap, journal, edge, slot):
+def _lift(layout, bp, heap, journal, edge, slot):
     """Let a message number that is zero be small instead, until its factor is updated; tell whether it was zero."""
-    position = space.edge_slot_start[edge] + slot
-    zero = -np.inf if space.arithmetic == LOG else 0.0
-    if space.message[position] != zero:
+    position = bp.edge_slot_start[edge] + slot
+    zero = -np.inf if bp.arithmetic == LOG else 0.0
+    if bp.message[position] != zero:
         return False
-    note(layout, space, journal, layout.edge_factor[edge])
-    value = 0.0 if space.arithmetic == LOG else space.edge_min[edge]
-    hub = space.variable_hub[layout.edge_variable[edge]]
-    space.message[position] = value
+    note(layout, bp, journal, layout.edge_factor[edge])
+    value = 0.0 if bp.arithmetic == LOG else bp.edge_min[edge]
+    hub = bp.variable_hub[layout.edge_variable[edge]]
+    bp.message[position] = value
     if hub >= 0:
-        place = space.hub_start[hub] + slot
-        space.hub_zeros[place] -= 1
-        space.hub_high[place], space.hub_low[place] = add_exactly(
-            space.hub_high[place], space.hub_low[place], value if space.arithmetic == LOG else log(value)
+        place = bp.hub_start[hub] + slot
+        bp.hub_zeros[place] -= 1
+        bp.hub_high[place], bp.hub_low[place] = add_exactly(
+            bp.hub_high[place], bp.hub_low[place], value if bp.arithmetic == LOG else log(value)
         )
     demand_update(heap, layout.edge_factor[edge])
     return True
 
 
 @kernel()
-def lift_zeros(layout, space, heap, journal, reach, variable):
+def lift_zeros(layout, bp, heap, journal, zero_queue, variable):
     """Lift every zero message that the last slot of a variable may have made wrong, however far away.
 
     A zero says that a state has no support. A new state may give support to one state, which may give support to the
@@ -181,19 +181,19 @@ def lift_zeros(layout, space, heap, journal, reach, variable):
 
     Args:
         layout: Topology.
-        space: Messages, changed.
+        bp: Messages, changed.
         heap: The factors of lifted messages come to its head.
         journal: What was there before.
-        reach: (3, slots) scratch: variable, slot and factor of the states still to be followed.
+        zero_queue: (3, slots) scratch: variable, slot and factor of the states still to be followed.
         variable: The variable that has grown.
 
     Returns:
         Entries looked at.
     """
-    reach[0, 0], reach[1, 0], reach[2, 0] = variable, space.domain_size[variable] - 1, -1
+    zero_queue[0, 0], zero_queue[1, 0], zero_queue[2, 0] = variable, bp.domain_size[variable] - 1, -1
     head, tail, work = 0, np.int64(1), 0
     while head < tail:
-        here, slot, source = reach[0, head], reach[1, head], reach[2, head]
+        here, slot, source = zero_queue[0, head], zero_queue[1, head], zero_queue[2, head]
         head += 1
         for place in range(layout.variable_edge_start[here], layout.variable_edge_start[here + 1]):
             edge = layout.variable_edge[place]
@@ -201,35 +201,35 @@ def lift_zeros(layout, space, heap, journal, reach, variable):
             if factor == source:
                 continue
             demand_update(heap, factor)  # a lifted zero has moved a belief, which no update tells of
-            if not space.table_has_zero[factor]:
+            if not bp.table_has_zero[factor]:
                 continue
-            tail, seen = _lift_neighbours(layout, space, heap, journal, reach, tail, edge, slot)
+            tail, seen = _lift_neighbours(layout, bp, heap, journal, zero_queue, tail, edge, slot)
             work += seen
     return work
 
 
 @kernel(merge=True)
-def _lift_neighbours(layout, space, heap, journal, reach, tail, edge, slot):
+def _lift_neighbours(layout, bp, heap, journal, zero_queue, tail, edge, slot):
     """Lift the zeros that a factor sends to states possible together with one slot; queue those states."""
     factor = layout.edge_factor[edge]
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
     capacity, total = 1, 1
     for other in range(first, last):
-        capacity *= space.edge_capacity[other]
+        capacity *= bp.edge_capacity[other]
         if other != edge:
-            total *= space.domain_size[layout.edge_variable[other]]
-    table = table_view(space.table_address[factor], capacity)
-    zero = -np.inf if space.table_in_logs[factor] else 0.0
+            total *= bp.domain_size[layout.edge_variable[other]]
+    table = table_view(bp.table_address[factor], capacity)
+    zero = -np.inf if bp.table_in_logs[factor] else 0.0
     for index in range(total):
         rest, position, stride = index, 0, 1
         for other in range(last - 1, first - 1, -1):
-            size = space.domain_size[layout.edge_variable[other]]
+            size = bp.domain_size[layout.edge_variable[other]]
             if other == edge:
                 position += stride * slot
             else:
                 position += stride * (rest % size)
                 rest //= size
-            stride *= space.edge_capacity[other]
+            stride *= bp.edge_capacity[other]
         if table[position] == zero:
             continue
         rest = index
@@ -237,10 +237,10 @@ def _lift_neighbours(layout, space, heap, journal, reach, tail, edge, slot):
             if other == edge:
                 continue
             variable = layout.edge_variable[other]
-            size = space.domain_size[variable]
+            size = bp.domain_size[variable]
             x = rest % size
             rest //= size
-            if _lift(layout, space, heap, journal, other, x):
-                reach[0, tail], reach[1, tail], reach[2, tail] = variable, x, factor
+            if _lift(layout, bp, heap, journal, other, x):
+                zero_queue[0, tail], zero_queue[1, tail], zero_queue[2, tail] = variable, x, factor
                 tail += 1
     return tail, total

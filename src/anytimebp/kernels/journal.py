@@ -6,7 +6,7 @@ EPOCH, N_SAVED, ROUND, N_TOUCHED, N_GROWN = 0, 1, 2, 3, 4  # places in `journal.
 
 
 @kernel()
-def note(layout, space, journal, factor):
+def note(layout, bp, journal, factor):
     """Keep a factor's messages as they are, unless that was done since the last consistent state."""
     counts = journal.counts
     if journal.factor_round[factor] != counts[ROUND]:
@@ -18,12 +18,12 @@ def note(layout, space, journal, factor):
     journal.factor_epoch[factor] = counts[EPOCH]
     journal.saved_factor[counts[N_SAVED]] = factor
     counts[N_SAVED] += 1
-    journal.saved_total[factor] = space.factor_total[factor]
+    journal.saved_total[factor] = bp.factor_total[factor]
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        journal.saved_scale[edge] = space.edge_scale[edge]
-        journal.saved_min[edge] = space.edge_min[edge]
-        start, size = space.edge_slot_start[edge], journal.settled_size[layout.edge_variable[edge]]
-        kept, message = journal.saved_message[start : start + size], space.message[start : start + size]
+        journal.saved_scale[edge] = bp.edge_scale[edge]
+        journal.saved_min[edge] = bp.edge_min[edge]
+        start, size = bp.edge_slot_start[edge], journal.settled_size[layout.edge_variable[edge]]
+        kept, message = journal.saved_message[start : start + size], bp.message[start : start + size]
         for v in range(size):
             kept[v] = message[v]
 
@@ -45,11 +45,11 @@ def begin_round(journal):
 
 
 @kernel()
-def settle(space, journal):
+def settle(bp, journal):
     """Make the state as it is the last consistent one."""
     counts = journal.counts
     for k in range(counts[N_GROWN]):
         variable = journal.grown_variable[k]
-        journal.settled_size[variable] = space.domain_size[variable]
+        journal.settled_size[variable] = bp.domain_size[variable]
     counts[EPOCH] += 1
     counts[N_SAVED] = counts[N_GROWN] = 0

@@ -1,4 +1,4 @@
-"""Messages of lists of entries with a default; `post` is a Post of `structures.py`.
+"""Messages of lists of entries with a default; `inputs` is a StructureInputs of `structures.py`.
 
 With t the listed scores, d the default, n_j the incoming messages and T_i the product of the sums of all n_j but n_i:
 
@@ -34,28 +34,28 @@ def _others(edge_variable, domain_size, incoming, arithmetic, slots, n, entry, f
 
 
 @kernel()
-def _joint_weight(post, arithmetic, joint, first, last, skipped):
+def _joint_weight(inputs, arithmetic, joint, first, last, skipped):
     """Return the product of the weights of a joint state of all edges but one, given by its number in order."""
     end = 0
     for edge in range(first, last):
-        end += post.domain_size[post.edge_variable[edge]]
+        end += inputs.domain_size[inputs.edge_variable[edge]]
     weight = 0.0 if arithmetic == LOG else 1.0
     for edge in range(last - 1, first - 1, -1):
-        n = post.domain_size[post.edge_variable[edge]]
+        n = inputs.domain_size[inputs.edge_variable[edge]]
         end -= n
         if edge != skipped:
-            weight = times(arithmetic, weight, post.incoming[end + joint % n])
+            weight = times(arithmetic, weight, inputs.incoming[end + joint % n])
             joint //= n
     return weight
 
 
 @kernel()
-def _joint_number(post, slots, n, entry, first, last, skipped):
+def _joint_number(inputs, slots, n, entry, first, last, skipped):
     """Return the number of an entry's joint state of all edges but one."""
     joint = 0
     for edge in range(first, last):
         if edge != skipped:
-            joint = joint * post.domain_size[post.edge_variable[edge]] + slots[(edge - first) * n + entry]
+            joint = joint * inputs.domain_size[inputs.edge_variable[edge]] + slots[(edge - first) * n + entry]
     return joint
 
 
@@ -73,19 +73,19 @@ def _first_entry(own, order, state):
 
 
 @kernel()
-def _walk(post, arithmetic, values, slots, order, default, state, first, last, target):
+def _walk(inputs, arithmetic, values, slots, order, default, state, first, last, target):
     """Return o_i of one state, by walking all joint states of the others; `order` is by the state of the target."""
     n, own = values.size, slots[(target - first) * values.size :]
     low = _first_entry(own, order, state)
     joints = 1
     for edge in range(first, last):
         if edge != target:
-            joints *= post.domain_size[post.edge_variable[edge]]
+            joints *= inputs.domain_size[inputs.edge_variable[edge]]
     total = -np.inf if arithmetic == LOG else 0.0
     for joint in range(joints):
-        weight, score = _joint_weight(post, arithmetic, joint, first, last, target), default
+        weight, score = _joint_weight(inputs, arithmetic, joint, first, last, target), default
         listed = low < n and own[order[low]] == state
-        if listed and _joint_number(post, slots, n, order[low], first, last, target) == joint:
+        if listed and _joint_number(inputs, slots, n, order[low], first, last, target) == joint:
             score = values[order[low]]
             low += 1
         total = add(arithmetic, total, times(arithmetic, weight, score))
@@ -144,16 +144,16 @@ def _pair_log(values, own, other, order, default, total, weight, peak, share, su
 
 
 @kernel()
-def _through_pair(post, arithmetic, values, slots, order, default, n, m):
+def _through_pair(inputs, arithmetic, values, slots, order, default, n, m):
     """Fill the messages of a list of two variables, of n and of m states."""
     entries = values.size
     rows, columns = slots[:entries], slots[entries:]
     by_row, by_column = order[: order.size // 2], order[order.size // 2 :]
-    left, right = post.incoming[:n], post.incoming[n : n + m]
-    to_left, to_right = post.outgoing[:n], post.outgoing[n : n + m]
+    left, right = inputs.incoming[:n], inputs.incoming[n : n + m]
+    to_left, to_right = inputs.outgoing[:n], inputs.outgoing[n : n + m]
     sum_left, sum_right = sum_of(arithmetic, left), sum_of(arithmetic, right)
     if arithmetic == LOG:
-        peak, share = post.peak[: max(n, m)], post.peak[max(n, m) :]
+        peak, share = inputs.peak[: max(n, m)], inputs.peak[max(n, m) :]
         _pair_log(values, rows, columns, by_row, default, sum_right, right, peak, share, to_left)
         _pair_log(values, columns, rows, by_column, default, sum_left, left, peak, share, to_right)
     else:
@@ -162,34 +162,38 @@ def _through_pair(post, arithmetic, values, slots, order, default, n, m):
 
 
 @kernel(FAST)
-def _list_linear(post, values, slots, order, default, total, first, last, target, sums):
+def _list_linear(inputs, values, slots, order, default, total, first, last, target, sums):
     n, base = values.size, default * total
     own = slots[(target - first) * n : (target - first + 1) * n]
     for v in range(sums.size):
         sums[v] = base
     for e in range(n):
         sums[own[e]] += (values[e] - default) * _others(
-            post.edge_variable, post.domain_size, post.incoming, 0, slots, n, e, first, last, target
+            inputs.edge_variable, inputs.domain_size, inputs.incoming, 0, slots, n, e, first, last, target
         )
     if order.size and base > 0.0:
         by_state = order[(target - first) * n : (target - first + 1) * n]
         for v in range(sums.size):
             if sums[v] < CANCELS * base:
-                sums[v] = _walk(post, 0, values, slots, by_state, default, v, first, last, target)
+                sums[v] = _walk(inputs, 0, values, slots, by_state, default, v, first, last, target)
 
 
 @kernel()
-def _list_log(post, values, slots, order, default, total, first, last, target, sums):
+def _list_log(inputs, values, slots, order, default, total, first, last, target, sums):
     n = values.size
     own = slots[(target - first) * n : (target - first + 1) * n]
-    peak, share = post.peak[: sums.size], post.peak[sums.size : 2 * sums.size]
+    peak, share = inputs.peak[: sums.size], inputs.peak[sums.size : 2 * sums.size]
     for v in range(sums.size):
         peak[v], share[v], sums[v] = -np.inf, 0.0, 0.0
     for e in range(n):
-        weight = _others(post.edge_variable, post.domain_size, post.incoming, LOG, slots, n, e, first, last, target)
+        weight = _others(
+            inputs.edge_variable, inputs.domain_size, inputs.incoming, LOG, slots, n, e, first, last, target
+        )
         peak[own[e]] = max(peak[own[e]], values[e] + weight)
     for e in range(n):
-        weight = _others(post.edge_variable, post.domain_size, post.incoming, LOG, slots, n, e, first, last, target)
+        weight = _others(
+            inputs.edge_variable, inputs.domain_size, inputs.incoming, LOG, slots, n, e, first, last, target
+        )
         if values[e] + weight > -np.inf:
             sums[own[e]] += exp(values[e] + weight - peak[own[e]])
         if default > -np.inf:
@@ -202,14 +206,14 @@ def _list_log(post, values, slots, order, default, total, first, last, target, s
             if 1.0 - share[v] > CANCELS:
                 sums[v] = log_add(sums[v], default + total + math.log(1.0 - share[v]))
             else:
-                sums[v] = _walk(post, LOG, values, slots, by_state, default, v, first, last, target)
+                sums[v] = _walk(inputs, LOG, values, slots, by_state, default, v, first, last, target)
 
 
 @kernel()
-def through_list(post, factor, arithmetic):
+def through_list(inputs, factor, arithmetic):
     """Words: entries, whether there is an order, default; scores; slots, axis after axis; order, likewise."""
-    first, last = post.factor_edge_start[factor], post.factor_edge_start[factor + 1]
-    address = post.table_address[factor]
+    first, last = inputs.factor_edge_start[factor], inputs.factor_edge_start[factor + 1]
+    address = inputs.table_address[factor]
     head = table_view(address, HEAD)
     counts = index_view(address, HEAD)
     n, ordered, default = counts[0], counts[1], head[2]
@@ -217,21 +221,21 @@ def through_list(post, factor, arithmetic):
     values, words = table_view(address + 8 * HEAD, n), index_view(address, end + ordered * (last - first) * n)
     slots, order = words[HEAD + n : end], words[end:]
     if last - first == PAIR:
-        sizes = post.domain_size[post.edge_variable[first]], post.domain_size[post.edge_variable[first + 1]]
-        _through_pair(post, arithmetic, values, slots, order, default, sizes[0], sizes[1])
+        sizes = inputs.domain_size[inputs.edge_variable[first]], inputs.domain_size[inputs.edge_variable[first + 1]]
+        _through_pair(inputs, arithmetic, values, slots, order, default, sizes[0], sizes[1])
         return
     offset = 0
     for target in range(first, last):
-        size, start = post.domain_size[post.edge_variable[target]], 0
+        size, start = inputs.domain_size[inputs.edge_variable[target]], 0
         total = 0.0 if arithmetic == LOG else 1.0
         for edge in range(first, last):
-            m = post.domain_size[post.edge_variable[edge]]
+            m = inputs.domain_size[inputs.edge_variable[edge]]
             if edge != target:
-                total = times(arithmetic, total, sum_of(arithmetic, post.incoming[start : start + m]))
+                total = times(arithmetic, total, sum_of(arithmetic, inputs.incoming[start : start + m]))
             start += m
-        sums = post.outgoing[offset : offset + size]
+        sums = inputs.outgoing[offset : offset + size]
         if arithmetic == LOG:
-            _list_log(post, values, slots, order, default, total, first, last, target, sums)
+            _list_log(inputs, values, slots, order, default, total, first, last, target, sums)
         else:
-            _list_linear(post, values, slots, order, default, total, first, last, target, sums)
+            _list_linear(inputs, values, slots, order, default, total, first, last, target, sums)
         offset += size

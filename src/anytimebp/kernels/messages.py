@@ -22,7 +22,7 @@ smallest product it could form is bounded from below before each update; if the 
 OUT_OF_RANGE and the run goes on in log arithmetic, where p, n, o, m, c and Z_f all hold logarithms. Even there, a
 factor that can lose nothing sums in linear arithmetic, from a linear table: n goes in and o comes out exponentiated.
 
-Arguments, here and in the other kernels: `layout` is a GraphLayout (read), `space` a WorkspaceArrays (overwritten).
+Arguments, here and in the other kernels: `layout` is a GraphLayout (read), `bp` a WorkspaceArrays (overwritten).
 """
 
 import math
@@ -59,90 +59,90 @@ LOG_COST = 8  # entries that one costs whose table is in logs
 
 
 @kernel()
-def _smallest_product(layout, space, factor):
+def _smallest_product(layout, bp, factor):
     """Return a lower bound of the positive products a factor can form: sharper, and dearer, than that of `gather`."""
-    product, offset = space.table_min[factor], 0
+    product, offset = bp.table_min[factor], 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        n = edge_size(layout.edge_variable, space.domain_size, edge)
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
         smallest = 1.0
         for v in range(offset, offset + n):
-            if space.incoming[v] > 0.0:
-                smallest = min(smallest, space.incoming[v])
+            if bp.incoming[v] > 0.0:
+                smallest = min(smallest, bp.incoming[v])
         product *= smallest
         offset += n
     return product
 
 
 @kernel()
-def _add_tails(layout, space, factor):
+def _add_tails(layout, bp, factor):
     """Add to the outgoing messages what states outside the domains gave when they were last asked (linear)."""
     offset = 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        n, slot = edge_size(layout.edge_variable, space.domain_size, edge), space.edge_slot_start[edge]
-        tail = space.tail[slot : slot + n]
+        n, slot = edge_size(layout.edge_variable, bp.domain_size, edge), bp.edge_slot_start[edge]
+        tail = bp.tail[slot : slot + n]
         for v in range(n):
-            space.outgoing[offset + v] += tail[v]
+            bp.outgoing[offset + v] += tail[v]
         offset += n
 
 
 @kernel(merge=True)
-def _sum_out(layout, space, factor):
-    """Fill `space.outgoing` and Z_f from `space.incoming`, in the arithmetic of the factor's table."""
+def _sum_out(layout, bp, factor):
+    """Fill `bp.outgoing` and Z_f from `bp.incoming`, in the arithmetic of the factor's table."""
     n_slots = 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        n_slots += edge_size(layout.edge_variable, space.domain_size, edge)
-    arithmetic = space.arithmetic
-    detour = arithmetic == LOG and not space.table_in_logs[factor]
+        n_slots += edge_size(layout.edge_variable, bp.domain_size, edge)
+    arithmetic = bp.arithmetic
+    detour = arithmetic == LOG and not bp.table_in_logs[factor]
     if detour:
         arithmetic = np.int64(LINEAR)
         for v in range(n_slots):
-            space.incoming[v] = exp(space.incoming[v])
-    if space.factor_kind[factor] == TABLE:
-        contract_at(space.calls[CONTRACT], (layout, space, factor, arithmetic))
+            bp.incoming[v] = exp(bp.incoming[v])
+    if bp.factor_kind[factor] == TABLE:
+        contract_at(bp.calls[CONTRACT], (layout, bp, factor, arithmetic))
     else:
-        send(space.post, factor, arithmetic)
-    if space.tail.size:
-        _add_tails(layout, space, factor)
-    n = edge_size(layout.edge_variable, space.domain_size, layout.factor_edge_start[factor])
-    if space.semiring == MAX:
-        total = best(arithmetic, space.outgoing[:n], space.incoming[:n])
+        send(bp.structure_inputs, factor, arithmetic)
+    if bp.tail.size:
+        _add_tails(layout, bp, factor)
+    n = edge_size(layout.edge_variable, bp.domain_size, layout.factor_edge_start[factor])
+    if bp.semiring == MAX:
+        total = best(arithmetic, bp.outgoing[:n], bp.incoming[:n])
     else:
-        total = dot(arithmetic, space.outgoing[:n], space.incoming[:n])
+        total = dot(arithmetic, bp.outgoing[:n], bp.incoming[:n])
     if detour:
         total = math.log(total)
         for v in range(n_slots):
-            space.outgoing[v] = math.log(space.outgoing[v])
-    space.factor_total[factor] = total
+            bp.outgoing[v] = math.log(bp.outgoing[v])
+    bp.factor_total[factor] = total
 
 
 @kernel()
-def update(layout, space, factor, damping):
+def update(layout, bp, factor, damping):
     """Send all messages of a factor; return status, what vanished, the residual and the entries read."""
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    floor, lost, offset, entries = space.table_min[factor], False, 0, 1
+    floor, lost, offset, entries = bp.table_min[factor], False, 0, 1
     for edge in range(first, last):
         variable = layout.edge_variable[edge]
-        n = space.domain_size[variable]
-        weight = space.incoming[offset : offset + n]
-        bound, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, edge, weight))
+        n = bp.domain_size[variable]
+        weight = bp.incoming[offset : offset + n]
+        bound, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
         if bound < 0.0:
             return VARIABLE_VANISHED, variable, 0.0, 0
         lost |= bound == 0.0
         floor *= bound
         offset += n
         entries *= n
-    if space.factor_kind[factor] != TABLE:
-        entries = space.structure_work[factor]
-    doubtful = floor < SAFE and space.arithmetic == LINEAR and space.table_has_zero[factor]
-    if doubtful and (lost or _smallest_product(layout, space, factor) < SAFE):
+    if bp.factor_kind[factor] != TABLE:
+        entries = bp.structure_work[factor]
+    doubtful = floor < SAFE and bp.arithmetic == LINEAR and bp.table_has_zero[factor]
+    if doubtful and (lost or _smallest_product(layout, bp, factor) < SAFE):
         return OUT_OF_RANGE, factor, 0.0, 0
-    _sum_out(layout, space, factor)
+    _sum_out(layout, bp, factor)
     offset, residual = 0, 0.0
     for edge in range(first, last):
-        n = edge_size(layout.edge_variable, space.domain_size, edge)
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
         end = offset + n
-        weight, new = space.incoming[offset:end], space.outgoing[offset:end]
-        moved = store_at(space.calls[STORE], (layout, space, edge, weight, new, damping))
+        weight, new = bp.incoming[offset:end], bp.outgoing[offset:end]
+        moved = store_at(bp.calls[STORE], (layout, bp, edge, weight, new, damping))
         if moved < 0.0:
             return FACTOR_VANISHED if moved == VANISHED else OUT_OF_RANGE, factor, 0.0, 0
         residual = max(residual, moved)
@@ -156,14 +156,14 @@ CALLS = np.zeros(4, dtype=np.int64)
 """Addresses of kernels that others call by address; the same for all runs of a process."""
 
 
-def link_calls(layout: Any, space: Any) -> None:
+def link_calls(layout: Any, bp: Any) -> None:
     """Load the kernels that others call by address, or compile them, unless they are there already."""
     if not CALLS[UPDATE]:
-        number, weight = 0, space.incoming
-        CALLS[GATHER] = address_of(gather, layout, space, number, number, weight)
-        CALLS[CONTRACT] = address_of(contract, layout, space, number, number)
-        CALLS[STORE] = address_of(store, layout, space, number, weight, weight, 0.0)
-        CALLS[UPDATE] = address_of(update, layout, space, number, 0.0)
+        number, weight = 0, bp.incoming
+        CALLS[GATHER] = address_of(gather, layout, bp, number, number, weight)
+        CALLS[CONTRACT] = address_of(contract, layout, bp, number, number)
+        CALLS[STORE] = address_of(store, layout, bp, number, weight, weight, 0.0)
+        CALLS[UPDATE] = address_of(update, layout, bp, number, 0.0)
 
 
 @kernel(inline=True)
@@ -174,36 +174,36 @@ def cost_of(factor_edge_start, table_in_logs, factor, entries):
 
 
 @kernel()
-def sweep_slice(layout, space, order, position, stop, cost_limit, damping):
+def sweep_slice(layout, bp, order, position, stop, cost_limit, damping):
     """Update the factors order[position:stop], at most until `cost_limit` entries are read.
 
     Returns:
         Status, what vanished, the position reached, entries read, the largest residual and the sum of residuals.
     """
-    layout, space = borrow(layout), borrow(space)
+    layout, bp = borrow(layout), borrow(bp)
     work, cost, largest, total = 0, 0, 0.0, 0.0
     while position < stop and cost < cost_limit:
         factor = order[position]
-        status, culprit, residual, entries = update_at(space.calls[UPDATE], (layout, space, factor, damping))
+        status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
         if status != OK:
             return status, culprit, position, work, largest, total
         position += 1
         work += entries
-        cost += cost_of(layout.factor_edge_start, space.table_in_logs, factor, entries)
+        cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
         largest = max(largest, residual)
         total += residual
     return OK, -1, position, work, largest, total
 
 
 @kernel()
-def largest_pending(layout, space, order, moved, damping):
+def largest_pending(layout, bp, order, moved, damping):
     """Return a bound on how far any message of the last sweep is from what its factor would send now.
 
     A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
     its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
     the first; `moved` is scratch, zero for every variable.
     """
-    layout, space = borrow(layout), borrow(space)
+    layout, bp = borrow(layout), borrow(bp)
     largest = 0.0
     for position in range(order.size - 1, -1, -1):
         first, last = layout.factor_edge_start[order[position]], layout.factor_edge_start[order[position] + 1]
@@ -211,8 +211,8 @@ def largest_pending(layout, space, order, moved, damping):
         for edge in range(first, last):
             pending += moved[layout.edge_variable[edge]]
             if damping > 0.0:
-                kept_back = max(kept_back, space.edge_residual[edge] * damping / (1.0 - damping))
+                kept_back = max(kept_back, bp.edge_residual[edge] * damping / (1.0 - damping))
         for edge in range(first, last):
-            moved[layout.edge_variable[edge]] += space.edge_residual[edge]
+            moved[layout.edge_variable[edge]] += bp.edge_residual[edge]
         largest = max(largest, pending + kept_back)
     return largest

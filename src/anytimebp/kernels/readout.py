@@ -9,20 +9,20 @@ from anytimebp.kernels.to_factor import gather_at
 
 
 @kernel()
-def read_beliefs(layout, space, belief_start, belief, log_normaliser):
+def read_beliefs(layout, bp, belief_start, belief, log_normaliser):
     """Do as `fill_beliefs`, for callers in Python."""
-    return fill_beliefs(borrow(layout), borrow(space), belief_start, belief, log_normaliser)
+    return fill_beliefs(borrow(layout), borrow(bp), belief_start, belief, log_normaliser)
 
 
 @kernel()
-def fill_beliefs(layout, space, belief_start, belief, log_normaliser):
+def fill_beliefs(layout, bp, belief_start, belief, log_normaliser):
     """Fill the marginals of all variables over their domains, and the log of what they were divided by.
 
     Max-marginals have a largest number of 1 instead of a sum of 1.
 
     Args:
         layout: Topology.
-        space: Messages.
+        bp: Messages.
         belief_start: (V,) where each variable's marginal starts in `belief`.
         belief: Overwritten.
         log_normaliser: (V,) overwritten.
@@ -32,16 +32,16 @@ def fill_beliefs(layout, space, belief_start, belief, log_normaliser):
     """
     for variable in range(log_normaliser.size):
         start = belief_start[variable]
-        weight = belief[start : start + space.domain_size[variable]]
-        floor, peak, log_peak = gather_at(space.calls[GATHER], (layout, space, variable, -1, weight))
+        weight = belief[start : start + bp.domain_size[variable]]
+        floor, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
         if floor < 0.0:
             return VARIABLE_VANISHED, variable
-        if space.arithmetic == LOG:
+        if bp.arithmetic == LOG:
             for v in range(weight.size):
                 weight[v] = exp(weight[v])
         total = 0.0
         for v in range(weight.size):
-            total = max(total, weight[v]) if space.semiring == MAX else total + weight[v]
+            total = max(total, weight[v]) if bp.semiring == MAX else total + weight[v]
         for v in range(weight.size):
             weight[v] /= total
         log_normaliser[variable] = math.log(total) + math.log(peak) + log_peak
@@ -49,17 +49,17 @@ def fill_beliefs(layout, space, belief_start, belief, log_normaliser):
 
 
 @kernel()
-def read_weights(layout, space, log_weight):
+def read_weights(layout, bp, log_weight):
     """Fill the log of the messages from variables to factors, in the slots of their edges."""
-    layout, space = borrow(layout), borrow(space)
+    layout, bp = borrow(layout), borrow(bp)
     for edge in range(layout.edge_variable.size):
         variable = layout.edge_variable[edge]
-        start = space.edge_slot_start[edge]
-        weight = log_weight[start : start + space.domain_size[variable]]
-        floor, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, edge, weight))
+        start = bp.edge_slot_start[edge]
+        weight = log_weight[start : start + bp.domain_size[variable]]
+        floor, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
         if floor < 0.0:
             return VARIABLE_VANISHED, variable
-        if space.arithmetic == LINEAR:
+        if bp.arithmetic == LINEAR:
             for v in range(weight.size):
                 weight[v] = log(weight[v])
     return OK, -1

@@ -52,7 +52,7 @@ def _raise_priority(heap, item, amount):
 
 
 @kernel()
-def _spread(layout, space, heap, factor):
+def _spread(layout, bp, heap, factor):
     """Tell the neighbours of a factor by how much its messages have moved.
 
     A variable of high degree is told instead of its factors; it passes the sum on when it reaches the top of the heap,
@@ -60,9 +60,9 @@ def _spread(layout, space, heap, factor):
     """
     n_factors = layout.factor_edge_start.size - 1
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        moved = space.edge_residual[edge]
+        moved = bp.edge_residual[edge]
         variable = layout.edge_variable[edge]
-        hub = space.variable_hub[variable]
+        hub = bp.variable_hub[variable]
         if hub >= 0:
             heap.unspread[edge] += moved
             _raise_priority(heap, n_factors + hub, moved)
@@ -74,10 +74,10 @@ def _spread(layout, space, heap, factor):
 
 
 @kernel()
-def _spread_hub(layout, space, heap, hub):
+def _spread_hub(layout, bp, heap, hub):
     """Pass what a variable of high degree was told on to its factors, less what each told it; return its degree."""
     item = layout.factor_edge_start.size - 1 + hub
-    variable = space.hub_variable[hub]
+    variable = bp.hub_variable[hub]
     moved = heap.priority[item]
     heap.priority[item] = 0.0
     sift(heap, item)
@@ -91,12 +91,12 @@ def _spread_hub(layout, space, heap, hub):
 
 
 @kernel()
-def _spread_hubs(layout, space, heap):
+def _spread_hubs(layout, bp, heap):
     """Let all variables of high degree pass on what they were told; return the sum of the degrees."""
     n_factors, cost = layout.factor_edge_start.size - 1, 0
-    for hub in range(space.hub_variable.size):
+    for hub in range(bp.hub_variable.size):
         if heap.priority[n_factors + hub] > 0.0:
-            cost += _spread_hub(layout, space, heap, hub)
+            cost += _spread_hub(layout, bp, heap, hub)
     return cost
 
 
@@ -118,15 +118,15 @@ def _in_turn(heap, n_factors, first, tolerance):
 
 
 @kernel()
-def residual_slice(layout, space, heap, journal, update_limit, cost_limit, tolerance, damping):
+def residual_slice(layout, bp, heap, journal, update_limit, cost_limit, tolerance, damping):
     """Do as `residual_updates`, for callers in Python."""
     return residual_updates(
-        borrow(layout), borrow(space), borrow(heap), borrow(journal), update_limit, cost_limit, tolerance, damping
+        borrow(layout), borrow(bp), borrow(heap), borrow(journal), update_limit, cost_limit, tolerance, damping
     )
 
 
 @kernel()
-def residual_updates(layout, space, heap, journal, update_limit, cost_limit, tolerance, damping):
+def residual_updates(layout, bp, heap, journal, update_limit, cost_limit, tolerance, damping):
     """Update the factor of highest priority, again and again, until all are under the tolerance or a limit is met.
 
     A hub may keep to itself what it was told, as long as that is under the tolerance. Together with what a factor was
@@ -142,26 +142,26 @@ def residual_updates(layout, space, heap, journal, update_limit, cost_limit, tol
     while updates < update_limit and cost < cost_limit:
         item = heap.item[0]
         if heap.priority[item] <= tolerance:
-            cost += _spread_hubs(layout, space, heap)
+            cost += _spread_hubs(layout, bp, heap)
             if heap.priority[heap.item[0]] > tolerance:
                 continue
             heap.turn[SINCE] = 0
             return CONVERGED, -1, updates, work, cost
         if item >= n_factors:
-            cost += _spread_hub(layout, space, heap, item - n_factors)
+            cost += _spread_hub(layout, bp, heap, item - n_factors)
             continue
         item = _in_turn(heap, n_factors, item, tolerance)
         if journal.keep:
-            note(layout, space, journal, item)
-        status, culprit, residual, entries = update_at(space.calls[UPDATE], (layout, space, item, damping))
+            note(layout, bp, journal, item)
+        status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, item, damping))
         if status != OK:
             return status, culprit, updates, work, cost
         heap.priority[item] = residual * damping if damping > 0.0 else 0.0  # an infinite residual times 0 is NaN
         sift(heap, item)
-        _spread(layout, space, heap, item)
+        _spread(layout, bp, heap, item)
         updates += 1
         work += entries
-        cost += cost_of(layout.factor_edge_start, space.table_in_logs, item, entries)
+        cost += cost_of(layout.factor_edge_start, bp.table_in_logs, item, entries)
     return OK, -1, updates, work, cost
 
 

@@ -10,14 +10,14 @@ from anytimebp.kernels.readout import fill_beliefs
 from anytimebp.kernels.strips import fill_strips, strip_sweep
 
 PHASE, POSITION, UPDATES, READ, PICKED = MADE + 1, MADE + 2, MADE + 3, MADE + 4, MADE + 5  # in the progress of a round
-PLACES = PICKED + 1
+COUNTERS = PICKED + 1
 FILL, ENTER, FIRST_SETTLE, SWEEP, SETTLE, REPORT = range(6)  # phases
 
 RESIDUAL, TOLERANCE, CHANGE, LOG_Z, OUTSIDE = range(5)  # in the figures of a round
 
 
 @kernel()
-def _settle(layout, space, inner, nested, there, back, progress, tolerance, max_sweeps, update_limit, cost_limit):
+def _settle(layout, bp, inner, nested, there, back, progress, tolerance, max_sweeps, update_limit, cost_limit):
     """Go on with inner rounds, and leave the domains when these have settled; return status and cost."""
     status, _, updates, work, cost = inner_rounds(
         layout, inner, nested, there, back, progress, tolerance, max_sweeps, update_limit, cost_limit
@@ -25,7 +25,7 @@ def _settle(layout, space, inner, nested, there, back, progress, tolerance, max_
     progress[UPDATES] += updates
     progress[READ] += work
     if status == CONVERGED:
-        leave(layout, space, inner, nested)
+        leave(layout, bp, inner, nested)
         progress[PHASE] += 1
         progress[POSITION] = 0
         return OK, cost
@@ -35,14 +35,14 @@ def _settle(layout, space, inner, nested, there, back, progress, tolerance, max_
 
 
 @kernel()
-def _bethe(layout, space, log_normaliser):
+def _bethe(layout, bp, log_normaliser):
     """Return log Z by the formula that heads `messages.py`, but for the scales of tables and priors."""
     total = 0.0
-    for factor in range(space.factor_total.size):
+    for factor in range(bp.factor_total.size):
         first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-        total += (1 - (last - first)) * math.log(space.factor_total[factor])
+        total += (1 - (last - first)) * math.log(bp.factor_total[factor])
         for edge in range(first, last):
-            total += math.log(space.edge_scale[edge])
+            total += math.log(bp.edge_scale[edge])
     for variable in range(log_normaliser.size):
         total += log_normaliser[variable]
     return total
@@ -64,14 +64,14 @@ def share_out_of_reach(log_prior, slot_start, place, share):
 
 
 @kernel()
-def _report(layout, space, nested, belief, before, outside, figures):
+def _report(layout, bp, nested, belief, before, outside, figures):
     """Read beliefs and log Z, how far beliefs have moved since the round before, and how much is outside."""
-    status, _ = fill_beliefs(layout, space, space.variable_slot_start, belief, outside)
-    figures[LOG_Z] = _bethe(layout, space, outside)
+    status, _ = fill_beliefs(layout, bp, bp.variable_slot_start, belief, outside)
+    figures[LOG_Z] = _bethe(layout, bp, outside)
     total, unseen = 0.0, 0.0
-    for variable in range(space.domain_size.size):
-        start, square, mass = space.variable_slot_start[variable], 0.0, 0.0
-        for v in range(start, start + space.domain_size[variable]):
+    for variable in range(bp.domain_size.size):
+        start, square, mass = bp.variable_slot_start[variable], 0.0, 0.0
+        for v in range(start, start + bp.domain_size[variable]):
             if before.size:
                 square += (belief[v] - before[v]) ** 2
             if not nested.is_member[v]:
@@ -79,18 +79,18 @@ def _report(layout, space, nested, belief, before, outside, figures):
         outside[variable] = mass
         unseen += mass
         total += math.sqrt(square)
-    figures[OUTSIDE] = unseen / max(1, space.domain_size.size)
-    figures[CHANGE] = total / max(1, space.domain_size.size) if before.size else 1.0
+    figures[OUTSIDE] = unseen / max(1, bp.domain_size.size)
+    figures[CHANGE] = total / max(1, bp.domain_size.size) if before.size else 1.0
     return status
 
 
 @kernel()
-def round_slice(layout, space, inner, nested, there, back, belief, before, outside, progress, figures, goals, limits):
+def round_slice(layout, bp, inner, nested, there, back, belief, before, outside, progress, figures, goals, limits):
     """Go on with a round.
 
     Args:
         layout: Topology.
-        space: Messages over the states within reach.
+        bp: Messages over the states within reach.
         inner: Messages, tables and tails over the domains.
         nested: Domains and strips.
         there: (F,) order of every other sweep.
@@ -108,18 +108,16 @@ def round_slice(layout, space, inner, nested, there, back, belief, before, outsi
         CONVERGED where the round is over, OK where it is not, NEEDS_ENTRIES for strips that Python has to fill,
         UNSETTLED, or a status that says what has vanished.
     """
-    layout, space, inner, nested = borrow(layout), borrow(space), borrow(inner), borrow(nested)
+    layout, bp, inner, nested = borrow(layout), borrow(bp), borrow(inner), borrow(nested)
     cost, status, n_edges = 0, OK, layout.edge_variable.size
     while cost < limits[2] and status == OK:
         if progress[PHASE] == FILL:
-            progress[POSITION], entries, spent = fill_strips(
-                layout, space, nested, progress[POSITION], limits[2] - cost
-            )
+            progress[POSITION], entries, spent = fill_strips(layout, bp, nested, progress[POSITION], limits[2] - cost)
             progress[PICKED] += entries
             if progress[POSITION] == n_edges:
                 progress[PHASE], status = ENTER, NEEDS_ENTRIES
         elif progress[PHASE] == ENTER:
-            enter(layout, space, inner, nested)
+            enter(layout, bp, inner, nested)
             for variable in range(nested.size.size):
                 nested.old_size[variable] = nested.size[variable]
             progress[PHASE], progress[POSITION], spent = (FIRST_SETTLE if not before.size else SWEEP), 0, n_edges
@@ -128,7 +126,7 @@ def round_slice(layout, space, inner, nested, there, back, belief, before, outsi
             stop = min(there.size, progress[POSITION] + max(1, limits[1] - progress[UPDATES]))
             position = progress[POSITION]
             status, progress[POSITION], work, largest, spent = strip_sweep(
-                layout, space, inner, nested, there, position, stop, limits[2] - cost
+                layout, bp, inner, nested, there, position, stop, limits[2] - cost
             )
             figures[RESIDUAL] = max(largest, figures[RESIDUAL] if position else 0.0)
             progress[UPDATES] += progress[POSITION] - position
@@ -138,13 +136,13 @@ def round_slice(layout, space, inner, nested, there, back, belief, before, outsi
                 figures[TOLERANCE] = max(goals[0], min(goals[1], goals[2] * figures[RESIDUAL]))
                 begin_inner(layout, inner, nested, progress, False)  # noqa: FBT003
         elif progress[PHASE] == REPORT:
-            status = _report(layout, space, nested, belief, before, outside, figures)
+            status = _report(layout, bp, nested, belief, before, outside, figures)
             return CONVERGED if status == OK else status
         else:
             tolerance = goals[3] if progress[PHASE] == FIRST_SETTLE else figures[TOLERANCE]
             left = max(1, limits[1] - progress[UPDATES])
             status, spent = _settle(
-                layout, space, inner, nested, there, back, progress, tolerance, limits[0], left, limits[2] - cost
+                layout, bp, inner, nested, there, back, progress, tolerance, limits[0], left, limits[2] - cost
             )
         cost += spent
         if progress[UPDATES] >= limits[1]:

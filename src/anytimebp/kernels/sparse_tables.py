@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
-from anytimebp.kernels.codes import GATHER, LINEAR, LOG, LOG_TABLE, SAFE, SERVED
+from anytimebp.kernels.codes import ASKED, GATHER, LINEAR, LOG, LOG_TABLE, SAFE
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.through_table import log_sum
 from anytimebp.kernels.to_factor import gather_at
@@ -32,7 +32,7 @@ def _convert(line, kind, in_logs, scale):
 
 
 @kernel()
-def fill_slice(layout, space, domain, edge, low, high):
+def fill_slice(layout, bp, domain, edge, low, high):
     """Fill the entries of a dense factor whose slot on the axis of `edge` is from `low` up to `high`.
 
     Returns:
@@ -46,29 +46,29 @@ def fill_slice(layout, space, domain, edge, low, high):
     for other in range(first, last):
         variable = layout.edge_variable[other]
         size *= domain.universe_start[variable + 1] - domain.universe_start[variable]
-        capacity *= space.edge_capacity[other]
+        capacity *= bp.edge_capacity[other]
         if other != inner:
-            outer *= high - low if other == edge else space.domain_size[variable]
+            outer *= high - low if other == edge else bp.domain_size[variable]
     source = table_view(domain.source_address[factor], size)
-    table = table_view(space.table_address[factor], capacity)
+    table = table_view(bp.table_address[factor], capacity)
     variable = layout.edge_variable[inner]
     start = domain.universe_start[variable]
-    begin, end = (low, high) if inner == edge else (np.int64(0), space.domain_size[variable])
+    begin, end = (low, high) if inner == edge else (np.int64(0), bp.domain_size[variable])
     states = domain.slot_state[start + begin : start + end]
     line = domain.line[: end - begin]
     for index in range(outer):
-        rest, given, made, stride = index, 0, begin, space.edge_capacity[inner]
+        rest, given, made, stride = index, 0, begin, bp.edge_capacity[inner]
         for other in range(inner - 1, first - 1, -1):
             variable = layout.edge_variable[other]
-            n = high - low if other == edge else space.domain_size[variable]
+            n = high - low if other == edge else bp.domain_size[variable]
             slot = rest % n + (low if other == edge else 0)
             rest //= n
             given += domain.edge_stride[other] * domain.slot_state[domain.universe_start[variable] + slot]
             made += stride * slot
-            stride *= space.edge_capacity[other]
+            stride *= bp.edge_capacity[other]
         for c in range(line.size):
             line[c] = source[given + states[c]]
-        _convert(line, domain.source_kind[factor], space.table_in_logs[factor], domain.table_scale[factor])
+        _convert(line, domain.source_kind[factor], bp.table_in_logs[factor], domain.table_scale[factor])
         row = table[made : made + line.size]
         for c in range(line.size):
             row[c] = line[c]
@@ -76,14 +76,14 @@ def fill_slice(layout, space, domain, edge, low, high):
 
 
 @kernel()
-def fill_tables(layout, space, domain, factor, limit):
+def fill_tables(layout, bp, domain, factor, limit):
     """Fill the tables of dense factors from `factor` on, about `limit` entries; return where it stopped and work."""
-    layout, space, domain = borrow(layout), borrow(space), borrow(domain)
+    layout, bp, domain = borrow(layout), borrow(bp), borrow(domain)
     n_factors, work = layout.factor_edge_start.size - 1, 0
     while factor < n_factors and work < limit:
-        if domain.source_kind[factor] != SERVED:
+        if domain.source_kind[factor] != ASKED:
             edge = layout.factor_edge_start[factor]
-            work += fill_slice(layout, space, domain, edge, np.int64(0), space.domain_size[layout.edge_variable[edge]])
+            work += fill_slice(layout, bp, domain, edge, np.int64(0), bp.domain_size[layout.edge_variable[edge]])
         factor += 1
     return factor, work
 
@@ -106,7 +106,7 @@ def _weighted(row, stride, weight):
 
 
 @kernel()
-def slot_message(layout, space, line, edge, slot):
+def slot_message(layout, bp, line, edge, slot):
     """Return what a factor would send to one slot of one of its variables now, not scaled, and the entries read.
 
     In the run's arithmetic; -1 (linear) where the sum might lose something.
@@ -114,33 +114,33 @@ def slot_message(layout, space, line, edge, slot):
     factor = layout.edge_factor[edge]
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
     inner = last - 1 if edge != last - 1 else last - 2
-    floor, offset, outer, capacity, inner_offset = space.table_min[factor], 0, 1, 1, 0
+    floor, offset, outer, capacity, inner_offset = bp.table_min[factor], 0, 1, 1, 0
     for other in range(first, last):
         variable = layout.edge_variable[other]
-        n = space.domain_size[variable]
-        capacity *= space.edge_capacity[other]
+        n = bp.domain_size[variable]
+        capacity *= bp.edge_capacity[other]
         if other == inner:
             inner_offset = offset
         if other != edge:
-            weight = space.incoming[offset : offset + n]
-            bound, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, other, weight))
+            weight = bp.incoming[offset : offset + n]
+            bound, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, other, weight))
             if bound < 0.0:
-                return -1.0 if space.arithmetic == LINEAR else -np.inf, 0
+                return -1.0 if bp.arithmetic == LINEAR else -np.inf, 0
             floor *= bound
             outer *= n if other != inner else 1
         offset += n
-    in_logs = space.table_in_logs[factor]
-    if space.arithmetic == LINEAR and space.table_has_zero[factor] and floor < SAFE:
+    in_logs = bp.table_in_logs[factor]
+    if bp.arithmetic == LINEAR and bp.table_has_zero[factor] and floor < SAFE:
         return -1.0, 0
-    table = table_view(space.table_address[factor], capacity)
-    n = space.domain_size[layout.edge_variable[inner]]
-    weight = space.incoming[inner_offset : inner_offset + n]
+    table = table_view(bp.table_address[factor], capacity)
+    n = bp.domain_size[layout.edge_variable[inner]]
+    weight = bp.incoming[inner_offset : inner_offset + n]
     total = -np.inf if in_logs else 0.0
     for index in range(outer):
         rest, place, stride, step, position = index, 0, 1, 1, offset
-        factor_weight = 0.0 if space.arithmetic == LOG else 1.0
+        factor_weight = 0.0 if bp.arithmetic == LOG else 1.0
         for other in range(last - 1, first - 1, -1):
-            size = space.domain_size[layout.edge_variable[other]]
+            size = bp.domain_size[layout.edge_variable[other]]
             position -= size
             if other == edge:
                 place += stride * slot
@@ -150,21 +150,21 @@ def slot_message(layout, space, line, edge, slot):
                 x = rest % size
                 rest //= size
                 place += stride * x
-                if space.arithmetic == LOG:
-                    factor_weight += space.incoming[position + x]
+                if bp.arithmetic == LOG:
+                    factor_weight += bp.incoming[position + x]
                 else:
-                    factor_weight *= space.incoming[position + x]
-            stride *= space.edge_capacity[other]
+                    factor_weight *= bp.incoming[position + x]
+            stride *= bp.edge_capacity[other]
         if in_logs:
             for c in range(n):
                 line[c] = table[place + c * step]
             total = np.logaddexp(total, factor_weight + log_sum(line[:n], weight))
-        elif space.arithmetic == LOG:
+        elif bp.arithmetic == LOG:
             for c in range(n):
                 line[c] = exp(weight[c])
             total += exp(factor_weight) * _weighted(table[place:], step, line[:n])
         else:
             total += factor_weight * _weighted(table[place:], step, weight)
-    if space.arithmetic == LOG and not in_logs:
+    if bp.arithmetic == LOG and not in_logs:
         total = log(total)
     return total, outer * n

@@ -1,6 +1,6 @@
 """Strips: a factor's entries with at most one variable outside its domain, and messages through them.
 
-A run of `adaptive` keeps messages over whole universes (`space`) and a domain of few states a variable (`nested`). Of a
+A run of `adaptive` keeps messages over whole universes (`bp`) and a domain of few states a variable (`nested`). Of a
 factor with variables i, j, ... it reads only the joint states in which at most one variable is outside its domain S:
 
     o_i(x)  =  sum over x_j in S_j, ... of t * product of n_j(x_j)                         x anywhere
@@ -28,7 +28,7 @@ EXP_COST = 12  # entries that could be read in the time of picking one up and ex
 
 
 @kernel()
-def _locate_rows(layout, space, nested, edge):
+def _locate_rows(layout, bp, nested, edge):
     """Fill `row_base`, where each row starts in the source, and `row_old`, its place in the strip before, or -1.
 
     Returns:
@@ -48,7 +48,7 @@ def _locate_rows(layout, space, nested, edge):
     for other in range(last - 1, first - 1, -1):
         variable = layout.edge_variable[other]
         if other != edge:
-            start, n, old = space.variable_slot_start[variable], nested.size[variable], nested.old_size[variable]
+            start, n, old = bp.variable_slot_start[variable], nested.size[variable], nested.old_size[variable]
             for d in range(n - 1, -1, -1):
                 state = nested.slot_state[start + nested.member[start + d]]
                 for r in range(rows):
@@ -101,11 +101,11 @@ def _convert_line(line, kind, shift):
 
 
 @kernel()
-def _fill_strip(layout, space, nested, edge):
+def _fill_strip(layout, bp, nested, edge):
     """Fill one strip of a dense factor; return how many entries were picked up."""
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
-    n, start = space.domain_size[variable], space.variable_slot_start[variable]
-    rows, own_stride = _locate_rows(layout, space, nested, edge)
+    n, start = bp.domain_size[variable], bp.variable_slot_start[variable]
+    rows, own_stride = _locate_rows(layout, bp, nested, edge)
     made = nested.pool[nested.strip_start[edge] : nested.strip_start[edge] + rows * n]
     old = nested.old_pool[nested.old_start[edge] :]
     size = 1
@@ -132,7 +132,7 @@ def _fill_strip(layout, space, nested, edge):
 
 
 @kernel()
-def fill_strips(layout, space, nested, position, cost_limit):
+def fill_strips(layout, bp, nested, position, cost_limit):
     """Fill the strips of dense factors from edge `position` on, until `cost_limit`; copy what was there before.
 
     Returns:
@@ -141,7 +141,7 @@ def fill_strips(layout, space, nested, position, cost_limit):
     cost, entries = 0, 0
     while position < layout.edge_variable.size and cost < cost_limit:
         if nested.source_address[layout.edge_factor[position]]:
-            picked = _fill_strip(layout, space, nested, position)
+            picked = _fill_strip(layout, bp, nested, position)
             entries += picked
             cost += EXP_COST * picked
         cost += EDGE_COST
@@ -150,7 +150,7 @@ def fill_strips(layout, space, nested, position, cost_limit):
 
 
 @kernel()
-def _row_weights(layout, space, nested, edge, offsets):
+def _row_weights(layout, bp, nested, edge, offsets):
     """Fill `row_weight` with the product of the other variables' weights, per joint state of their domains."""
     factor = layout.edge_factor[edge]
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
@@ -159,9 +159,9 @@ def _row_weights(layout, space, nested, edge, offsets):
     for other in range(last - 1, first - 1, -1):
         if other != edge:
             variable = layout.edge_variable[other]
-            start, n = space.variable_slot_start[variable], nested.size[variable]
+            start, n = bp.variable_slot_start[variable], nested.size[variable]
             for d in range(n - 1, -1, -1):
-                weight = space.incoming[offsets[other - first] + nested.member[start + d]]
+                weight = bp.incoming[offsets[other - first] + nested.member[start + d]]
                 for r in range(rows):
                     nested.row_weight[d * rows + r] = nested.row_weight[r] * weight
             rows *= n
@@ -169,13 +169,13 @@ def _row_weights(layout, space, nested, edge, offsets):
 
 
 @kernel()
-def _spread_tail(layout, space, nested, edge, rows, offsets):
+def _spread_tail(layout, bp, nested, edge, rows, offsets):
     """Add what the states outside the domain of an edge's variable give to the messages to the others."""
     factor = layout.edge_factor[edge]
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
     if last - first == 2:  # noqa: PLR2004
         other = first + last - 1 - edge
-        target = nested.tail[space.edge_slot_start[other] :]
+        target = nested.tail[bp.edge_slot_start[other] :]
         for r in range(rows):
             target[r] += nested.dots[r]
         return
@@ -184,79 +184,79 @@ def _spread_tail(layout, space, nested, edge, rows, offsets):
         if target == edge:
             continue
         n = nested.size[layout.edge_variable[target]]
-        start, slot = space.variable_slot_start[layout.edge_variable[target]], space.edge_slot_start[target]
+        start, slot = bp.variable_slot_start[layout.edge_variable[target]], bp.edge_slot_start[target]
         for r in range(rows):
             d = (r // inner) % n
-            weight = space.incoming[offsets[target - first] + nested.member[start + d]]
+            weight = bp.incoming[offsets[target - first] + nested.member[start + d]]
             if weight > 0.0:
                 nested.tail[slot + d] += nested.dots[r] * (nested.row_weight[r] / weight)
         inner *= n
 
 
 @kernel()
-def _through_strips(layout, space, nested, factor, offsets):
-    """Fill `space.outgoing` and `nested.tail` of a factor from `space.incoming`; return the entries read."""
+def _through_strips(layout, bp, nested, factor, offsets):
+    """Fill `bp.outgoing` and `nested.tail` of a factor from `bp.incoming`; return the entries read."""
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
     entries = 0
     for edge in range(first, last):
-        slot = space.edge_slot_start[edge]
+        slot = bp.edge_slot_start[edge]
         nested.tail[slot : slot + nested.size[layout.edge_variable[edge]]] = 0.0
     for edge in range(first, last):
         variable = layout.edge_variable[edge]
-        n, offset, start = space.domain_size[variable], offsets[edge - first], space.variable_slot_start[variable]
-        rows = _row_weights(layout, space, nested, edge, offsets)
+        n, offset, start = bp.domain_size[variable], offsets[edge - first], bp.variable_slot_start[variable]
+        rows = _row_weights(layout, bp, nested, edge, offsets)
         outside = nested.outside[:n]
         for v in range(n):
-            outside[v] = space.incoming[offset + v]
+            outside[v] = bp.incoming[offset + v]
         for d in range(nested.size[variable]):
             outside[nested.member[start + d]] = 0.0
         strip = nested.pool[nested.strip_start[edge] : nested.strip_start[edge] + rows * n]
-        weight, dots, sums = nested.row_weight[:rows], nested.dots[:rows], space.outgoing[offset : offset + n]
+        weight, dots, sums = nested.row_weight[:rows], nested.dots[:rows], bp.outgoing[offset : offset + n]
         if rows >= TALL:
             tall_matrix_linear(strip, n, n, weight, outside, dots, sums)
         else:
-            matrix_linear(strip, space.row_start[:0], n, n, weight, outside, dots, sums)
+            matrix_linear(strip, bp.row_start[:0], n, n, weight, outside, dots, sums)
         entries += rows * n
-        _spread_tail(layout, space, nested, edge, rows, offsets)
+        _spread_tail(layout, bp, nested, edge, rows, offsets)
     for edge in range(first, last):
-        variable, slot, offset = layout.edge_variable[edge], space.edge_slot_start[edge], offsets[edge - first]
-        start = space.variable_slot_start[variable]
+        variable, slot, offset = layout.edge_variable[edge], bp.edge_slot_start[edge], offsets[edge - first]
+        start = bp.variable_slot_start[variable]
         for d in range(nested.size[variable]):
-            space.outgoing[offset + nested.member[start + d]] += nested.tail[slot + d]
+            bp.outgoing[offset + nested.member[start + d]] += nested.tail[slot + d]
     return entries
 
 
 @kernel()
-def _strip_update(layout, space, inner, nested, factor):
+def _strip_update(layout, bp, inner, nested, factor):
     """Send a factor's messages through its strips; return status, residual on the domains, entries."""
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
     offset, offsets = 0, nested.offsets
     for edge in range(first, last):
         variable = layout.edge_variable[edge]
-        n = space.domain_size[variable]
-        weight = space.incoming[offset : offset + n]
-        bound, _, _ = gather_at(space.calls[GATHER], (layout, space, variable, edge, weight))
+        n = bp.domain_size[variable]
+        weight = bp.incoming[offset : offset + n]
+        bound, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
         if bound < 0.0:
             return VARIABLE_VANISHED, 0.0, 0
         offsets[edge - first] = offset
         offset += n
-    entries = _through_strips(layout, space, nested, factor, offsets)
+    entries = _through_strips(layout, bp, nested, factor, offsets)
     total = 0.0
-    for v in range(space.domain_size[layout.edge_variable[first]]):
-        total += space.incoming[v] * space.outgoing[v]
-    space.factor_total[factor] = total
+    for v in range(bp.domain_size[layout.edge_variable[first]]):
+        total += bp.incoming[v] * bp.outgoing[v]
+    bp.factor_total[factor] = total
     for edge in range(first, last):
-        n, offset = space.domain_size[layout.edge_variable[edge]], offsets[edge - first]
-        weight, new = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
-        store_at(space.calls[STORE], (layout, space, edge, weight, new, 0.0))
-    residual = freeze_tails(layout, space, inner, nested, factor)
+        n, offset = bp.domain_size[layout.edge_variable[edge]], offsets[edge - first]
+        weight, new = bp.incoming[offset : offset + n], bp.outgoing[offset : offset + n]
+        store_at(bp.calls[STORE], (layout, bp, edge, weight, new, 0.0))
+    residual = freeze_tails(layout, bp, inner, nested, factor)
     if residual < 0.0:
         return FACTOR_VANISHED, 0.0, 0
     return OK, residual, entries
 
 
 @kernel()
-def strip_sweep(layout, space, inner, nested, order, position, stop, cost_limit):
+def strip_sweep(layout, bp, inner, nested, order, position, stop, cost_limit):
     """Update the factors order[position:stop] through their strips, at most until `cost_limit` entries are read.
 
     Returns:
@@ -264,7 +264,7 @@ def strip_sweep(layout, space, inner, nested, order, position, stop, cost_limit)
     """
     work, cost, largest = 0, 0, 0.0
     while position < stop and cost < cost_limit:
-        status, residual, entries = _strip_update(layout, space, inner, nested, order[position])
+        status, residual, entries = _strip_update(layout, bp, inner, nested, order[position])
         if status != OK:
             return status, position, work, largest, cost
         position += 1
@@ -275,9 +275,9 @@ def strip_sweep(layout, space, inner, nested, order, position, stop, cost_limit)
 
 
 @kernel()
-def plan_strips(layout, space, nested, strip_start, table_start):
+def plan_strips(layout, bp, nested, strip_start, table_start):
     """Fill where strips (E + 1,) and tables over the domains (F + 1,) start; return the most rows that a strip has."""
-    layout, space, nested = borrow(layout), borrow(space), borrow(nested)
+    layout, bp, nested = borrow(layout), borrow(bp), borrow(nested)
     strips, tables, most = 0, 0, 1
     for factor in range(table_start.size - 1):
         table_start[factor] = tables
@@ -288,7 +288,7 @@ def plan_strips(layout, space, nested, strip_start, table_start):
         for edge in range(first, last):
             strip_start[edge] = strips
             rows = entries // nested.size[layout.edge_variable[edge]]
-            strips += rows * space.domain_size[layout.edge_variable[edge]]
+            strips += rows * bp.domain_size[layout.edge_variable[edge]]
             most = max(most, rows)
         tables += entries
     strip_start[strip_start.size - 1] = strips
@@ -297,21 +297,21 @@ def plan_strips(layout, space, nested, strip_start, table_start):
 
 
 @kernel()
-def join_above(layout, space, nested, belief, threshold):
+def join_above(layout, bp, nested, belief, threshold):
     """Let all states of a belief above the threshold join their domains; return how many did.
 
     Args:
         layout: Topology.
-        space: Where the variables' slots start.
+        bp: Where the variables' slots start.
         nested: Domains, extended.
         belief: A number per variable slot.
         threshold: See above.
     """
-    layout, space, nested = borrow(layout), borrow(space), borrow(nested)
+    layout, bp, nested = borrow(layout), borrow(bp), borrow(nested)
     joined = 0
-    for variable in range(space.domain_size.size):
-        start, n = space.variable_slot_start[variable], nested.size[variable]
-        for d in range(space.domain_size[variable]):
+    for variable in range(bp.domain_size.size):
+        start, n = bp.variable_slot_start[variable], nested.size[variable]
+        for d in range(bp.domain_size[variable]):
             if belief[start + d] > threshold and not nested.is_member[start + d]:
                 nested.is_member[start + d] = True
                 nested.member[start + n] = d

@@ -6,8 +6,8 @@ entries or of its variables' states. What a factor is made of lies at `table_add
 `SUMS` and a branch of `_through_structure`.
 
 Updates call all this by its address (`send`), so that runs without structures neither load nor compile any of it. What
-it needs lies in a row of whole numbers, `space.post`: the function, the factor, the arithmetic, and where the arrays of
-a `Post` are and how long.
+it needs lies in a row of whole numbers, `bp.structure_inputs`: the function, the factor, the arithmetic, and where the
+arrays of a `StructureInputs` are and how long.
 """
 
 from functools import cache
@@ -24,11 +24,11 @@ LISTED, DIFFERENCE, AT_MOST_ONE = 1, 2, 3  # 0 is TABLE
 SUMS = {"list": LISTED, "difference": DIFFERENCE, "at_most_one": AT_MOST_ONE}
 """By the name that a factor kind gives its sums, the code by which updates know them."""
 
-FUNCTION, FACTOR, ARITHMETIC, ARRAYS = 0, 1, 2, 3  # places in a post; then addresses and lengths of arrays
+FUNCTION, FACTOR, ARITHMETIC, ARRAYS = 0, 1, 2, 3  # places in a inputs; then addresses and lengths of arrays
 
 
-class Post(NamedTuple):
-    """What structures need of a layout and a workspace, in the order in which a post lists them."""
+class StructureInputs(NamedTuple):
+    """What structures need of a layout and a workspace, in the order in which a inputs lists them."""
 
     factor_edge_start: np.ndarray
     edge_variable: np.ndarray
@@ -41,16 +41,16 @@ class Post(NamedTuple):
 
 
 @kernel(inline=True)
-def send(post, factor, arithmetic):
+def send(inputs, factor, arithmetic):
     """Have a factor that is no table fill `outgoing` from `incoming`."""
-    post[FACTOR], post[ARITHMETIC] = factor, arithmetic
-    call(post[FUNCTION], post.ctypes.data)
+    inputs[FACTOR], inputs[ARITHMETIC] = factor, arithmetic
+    call(inputs[FUNCTION], inputs.ctypes.data)
 
 
 def _through_structure(address):
-    """Fill the unscaled messages of the factor that the post at an address speaks of."""
+    """Fill the unscaled messages of the factor that the inputs at an address speaks of."""
     row = index_view(address, ARRAYS + 16)
-    post = Post(
+    inputs = StructureInputs(
         index_view(row[ARRAYS + 0], row[ARRAYS + 1]),
         index_view(row[ARRAYS + 2], row[ARRAYS + 3]),
         index_view(row[ARRAYS + 4], row[ARRAYS + 5]),
@@ -61,13 +61,13 @@ def _through_structure(address):
         table_view(row[ARRAYS + 14], row[ARRAYS + 15]),
     )
     factor, arithmetic = row[FACTOR], row[ARITHMETIC]
-    kind = post.factor_kind[factor]
+    kind = inputs.factor_kind[factor]
     if kind == DIFFERENCE:
-        through_difference(post, factor, arithmetic)
+        through_difference(inputs, factor, arithmetic)
     elif kind == AT_MOST_ONE:
-        through_at_most_one(post, factor, arithmetic)
+        through_at_most_one(inputs, factor, arithmetic)
     else:
-        through_list(post, factor, arithmetic)
+        through_list(inputs, factor, arithmetic)
 
 
 @cache

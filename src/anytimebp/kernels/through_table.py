@@ -163,48 +163,48 @@ def _row_starts(edge_variable, domain_size, edge_capacity, row_start, first, las
 
 
 @kernel()
-def contract(layout, space, factor, arithmetic):
-    """Fill `space.outgoing` with a factor's unscaled messages, from the weights in `space.incoming`.
+def contract(layout, bp, factor, arithmetic):
+    """Fill `bp.outgoing` with a factor's unscaled messages, from the weights in `bp.incoming`.
 
     Level k of `prefix` and of `dots` has an entry per joint state of the axes 0 to k; level 0 is the incoming and the
     outgoing message of axis 0. `level` is where the level of the axes before `edge` starts.
     """
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    rows = edge_size(layout.edge_variable, space.domain_size, first)
+    rows = edge_size(layout.edge_variable, bp.domain_size, first)
     offset, level, end = rows, 0, 0
     for edge in range(first + 1, last - 1):
-        n = edge_size(layout.edge_variable, space.domain_size, edge)
-        before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
-        _outer(arithmetic, before, space.incoming[offset : offset + n], space.prefix[end : end + rows * n])
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
+        before = bp.incoming[:rows] if edge == first + 1 else bp.prefix[level : level + rows]
+        _outer(arithmetic, before, bp.incoming[offset : offset + n], bp.prefix[end : end + rows * n])
         level, end = end, end + rows * n
         rows *= n
         offset += n
-    starts = _row_starts(layout.edge_variable, space.domain_size, space.edge_capacity, space.row_start, first, last)
-    row_start, stride = space.row_start[:starts], space.edge_capacity[last - 1]
+    starts = _row_starts(layout.edge_variable, bp.domain_size, bp.edge_capacity, bp.row_start, first, last)
+    row_start, stride = bp.row_start[:starts], bp.edge_capacity[last - 1]
     capacity = stride
     for edge in range(first, last - 1):
-        capacity *= space.edge_capacity[edge]
-    matrix = table_view(space.table_address[factor], capacity)
+        capacity *= bp.edge_capacity[edge]
+    matrix = table_view(bp.table_address[factor], capacity)
     for edge in range(last - 1, first, -1):
-        n = edge_size(layout.edge_variable, space.domain_size, edge)
-        before = space.incoming[:rows] if edge == first + 1 else space.prefix[level : level + rows]
-        dots = space.outgoing[:rows] if edge == first + 1 else space.dots[level : level + rows]
-        column, sums = space.incoming[offset : offset + n], space.outgoing[offset : offset + n]
-        if space.semiring == MAX:
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
+        before = bp.incoming[:rows] if edge == first + 1 else bp.prefix[level : level + rows]
+        dots = bp.outgoing[:rows] if edge == first + 1 else bp.dots[level : level + rows]
+        column, sums = bp.incoming[offset : offset + n], bp.outgoing[offset : offset + n]
+        if bp.semiring == MAX:
             matrix_max(arithmetic, matrix, row_start, stride, n, before, column, dots, sums)
         elif arithmetic == LOG:
-            matrix_log(matrix, row_start, stride, n, before, column, dots, sums, space.peak)
+            matrix_log(matrix, row_start, stride, n, before, column, dots, sums, bp.peak)
         elif rows >= TALL and row_start.size == 0:
             tall_matrix_linear(matrix, stride, n, before, column, dots, sums)
         else:
             matrix_linear(matrix, row_start, stride, n, before, column, dots, sums)
         matrix = dots
         if edge > first + 1:
-            n = edge_size(layout.edge_variable, space.domain_size, edge - 1)
+            n = edge_size(layout.edge_variable, bp.domain_size, edge - 1)
             rows //= n
             offset -= n
             level -= rows
-            row_start, stride = space.row_start[:0], n
+            row_start, stride = bp.row_start[:0], n
     return 0
 
 

@@ -58,71 +58,71 @@ def _add_logs(arithmetic, weight, values):
 
 
 @kernel()
-def _gather_logs(layout, space, variable, skipped, weight):
+def _gather_logs(layout, bp, variable, skipped, weight):
     """Do as `gather`, by sums of logs: for log arithmetic, and where a product might underflow."""
     for v in range(weight.size):
         weight[v] = 0.0
-    start = space.variable_slot_start[variable]
-    _add_logs(space.arithmetic, weight, space.prior[start : start + weight.size])
+    start = bp.variable_slot_start[variable]
+    _add_logs(bp.arithmetic, weight, bp.prior[start : start + weight.size])
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         edge = layout.variable_edge[place]
         if edge != skipped:
-            start = space.edge_slot_start[edge]
-            _add_logs(space.arithmetic, weight, space.message[start : start + weight.size])
-    return _finish_logs(space.arithmetic, weight)
+            start = bp.edge_slot_start[edge]
+            _add_logs(bp.arithmetic, weight, bp.message[start : start + weight.size])
+    return _finish_logs(bp.arithmetic, weight)
 
 
 @kernel()
-def _gather_hub(space, hub, skipped, weight):
+def _gather_hub(bp, hub, skipped, weight):
     """Do as `gather`, from the totals that a variable of high degree keeps."""
-    start = space.hub_start[hub]
+    start = bp.hub_start[hub]
     reference = -np.inf  # totals are large; their differences are what counts, and lose no digits
     for v in range(weight.size):
-        reference = max(reference, space.hub_high[start + v])
+        reference = max(reference, bp.hub_high[start + v])
     for v in range(weight.size):
-        zeros = space.hub_zeros[start + v]
+        zeros = bp.hub_zeros[start + v]
         own = 0.0
         if skipped >= 0:
-            own = space.message[space.edge_slot_start[skipped] + v]
-            if space.arithmetic == LINEAR:
+            own = bp.message[bp.edge_slot_start[skipped] + v]
+            if bp.arithmetic == LINEAR:
                 own = log(own)
             if own == -np.inf:
                 own = 0.0
                 zeros -= 1
-        weight[v] = (space.hub_high[start + v] - reference) - own + space.hub_low[start + v] if zeros == 0 else -np.inf
-    floor, peak, log_peak = _finish_logs(space.arithmetic, weight)
+        weight[v] = (bp.hub_high[start + v] - reference) - own + bp.hub_low[start + v] if zeros == 0 else -np.inf
+    floor, peak, log_peak = _finish_logs(bp.arithmetic, weight)
     return floor, peak, log_peak + reference
 
 
 @kernel(FAST)
-def gather(layout, space, variable, skipped, weight):
+def gather(layout, bp, variable, skipped, weight):
     """Fill `weight` with the prior times all messages to a variable but that of the edge `skipped` (-1: none).
 
     Returns:
         A lower bound of the positive weights (-1 where all vanish), and the factor `peak * exp(log_peak)` that was
         divided out to make the largest weight 1 (0 in log arithmetic).
     """
-    hub = space.variable_hub[variable]
+    hub = bp.variable_hub[variable]
     if hub >= 0:
-        return _gather_hub(space, hub, skipped, weight)
-    if space.arithmetic == LOG:
-        return _gather_logs(layout, space, variable, skipped, weight)
+        return _gather_hub(bp, hub, skipped, weight)
+    if bp.arithmetic == LOG:
+        return _gather_logs(layout, bp, variable, skipped, weight)
     first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
-    floor = space.prior_min[variable]
+    floor = bp.prior_min[variable]
     for place in range(first, last):
         edge = layout.variable_edge[place]
         if edge != skipped:
-            floor *= space.edge_min[edge]
+            floor *= bp.edge_min[edge]
     if floor < SAFE:
-        return _gather_logs(layout, space, variable, skipped, weight)
-    start, untouched = space.variable_slot_start[variable], True
+        return _gather_logs(layout, bp, variable, skipped, weight)
+    start, untouched = bp.variable_slot_start[variable], True
     # Slices, because an index start + v might be negative for all the compiler knows, and would not be vectorised.
-    prior = space.prior[start : start + weight.size]
+    prior = bp.prior[start : start + weight.size]
     for place in range(first, last):
         edge = layout.variable_edge[place]
         if edge != skipped:
-            start = space.edge_slot_start[edge]
-            message = space.message[start : start + weight.size]
+            start = bp.edge_slot_start[edge]
+            message = bp.message[start : start + weight.size]
             if untouched:
                 untouched = False
                 for v in range(weight.size):

@@ -141,19 +141,19 @@ def _damp(arithmetic, new, old, damping):
 
 
 @kernel()
-def move_hub(space, hub, new, old):
+def move_hub(bp, hub, new, old):
     """Replace a message in the totals of a variable of high degree."""
-    start = space.hub_start[hub]
+    start = bp.hub_start[hub]
     for v in range(new.size):
-        a = new[v] if space.arithmetic == LOG else log(new[v])
-        b = old[v] if space.arithmetic == LOG else log(old[v])
-        space.hub_zeros[start + v] += int(a == -np.inf) - int(b == -np.inf)
-        high, low = space.hub_high[start + v], space.hub_low[start + v]
+        a = new[v] if bp.arithmetic == LOG else log(new[v])
+        b = old[v] if bp.arithmetic == LOG else log(old[v])
+        bp.hub_zeros[start + v] += int(a == -np.inf) - int(b == -np.inf)
+        high, low = bp.hub_high[start + v], bp.hub_low[start + v]
         if a > -np.inf:
             high, low = add_exactly(high, low, a)
         if b > -np.inf:
             high, low = add_exactly(high, low, -b)
-        space.hub_high[start + v], space.hub_low[start + v] = high, low
+        bp.hub_high[start + v], bp.hub_low[start + v] = high, low
 
 
 @kernel(FAST)
@@ -170,22 +170,22 @@ def _scale_of(arithmetic, in_logs, weight, message, total):
 
 
 @kernel()
-def store(layout, space, edge, weight, new, damping):
+def store(layout, bp, edge, weight, new, damping):
     """Scale an outgoing message and keep it; return its undamped residual, or VANISHED or DIVERGED."""
-    start = space.edge_slot_start[edge]
-    old = space.message[start : start + new.size]
+    start = bp.edge_slot_start[edge]
+    old = bp.message[start : start + new.size]
     peak = largest(new)
-    factor, hub = layout.edge_factor[edge], space.variable_hub[layout.edge_variable[edge]]
-    if space.arithmetic == LINEAR and damping == 0.0 and hub < 0 and not space.table_has_zero[factor]:
-        high, low, space.edge_min[edge], faintest = _swap_positive(weight, new, old, 1.0 / peak)
-        space.edge_scale[edge] = peak
+    factor, hub = layout.edge_factor[edge], bp.variable_hub[layout.edge_variable[edge]]
+    if bp.arithmetic == LINEAR and damping == 0.0 and hub < 0 and not bp.table_has_zero[factor]:
+        high, low, bp.edge_min[edge], faintest = _swap_positive(weight, new, old, 1.0 / peak)
+        bp.edge_scale[edge] = peak
         residual = math.log(high / low)
         if faintest < GONE:
             residual = _residual_linear(weight, old, new)
-        space.edge_residual[edge] = residual
+        bp.edge_residual[edge] = residual
         return residual
-    in_logs = space.table_in_logs[factor]
-    if space.arithmetic == LOG:
+    in_logs = bp.table_in_logs[factor]
+    if bp.arithmetic == LOG:
         if peak == -np.inf:
             return VANISHED
         high, low, smallest, changed = _compare_log(new, old, peak)
@@ -202,19 +202,19 @@ def store(layout, space, edge, weight, new, damping):
         residual = np.inf if changed else math.log(high / low)
         if not changed and _smallest(weight) * smallest < GONE:
             residual = _residual_linear(weight, new, old)
-        space.edge_min[edge] = smallest
-    space.edge_scale[edge] = peak
+        bp.edge_min[edge] = smallest
+    bp.edge_scale[edge] = peak
     if damping > 0.0:
-        total = space.factor_total[factor]
-        space.edge_min[edge] = _damp(space.arithmetic, new, old, damping)
-        scale = _scale_of(space.arithmetic, in_logs, weight, new, total)
-        if np.isfinite(scale) and (space.arithmetic == LOG or scale > 0.0):  # not where no joint state is possible
-            space.edge_scale[edge] = scale
+        total = bp.factor_total[factor]
+        bp.edge_min[edge] = _damp(bp.arithmetic, new, old, damping)
+        scale = _scale_of(bp.arithmetic, in_logs, weight, new, total)
+        if np.isfinite(scale) and (bp.arithmetic == LOG or scale > 0.0):  # not where no joint state is possible
+            bp.edge_scale[edge] = scale
     if hub >= 0:
-        move_hub(space, hub, new, old)
+        move_hub(bp, hub, new, old)
     for v in range(new.size):
         old[v] = new[v]
-    space.edge_residual[edge] = residual * (1.0 - damping)
+    bp.edge_residual[edge] = residual * (1.0 - damping)
     return residual
 
 

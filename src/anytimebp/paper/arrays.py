@@ -27,15 +27,15 @@ class DomainArrays(NamedTuple):
         slot_state: (U,) by slot: the state in it; a variable's slots start where its states do.
         room: (V,) slots that a variable has room for.
         source_address: (F,) where the numbers of a dense source start.
-        source_kind: (F,) LOG_TABLE, POTENTIALS or SERVED.
+        source_kind: (F,) LOG_TABLE, POTENTIALS or ASKED.
         table_scale: (F,) what is subtracted from log scores.
         edge_stride: (E,) of the edge's axis in the source.
-        is_served: (V,) whether a factor of the variable is SERVED.
-        is_barren: (V,) whether all states in the domain are excluded, by the variable's own scores or by messages.
+        is_asked: (V,) whether a factor of the variable is ASKED.
+        is_impossible: (V,) whether all states in the domain are excluded, by the variable's own scores or by messages.
         chosen_variable: (grow,) of the states chosen in this round.
         chosen_state: (grow,) the states.
         line: Scratch: a number per state of one variable.
-        reach: Scratch for lifting zeros: (3, slots), empty where no factor has zeros.
+        zero_queue: Scratch for lifting zeros: (3, slots), empty where no factor has zeros.
     """
 
     universe_start: IndexArray
@@ -48,12 +48,12 @@ class DomainArrays(NamedTuple):
     source_kind: IndexArray
     table_scale: FloatArray
     edge_stride: IndexArray
-    is_served: BoolArray
-    is_barren: BoolArray
+    is_asked: BoolArray
+    is_impossible: BoolArray
     chosen_variable: IndexArray
     chosen_state: IndexArray
     line: FloatArray
-    reach: IndexArray
+    zero_queue: IndexArray
 
 
 class JournalArrays(NamedTuple):
@@ -134,7 +134,7 @@ class CandidateArrays(NamedTuple):
         dirty: (V,) variables to be scored anew.
         is_dirty: (V,) whether a variable is among them.
         n_dirty: (1,) how many there are.
-        served_address: (E,) where the log scores of a SERVED factor lie: states on the edge's axis, slots on others.
+        served_address: (E,) where the log scores of a ASKED factor lie: states on the edge's axis, slots on others.
         open_state: Scratch: open states of one variable.
         line: Scratch: a number per state of one variable.
         peak: Scratch: the same.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.domains.universe import Universe
-from anytimebp.kernels.codes import LINEAR, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SERVED, SUM
+from anytimebp.kernels.codes import ASKED, LINEAR, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SUM
 from anytimebp.kernels.journal import EPOCH, ROUND
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
@@ -35,7 +35,7 @@ def make_domain(
     """
     compiled, layout = universe.compiled, universe.compiled.arrays
     n_factors, n_variables = len(layout.factor_edge_start) - 1, len(sizes)
-    kind, address = np.full(n_factors, SERVED), np.zeros(n_factors, dtype=np.int64)
+    kind, address = np.full(n_factors, ASKED), np.zeros(n_factors, dtype=np.int64)
     stride = np.zeros(len(layout.edge_variable), dtype=np.int64)
     for first, block in compiled.message_blocks:
         tables, n = block.source.tables, len(block.scopes)
@@ -54,8 +54,8 @@ def make_domain(
     slot_state[first_slots(universe.start, sizes)] = states
     is_open = universe.allowed.copy()
     is_open[np.repeat(universe.start[:-1], sizes) + states] = False
-    served = np.zeros(n_variables, dtype=np.bool_)
-    served[layout.edge_variable[kind[layout.edge_factor] == SERVED]] = True
+    asked = np.zeros(n_variables, dtype=np.bool_)
+    asked[layout.edge_variable[kind[layout.edge_factor] == ASKED]] = True
     widest = int(compiled.universe_sizes.max(initial=1))
     return DomainArrays(
         universe_start=universe.start,
@@ -68,12 +68,12 @@ def make_domain(
         source_kind=kind,
         table_scale=log_scale,
         edge_stride=stride,
-        is_served=served,
-        is_barren=np.zeros(n_variables, dtype=np.bool_),
+        is_asked=asked,
+        is_impossible=np.zeros(n_variables, dtype=np.bool_),
         chosen_variable=np.zeros(max(1, grow), dtype=np.int64),
         chosen_state=np.zeros(max(1, grow), dtype=np.int64),
         line=np.empty(widest),
-        reach=np.empty((3, 0), dtype=np.int64),
+        zero_queue=np.empty((3, 0), dtype=np.int64),
     )
 
 

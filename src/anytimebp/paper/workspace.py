@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from anytimebp.domains.universe import Universe
-from anytimebp.kernels.codes import DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, RANKED, SAFE, SERVED
+from anytimebp.kernels.codes import ASKED, DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, RANKED, SAFE
 from anytimebp.kernels.journal import N_GROWN, N_SAVED
 from anytimebp.kernels.sparse_tables import copy_slots, fill_tables
 from anytimebp.layout.graph_layout import CompiledGraph
@@ -127,7 +127,7 @@ class SparseWorkspace:
             finite = np.where(log_prior > -np.inf, log_prior, 0.0)
             first = np.cumsum(sizes) - sizes
             arrays.prior_min[:] = np.exp(np.minimum.reduceat(finite, first))
-            self.domain.is_barren[:] = np.maximum.reduceat(log_prior, first) == -np.inf
+            self.domain.is_impossible[:] = np.maximum.reduceat(log_prior, first) == -np.inf
         for hub, variable in enumerate(arrays.hub_variable.tolist()):
             place = slice(arrays.hub_start[hub], arrays.hub_start[hub] + sizes[variable])
             begin = universe.start[variable]
@@ -141,12 +141,12 @@ class SparseWorkspace:
         while factor < n_factors:
             factor, work = fill_tables(self.layout, self.arrays, self.domain, factor, SLICE_ENTRIES)
             yield work
-        self.make_reach()
+        self.make_zero_queue()
 
-    def make_reach(self) -> None:
+    def make_zero_queue(self) -> None:
         """Make sure that there is room to follow zeros, if there are any."""
-        if self.domain.reach.shape[1] <= len(self.arrays.message) and self.arrays.table_has_zero.any():
-            self.domain = self.domain._replace(reach=np.empty((3, len(self.arrays.message) + 1), dtype=np.int64))
+        if self.domain.zero_queue.shape[1] <= len(self.arrays.message) and self.arrays.table_has_zero.any():
+            self.domain = self.domain._replace(zero_queue=np.empty((3, len(self.arrays.message) + 1), dtype=np.int64))
 
     # ------------------------------------------------------------ factors and their tables
     def states_of(self, variable: int) -> IndexArray:
@@ -187,7 +187,7 @@ class SparseWorkspace:
             room = self.capacities(factor)
             table = 8.0 * np.prod(room, dtype=np.float64)
             parts = [table]
-            if self.domain.source_kind[factor] == SERVED and self.candidates.mode >= DYNAMIC:
+            if self.domain.source_kind[factor] == ASKED and self.candidates.mode >= DYNAMIC:
                 source, _ = self.compiled.source(factor)
                 own = edge - self.compiled.edges(factor).start
                 parts += [table * source.shape[k] / room[k] for k in range(len(room)) if k != own]
@@ -267,7 +267,7 @@ class SparseWorkspace:
         self.arrays.edge_slot_start[:] = new_start
         self._used = live
         self.nbytes += 24 * (size - len(old))
-        self.make_reach()
+        self.make_zero_queue()
 
     def _take_per_slot(self, moved: list[FloatArray]) -> None:
         self.arrays = self.arrays._replace(message=moved[0])

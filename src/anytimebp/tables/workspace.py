@@ -15,7 +15,7 @@ import numpy.typing as npt
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR, LOG, MAX, MAX_LINEAR_RANGE, SUM, TABLE
 from anytimebp.kernels.messages import CALLS, link_calls
-from anytimebp.kernels.structures import Post, structures
+from anytimebp.kernels.structures import StructureInputs, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.sizes import factor_kinds
@@ -61,7 +61,7 @@ class WorkspaceArrays(NamedTuple):
         dots: Scratch: tables with the trailing axes summed out.
         peak: Scratch: two numbers per state of one variable, four per variable of a factor.
         row_start: Scratch: where the rows of a table with room to grow start.
-        post: Where structures find what they need, see `kernels/structures.py`; empty where there are none.
+        structure_inputs: Where structures find what they need, see `kernels/structures.py`; empty where there are none.
         calls: Addresses of kernels that others call, see `kernels/messages.py`.
     """
 
@@ -97,7 +97,7 @@ class WorkspaceArrays(NamedTuple):
     dots: FloatArray
     peak: FloatArray
     row_start: IndexArray
-    post: IndexArray
+    structure_inputs: IndexArray
     calls: IndexArray
 
 
@@ -154,7 +154,7 @@ class Workspace:
             table_has_zero=self.tables.has_zero,
         )
         if (kind != TABLE).any():
-            self.arrays = self.arrays._replace(post=make_post(self.layout, self.arrays))
+            self.arrays = self.arrays._replace(structure_inputs=make_structure_inputs(self.layout, self.arrays))
         _start_hubs(self.arrays, domains)
         if arithmetic == LINEAR:
             np.exp(self.arrays.prior, out=self.arrays.prior)
@@ -188,9 +188,9 @@ class Workspace:
         return self.tables.arithmetic == LINEAR and needs_log(self.tables)
 
 
-def make_post(layout: GraphLayout, arrays: WorkspaceArrays) -> IndexArray:
+def make_structure_inputs(layout: GraphLayout, arrays: WorkspaceArrays) -> IndexArray:
     """Return where structures find what they need; kernels write to these very arrays, which the workspace holds."""
-    found = Post(
+    found = StructureInputs(
         layout.factor_edge_start,
         layout.edge_variable,
         arrays.domain_size,
@@ -300,7 +300,7 @@ def allocate(
         dots=np.empty(levels),
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
         row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
-        post=np.empty(0, dtype=np.int64),
+        structure_inputs=np.empty(0, dtype=np.int64),
         calls=CALLS,
     )
     link_calls(layout, arrays)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.codes import LINEAR, LOG_TABLE, POTENTIALS, SERVED, TABLE
+from anytimebp.kernels.codes import ASKED, LINEAR, LOG_TABLE, POTENTIALS, TABLE
 from anytimebp.kernels.inner import take_stock
 from anytimebp.kernels.strips import plan_strips
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
@@ -34,7 +34,7 @@ class NestedArrays(NamedTuple):
         slot_state: Per variable slot: the state.
         universe_size: (V,) all states.
         source_address: (F,) where a dense factor's numbers lie, 0 for those that are asked from Python.
-        source_kind: (F,) LOG_TABLE, POTENTIALS or SERVED.
+        source_kind: (F,) LOG_TABLE, POTENTIALS or ASKED.
         shift: (F,) what to subtract from log scores.
         pool: All strips.
         strip_start: (E,) where an edge's strip starts: rows of joint states of the other domains, each along the
@@ -230,7 +230,7 @@ class Sources(NamedTuple):
 def find_sources(compiled: CompiledGraph) -> Sources:
     """Return where the scores of a graph's message factors come from."""
     n_factors = len(compiled.extent.log_max)
-    address, kind = np.zeros(n_factors, dtype=np.int64), np.full(n_factors, SERVED)
+    address, kind = np.zeros(n_factors, dtype=np.int64), np.full(n_factors, ASKED)
     for first, block in compiled.message_blocks:
         tables, factors = block.source.tables, slice(first, first + len(block.scopes))
         if tables is not None:

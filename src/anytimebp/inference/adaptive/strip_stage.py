@@ -15,11 +15,11 @@ from enum import Enum
 import numpy as np
 
 from anytimebp.domains.domains import Domains
+from anytimebp.inference.adaptive.asked_strips import AskedStrips, NotPositiveError
 from anytimebp.inference.adaptive.choice import round_cost, sweep_cost
 from anytimebp.inference.adaptive.nested import NestedWorkspace, Sources, within_reach
 from anytimebp.inference.adaptive.reach import FIRST_DOMAIN, MOST_NEW, REACHES, WORTH_CUTTING, guessed_gain, least_prior
 from anytimebp.inference.adaptive.round_end import RoundEnd
-from anytimebp.inference.adaptive.served_strips import NotPositiveError, ServedStrips
 from anytimebp.inference.adaptive.strip_readout import read_stage
 from anytimebp.inference.control.estimated_error import domains_error
 from anytimebp.inference.look.pair_readout import pairs_of_strips
@@ -30,10 +30,10 @@ from anytimebp.kernels.codes import CONVERGED, FACTOR_VANISHED, LINEAR, NEEDS_EN
 from anytimebp.kernels.readout import read_beliefs
 from anytimebp.kernels.rounds import (
     CHANGE,
+    COUNTERS,
     LOG_Z,
     OUTSIDE,
     PICKED,
-    PLACES,
     READ,
     RESIDUAL,
     TOLERANCE,
@@ -111,13 +111,13 @@ class StripStage:
         self._full_fits = full_fits and not at_any_cost
         self._at_any_cost = at_any_cost
         self._entries = table_entries(compiled.arrays, domains.sizes)
-        self._served = ServedStrips(compiled, sources.kind)
+        self._asked = AskedStrips(compiled, sources.kind)
         self.outcome: Outcome | None = None
         self.settled: RoundEnd | None = None
         self._reach_level = -1
         self.threshold = THRESHOLDS[-1]
         self._whole_rounds = self._rounds = 0
-        self._progress = np.zeros(PLACES, dtype=np.int64)
+        self._progress = np.zeros(COUNTERS, dtype=np.int64)
         self._figures = np.zeros(5)
         self._log_scale = float(domains.log_prior_scale.sum())
         order = forest_order(compiled.arrays)
@@ -183,7 +183,7 @@ class StripStage:
             return belief
         before, self.workspace = self.workspace, self._within(level)
         self.workspace.carry_over(before)
-        if not self._served.is_needed:
+        if not self._asked.is_needed:
             before.release()
         return self._beliefs()
 
@@ -263,7 +263,7 @@ class StripStage:
             self._count(progress)
             if status == NEEDS_ENTRIES:
                 try:
-                    for _ in self._served.fill(workspace):
+                    for _ in self._asked.fill(workspace):
                         self._count_asked()
                         yield Step.WORKING
                 except NotPositiveError:
@@ -289,8 +289,8 @@ class StripStage:
         self._run.work_parts["growth"] += int(progress[PICKED])
 
     def _count_asked(self) -> None:
-        self._run.work_parts["growth"] += self._served.asked
-        self._served.asked = 0
+        self._run.work_parts["growth"] += self._asked.asked
+        self._asked.asked = 0
 
     def _updates_left(self) -> int:
         return max(1, self._limits.updates - self._run.updates)

@@ -1,1 +1,1 @@
-"""Damping, patience with rounds that do not settle, estimates of the error."""
+"""Damping, limits of rounds that do not settle, estimates of the error."""

@@ -32,14 +32,14 @@ def vanished(compiled: CompiledGraph, status: int, culprit: int, given: str) -> 
 
 
 def vanished_on_domains(
-    compiled: CompiledGraph, options: RunOptions, is_barren: npt.NDArray[np.bool_], status: int, culprit: int
+    compiled: CompiledGraph, options: RunOptions, is_impossible: npt.NDArray[np.bool_], status: int, culprit: int
 ) -> InconsistentModelError:
     """Return the error for domains that cannot grow and admit no joint state; a variable without any is named first."""
     given = " under this evidence" if options.observed else ""
     if options.method == "truncated":
         given += f" on the {options.fraction:g} of each universe that `fraction` allows"
-    if is_barren.any():
-        return vanished(compiled, VARIABLE_VANISHED, int(is_barren.argmax()), given)
+    if is_impossible.any():
+        return vanished(compiled, VARIABLE_VANISHED, int(is_impossible.argmax()), given)
     return vanished(compiled, status, culprit, given)
 
 

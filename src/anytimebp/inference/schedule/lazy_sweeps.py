@@ -24,10 +24,10 @@ FALLS = 0.9  # part of its least value so far that the largest residual has to f
 STUCK = 20  # passes; from then on, factors may have to catch up with half as much after every pass
 
 HALF = 0.5  # of all factors, updated since the last report, are reported as a sweep
-FULL = 1e4  # nats that a variable may have heard in all before counting starts over, so that no digit is lost
+FULL = 1e4  # nats that a variable may have movement in all before counting starts over, so that no digit is lost
 
 
-class Heard(NamedTuple):
+class Movement(NamedTuple):
     """What messages have moved.
 
     Attributes:
@@ -48,7 +48,9 @@ class LazySchedule:
         self._workspace = workspace
         self._orders = orders
         self._tolerance = tolerance
-        self._heard = Heard(np.zeros(len(layout.variable_edge_start) - 1), np.full(len(layout.edge_variable), -np.inf))
+        self._movement = Movement(
+            np.zeros(len(layout.variable_edge_start) - 1), np.full(len(layout.edge_variable), -np.inf)
+        )
         self._threshold = float(np.finfo(np.float64).max)  # infinity is waiting
         self._in_sweep, self._total = 0, 0.0
         self._least, self._stuck = np.inf, 0
@@ -64,7 +66,7 @@ class LazySchedule:
         status, culprit, self._position, updates, work, largest, total, left = lazy_slice(
             self._workspace.layout,
             self._workspace.arrays,
-            self._heard,
+            self._movement,
             self._order,
             self._position,
             self._threshold,
@@ -93,9 +95,9 @@ class LazySchedule:
         largest, n = max(self._largest, self._left), max(1, len(self._order))
         self._in_sweep += self._in_pass
         self._threshold = max(self._tolerance, WAITS * self._largest * 0.5 ** max(0, self._passes_stuck() - STUCK))
-        if self._heard.moved.max(initial=0.0) > FULL:
-            self._heard.seen[:] -= self._heard.moved[self._workspace.layout.edge_variable]
-            self._heard.moved[:] = 0.0
+        if self._movement.moved.max(initial=0.0) > FULL:
+            self._movement.seen[:] -= self._movement.moved[self._workspace.layout.edge_variable]
+            self._movement.moved[:] = 0.0
         self._begin_pass()
         if self._in_sweep < HALF * n and not converged:
             return Progress(OK, -1, updates, work)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.inference.adaptive.nested import NestedWorkspace
-from anytimebp.kernels.codes import MAX_LINEAR_RANGE, SERVED
+from anytimebp.kernels.codes import ASKED, MAX_LINEAR_RANGE
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import Box, FloatArray, IndexArray
 from anytimebp.tables.boxes import new_boxes
@@ -56,7 +56,7 @@ class _Axis(NamedTuple):
         return self.states[self.member]
 
 
-class ServedStrips:
+class AskedStrips:
     """Fills the strips that kernels cannot fill.
 
     Attributes:
@@ -66,7 +66,7 @@ class ServedStrips:
     def __init__(self, compiled: CompiledGraph, kind: IndexArray) -> None:
         """Find the factors."""
         self._compiled = compiled
-        self._factors: list[int] = np.flatnonzero(kind == SERVED).tolist()
+        self._factors: list[int] = np.flatnonzero(kind == ASKED).tolist()
         self._is_scaled = np.zeros(len(kind), dtype=np.bool_)
         self._last: NestedWorkspace | None = None
         self.asked = 0

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.kernels.codes import DYNAMIC, LINEAR, MAX_LINEAR_RANGE, SERVED
+from anytimebp.kernels.codes import ASKED, DYNAMIC, LINEAR, MAX_LINEAR_RANGE
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.paper.workspace import SparseWorkspace
 
 
-class ServedFactors:
+class AskedFactors:
     """Fills the tables of rules and lists.
 
     Attributes:
@@ -24,10 +24,10 @@ class ServedFactors:
     """
 
     def __init__(self, workspace: SparseWorkspace) -> None:
-        """Look up which factors are served."""
+        """Look up which factors are asked."""
         self._workspace = workspace
         self._scores_candidates = workspace.candidates.mode >= DYNAMIC
-        self._factors = np.flatnonzero(workspace.domain.source_kind == SERVED).tolist()
+        self._factors = np.flatnonzero(workspace.domain.source_kind == ASKED).tolist()
         self._unknown = {f for f in self._factors if np.isnan(workspace.compiled.extent.log_max[f])}
         self._blocks: dict[int, FloatArray] = {}
         self.grown = 0
@@ -49,7 +49,7 @@ class ServedFactors:
         slot = int(workspace.arrays.domain_size[variable]) - 1
         for edge in workspace.compiled.edges_of(variable):
             factor = int(workspace.layout.edge_factor[edge])
-            if workspace.domain.source_kind[factor] != SERVED:
+            if workspace.domain.source_kind[factor] != ASKED:
                 continue
             axis = edge - workspace.compiled.edges(factor).start
             states = [*self._states(factor)]
@@ -62,7 +62,7 @@ class ServedFactors:
 
     def enlarge(self, factor: int, edge: int) -> None:
         """Keep up with a table that has got more room on the axis of an edge."""
-        if self._scores_candidates and self._workspace.domain.source_kind[factor] == SERVED:
+        if self._scores_candidates and self._workspace.domain.source_kind[factor] == ASKED:
             for other in self._workspace.compiled.edges(factor):
                 if other != edge:
                     self._enlarge_block(factor, other)

@@ -9,7 +9,7 @@ LAST = 500  # the same in the last round, when nothing is left to grow
 STEPS = (0.0, 0.5, 0.75, 0.9)
 
 
-class Patience:
+class RoundLimits:
     """Allows a round more updates, then more damping, then gives it up.
 
     Attributes:
@@ -32,7 +32,7 @@ class Patience:
         return self.updates != FIRST or self._per_factor != PER_FACTOR
 
     def begin_round(self, *, settled: bool) -> None:
-        """Start anew with a round; one that has settled restores patience."""
+        """Start anew with a round; one that has settled restores the limits."""
         self.updates = FIRST
         self._started_at = 0
         if settled:
