@@ -35,7 +35,8 @@ def alarm(seconds):
     def ring(*_):
         raise HangError
 
-    if sys.platform != "win32":  # which has no such signal
+    can_ring = hasattr(signal, "SIGALRM")  # not on Windows
+    if can_ring:
         before = signal.signal(signal.SIGALRM, ring)
         signal.setitimer(signal.ITIMER_REAL, seconds)
     faulthandler.dump_traceback_later(4 * seconds, exit=True, file=sys.__stderr__)
@@ -43,7 +44,7 @@ def alarm(seconds):
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
-        if sys.platform != "win32":
+        if can_ring:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, before)
 

@@ -409,7 +409,7 @@ def test_a_budget_of_time_on_large_tables(method):
     abp.infer(grid(2, 2, 1.0, 1.0, seed=0), method, rng=0)  # compiled, loaded
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", abp.NotConvergedWarning)
-        for budget in (0.01, 0.05):
+        for budget in (0.002, 0.01):  # truncated needs 0.05 to the end
             graph.compiled = None
             started = perf_counter()
             result = abp.infer(graph, method, seconds=budget, rng=0)
