@@ -1,6 +1,7 @@
 """Growing domains: choose states, let them join, converge, score anew; a resumable loop over rounds.
 
-`progress` holds where the loop stands, so that it goes on in the next slice as if it had never stopped. The places in it are named below.
+`progress` holds where the loop stands, so that it goes on in the next slice as if it had never stopped. The places in
+it are named below.
 """
 
 from anytimebp.kernels.candidates import (
