@@ -14,6 +14,11 @@ from anytimebp.tables.carry_over import Start, read_message
 from oracle.models import random_loopy, worst
 from unit.test_hubs import wheel
 
+
+class UnsettledError(Exception):
+    """BP does not converge: hard zeros in loops may keep it from that."""
+
+
 NOTHING = np.empty(0, dtype=np.int64)
 
 
@@ -25,7 +30,8 @@ def run(graph, method="residual", evidence=None, start=None, unary=None, **optio
     made = AllStates(task, start=start)
     for _ in steps(made, task.figures):
         pass
-    assume(task.figures.ending is abp.StopReason.CONVERGED)  # hard zeros in loops may keep BP from it
+    if task.figures.ending is not abp.StopReason.CONVERGED:
+        raise UnsettledError
     return made, made.read(settled=False)
 
 
@@ -57,15 +63,19 @@ def draw_evidence(graph, rng):
 )
 def test_a_chain_of_other_evidence_ends_where_runs_from_nothing_end(seed, method, zeros):
     graph, rng = random_loopy(seed, scale=0.3, zeros=zeros), np.random.default_rng(seed)
-    before, _ = run(graph, method)
+    try:
+        before, _ = run(graph, method)
+    except UnsettledError:
+        assume(condition=False)
     for _ in range(4):
         evidence = draw_evidence(graph, rng)
         unary = {0: rng.normal(size=graph.variables[0].n_states)} if rng.random() < 0.5 else {}
         try:
             _, cold = run(graph, method, evidence, unary=unary)
-        except abp.InconsistentModelError:
+            after = run(graph, method, evidence, Start(before.workspace, NOTHING, {}), unary)
+        except (abp.InconsistentModelError, UnsettledError):
             continue
-        before, warm = run(graph, method, evidence, Start(before.workspace, NOTHING, {}), unary)
+        before, warm = after
         assert worst(warm, list(cold.marginals.values())) < 1e-8
         assert warm.log_z == pytest.approx(cold.log_z, abs=1e-7)
 
