@@ -466,7 +466,7 @@ def test_strong_coupling_ends_at_a_fixed_point_or_says_that_it_does_not(method):
 
 
 # ---------------------------------------------------------------- results
-def test_results_of_one_by_ones_travel_and_draw(tmp_path):
+def test_results_of_sparse_runs_travel_and_draw(tmp_path):
     graph = grid(3, 8, 3.0, 0.5, seed=0)
     reference = abp.infer(graph, "bp")
     errors = []

@@ -97,7 +97,7 @@ def assert_keeps_answering(inference, result, limit, peak):
 
 @pytest.mark.parametrize("method", ["bp", "residual"])
 @pytest.mark.parametrize("name", MODELS)
-def test_all_statess_take_what_was_predicted(name, method):
+def test_full_runs_take_what_was_predicted(name, method):
     graph = MODELS[name]()
     predicted = graph.summary().full_bp_bytes
     _, peak = traced(abp.Inference(graph, method, max_memory=predicted), max_updates=8)

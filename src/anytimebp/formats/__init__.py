@@ -1,1 +1,1 @@
-"""Files and foreign models, to and from graphs and results. Never the engine."""
+"""Files and foreign models, to and from graphs and results. They do not know inference."""

@@ -9,7 +9,7 @@ from anytimebp.paper.policy import GrowthView
 class DynamicGrowth:
     """States join by their estimated belief, relative to that of their variable's domain.
 
-    The engine computes these scores itself, and only those that can still win (`kernels/candidates.py`).
+    The kernel computes these scores itself, and only those that can still win (`kernels/candidates.py`).
 
     Args:
         raw: Whether to take the sum of log messages and the number of factors, as the paper prints it, instead of the

@@ -1,4 +1,4 @@
-"""What a schedule is to the engine."""
+"""What a schedule is to a method."""
 
 from __future__ import annotations
 
