@@ -43,25 +43,20 @@ class Universe:
         self.scored = domains.scored
         self.log_prior_scale = domains.log_prior_scale
         self.log_prior_min = domains.log_prior_min
-        self.log_prior, self.allowed = self._spread(domains.states, domains.slot_start, domains.log_prior)
+        self.log_prior, self.allowed = self._spread(domains)
         self._every = np.arange(int(sizes.max(initial=0)))
         self.has_scores = np.zeros(len(sizes), dtype=np.bool_)
         for block in compiled.unary_blocks:
             self.has_scores[block.scopes[:, 0]] = True
         self.has_scores[[i for i, seen in observed.items() if seen.log_scores is not None]] = True
 
-    def _spread(
-        self, states: dict[int, IndexArray], slot_start: IndexArray, log_prior: FloatArray
-    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    def _spread(self, domains: Domains) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
         """Return priors and permission by state, from priors over the states that evidence leaves."""
-        if not states:
-            return log_prior, np.ones(len(log_prior), dtype=np.bool_)
-        shift = np.repeat(self.start[:-1] - slot_start[:-1], np.diff(slot_start))
-        place = np.arange(len(log_prior)) + shift
-        for index, left in states.items():
-            place[slot_start[index] : slot_start[index + 1]] = self.start[index] + left
+        if domains.is_whole:
+            return domains.log_prior, np.ones(len(domains.log_prior), dtype=np.bool_)
+        place = domains.slot_state + np.repeat(self.start[:-1], domains.sizes)
         spread, allowed = np.full(int(self.start[-1]), -np.inf), np.zeros(int(self.start[-1]), dtype=np.bool_)
-        spread[place] = log_prior
+        spread[place] = domains.log_prior
         allowed[place] = True
         return spread, allowed
 

@@ -280,7 +280,7 @@ class AllStates:
             self._compiled,
             state.arrays,
             domains.slot_start,
-            domains.states,
+            domains.slot_state,
             workspace.tables.log_scale,
             domains.log_prior_scale,
         )

@@ -27,7 +27,7 @@ class Readable(NamedTuple):
         compiled: The graph.
         arrays: Messages.
         belief_start: (V + 1,) where each variable's belief starts in a row of all of them.
-        states: The states in a variable's slots, where they are not the universe in order; or all of them in a row.
+        states: The state of each of these beliefs; empty where they are over the universes in order.
         log_scale: (F,) of the tables.
         log_prior_scale: (V,) of the priors.
     """
@@ -35,7 +35,7 @@ class Readable(NamedTuple):
     compiled: CompiledGraph
     arrays: WorkspaceArrays
     belief_start: IndexArray
-    states: dict[int, IndexArray] | IndexArray
+    states: IndexArray
     log_scale: FloatArray
     log_prior_scale: FloatArray
 

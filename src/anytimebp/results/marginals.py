@@ -32,7 +32,7 @@ class Marginals(Mapping[str, FloatArray]):
         variables: VariableTable,
         belief: FloatArray,
         slot_start: IndexArray,
-        states: dict[int, IndexArray] | IndexArray,
+        states: IndexArray,
     ) -> None:
         """Hold the beliefs over the domains.
 
@@ -40,7 +40,7 @@ class Marginals(Mapping[str, FloatArray]):
             variables: Names and universes.
             belief: A number per slot; owned by this object from now on.
             slot_start: (V + 1,) first slot of each variable.
-            states: The state in each slot; or, by variable, for those whose domain is not the universe in order.
+            states: The state in each slot; empty where every domain is the universe in order.
         """
         belief.flags.writeable = False
         if len(belief):
@@ -65,24 +65,16 @@ class Marginals(Mapping[str, FloatArray]):
 
     def concatenated(self) -> FloatArray:
         """Return the marginals of all variables in order, one after the other, as a new array."""
+        if not len(self._states):
+            return self._belief.copy()
         sizes = self.variables.sizes()
-        first = np.cumsum(sizes) - sizes
-        slots = np.diff(self._slot_start)
-        if isinstance(self._states, dict):
-            place = np.arange(len(self._belief)) + np.repeat(first - self._slot_start[:-1], slots)
-            for index, states in self._states.items():
-                place[self._slot_start[index] : self._slot_start[index + 1]] = first[index] + states
-        else:
-            place = self._states + np.repeat(first, slots)
         whole = np.zeros(int(sizes.sum()))
-        whole[place] = self._belief
+        whole[self._states + np.repeat(np.cumsum(sizes) - sizes, np.diff(self._slot_start))] = self._belief
         return whole
 
     def domain(self, index: int) -> IndexArray | None:
         """Return the states in a variable's slots, or None for the whole universe in order."""
-        if isinstance(self._states, dict):
-            return self._states.get(index)
-        return self._states[self._slot_start[index] : self._slot_start[index + 1]]
+        return self._states[self._slot_start[index] : self._slot_start[index + 1]] if len(self._states) else None
 
     def __contains__(self, key: object) -> bool:
         """Tell whether there is such a variable."""

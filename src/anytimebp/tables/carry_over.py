@@ -56,7 +56,7 @@ def carry_over(start: Start, workspace: Workspace) -> IndexArray:
                 _set_message(workspace, edge, start.messages[edge])
         else:
             if has_other_states[variable]:
-                values = _on_states(values, _states(old, variable), _states(workspace, variable))
+                values = _on_states(values, old.domains.states_of(variable), workspace.domains.states_of(variable))
             _set_message(workspace, edge, values)
     disturbed = np.zeros(len(layout.factor_edge_start) - 1, dtype=np.bool_)
     disturbed[start.changed] = True
@@ -92,8 +92,9 @@ def _slots(workspace: Workspace, edge: int) -> slice:
 def _changed_variables(old: Workspace, new: Workspace) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return (V,) whether a variable's active states differ, and whether only its priors do."""
     states: npt.NDArray[np.bool_] = old.domains.sizes != new.domains.sizes
-    for variable in {*old.domains.states, *new.domains.states}:
-        states[variable] |= not np.array_equal(_states(old, variable), _states(new, variable))
+    if not (old.domains.is_whole and new.domains.is_whole):
+        for variable in np.flatnonzero(~states).tolist():
+            states[variable] = not np.array_equal(old.domains.states_of(variable), new.domains.states_of(variable))
     priors = np.zeros(len(states), dtype=np.bool_)
     for variable in np.flatnonzero(~states).tolist():
         priors[variable] = not np.array_equal(_log_prior(old, variable), _log_prior(new, variable))
@@ -108,11 +109,6 @@ def _log_prior(workspace: Workspace, variable: int) -> FloatArray:
     with np.errstate(divide="ignore"):
         found: FloatArray = np.log(prior)
     return found
-
-
-def _states(workspace: Workspace, variable: int) -> IndexArray:
-    every = np.arange(workspace.compiled.universe_sizes[variable])
-    return workspace.domains.states.get(variable, every)
 
 
 def _on_states(values: FloatArray, old: IndexArray, new: IndexArray) -> FloatArray:

@@ -155,9 +155,9 @@ class Tables:
 def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
     """Fill `tables` for all message factors; pauses now and then so that the caller can look at the clock."""
     cut: list[tuple[MessageBlock, list[int]]] = []
-    kind = tables.kind.copy()
+    kind, is_cut = tables.kind.copy(), domains.sizes < compiled.universe_sizes
     for message_block in compiled.message_blocks:
-        offsets = _cut_by_evidence(message_block, domains) if domains.states else []
+        offsets = [] if domains.is_whole else np.flatnonzero(is_cut[message_block.block.scopes].any(axis=1)).tolist()
         if len(offsets) < len(message_block.block.scopes):
             yield from _whole_block(message_block, tables, compiled)
         if offsets:
@@ -188,14 +188,6 @@ def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Itera
         done = last
         yield
     tables.take_over(made)
-
-
-def _cut_by_evidence(message_block: MessageBlock, domains: Domains) -> list[int]:
-    """Return which factors of a block have a variable that evidence restricts."""
-    scopes = message_block.block.scopes
-    if len(scopes) == 1:
-        return [0] if any(index in domains.states for index in scopes[0].tolist()) else []
-    return np.flatnonzero(np.isin(scopes, list(domains.states)).any(axis=1)).tolist()
 
 
 def needs_log(tables: Tables) -> bool:
@@ -258,7 +250,7 @@ def _cut_factors(
         step = max(1, SLICE_ENTRIES // 4 // math.prod(shape)) if dense else 1
         for start in range(0, len(group), step):
             some = group[start : start + step]
-            states = _states_left(block, some, domains)
+            states = [[domains.states_of(i) for i in axis] for axis in block.scopes[some].T.tolist()]
             if dense:
                 values = block.gather(np.array(some), [np.array(axis) for axis in states], compiled.variables)
             else:
@@ -273,11 +265,8 @@ def _cut_structures(
 ) -> Iterator[None]:
     """Write down structures over the states that evidence leaves, one factor after the other."""
     first, block = message_block
-    whole = [np.arange(n) for n in block.source.shape]
     for offset in offsets:
-        scope = block.scopes[offset].tolist()
-        states = [domains.states.get(index, every) for index, every in zip(scope, whole, strict=True)]
-        packed = block.source.packed(states)
+        packed = block.source.packed([domains.states_of(index) for index in block.scopes[offset].tolist()])
         _check_possible(message_block, [offset], packed.range.log_max, compiled)
         tables.place_structure(first + offset, packed)
         yield
@@ -289,13 +278,6 @@ def _by_shape(block: FactorBlock, offsets: list[int], domains: Domains) -> dict[
     for offset, shape in zip(offsets, domains.sizes[block.scopes[offsets]].tolist(), strict=True):
         groups.setdefault(tuple(shape), []).append(offset)
     return groups
-
-
-def _states_left(block: FactorBlock, offsets: list[int], domains: Domains) -> list[list[IndexArray]]:
-    """Return the states that evidence leaves, per axis and factor."""
-    whole = [np.arange(n) for n in block.source.shape]
-    scopes = block.scopes[offsets].T.tolist()
-    return [[domains.states.get(i, every) for i in axis] for axis, every in zip(scopes, whole, strict=True)]
 
 
 def _ask(

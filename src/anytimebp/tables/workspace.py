@@ -166,7 +166,7 @@ class Workspace:
             yield from reuse_tables(self.compiled, self.tables, shared)
         else:
             yield from make_tables(self.compiled, self.domains, self.tables)
-            if not (self.domains.states or self._as_tables) and self.tables.nbytes <= SHARED_BYTES:
+            if self._can_share and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)
 
@@ -177,10 +177,12 @@ class Workspace:
 
     @property
     def _shared_tables(self) -> Tables | None:
-        if self.domains.states or self._as_tables:
-            return None
-        shared = self.compiled.shared_tables.get(self.tables.arithmetic)
+        shared = self.compiled.shared_tables.get(self.tables.arithmetic) if self._can_share else None
         return shared if isinstance(shared, Tables) else None
+
+    @property
+    def _can_share(self) -> bool:
+        return self.domains.is_whole and not self._as_tables
 
     @property
     def out_of_range(self) -> bool:

@@ -256,9 +256,9 @@ class Reach(NamedTuple):
 
 def within_reach(domains: Domains, least: FloatArray | None) -> Reach:
     """Return the states whose log prior is above their variable's `least`; all of them if that is None."""
-    slot_state: IndexArray = np.arange(len(domains.log_prior)) - np.repeat(domains.slot_start[:-1], domains.sizes)
-    for variable, states in domains.states.items():
-        slot_state[domains.slot_start[variable] : domains.slot_start[variable + 1]] = states
+    slot_state = domains.slot_state
+    if domains.is_whole:
+        slot_state = np.arange(len(domains.log_prior)) - np.repeat(domains.slot_start[:-1], domains.sizes)
     if least is None:
         return Reach(domains._replace(log_prior=domains.log_prior.copy()), slot_state, np.arange(len(slot_state)))
     near = domains.log_prior > np.repeat(least, domains.sizes)
@@ -269,6 +269,7 @@ def within_reach(domains: Domains, least: FloatArray | None) -> Reach:
     left = domains._replace(
         sizes=sizes,
         slot_start=slot_start,
+        slot_state=slot_state[place],
         log_prior=domains.log_prior[place],
         log_prior_min=np.maximum(domains.log_prior_min, least),
     )
