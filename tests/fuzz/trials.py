@@ -199,8 +199,7 @@ class Trial:
         domains = None
         workspace = getattr(inference._run.method, "workspace", None)
         if self.method == "truncated" and workspace is not None:
-            starts, states = workspace.universe.start, workspace.domain.slot_state
-            domains = [states[s : s + n] for s, n in zip(starts[:-1], workspace.arrays.domain_size, strict=True)]
+            domains = [workspace.domains.states_of(i) for i in range(len(workspace.domains.sizes))]
         if all(alive.any() for alive in supported(self.plan, domains)):
             self._say("inconsistent though messages do not vanish", str(error))
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.inference.adaptive.nested import find_sources
 from anytimebp.inference.adaptive.reach import REACHES
 from anytimebp.inference.adaptive.strip_stage import StripStage
 from anytimebp.inference.method import new_task
@@ -19,6 +18,7 @@ from anytimebp.kernels.rounds import COUNTERS, PHASE, SETTLE, UPDATES, round_sli
 from anytimebp.kernels.strips import join_above
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.sizes import message_spread
+from anytimebp.tables.sources import find_sources
 from oracle.models import one_factor, random_loopy
 from oracle.slow_strips import take_strip_messages, total, without_far_states
 

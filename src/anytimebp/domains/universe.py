@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.domains.domains import Domains, full_domains
+from anytimebp.domains.domains import Domains, full_domains, slots_of
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.source import FloatArray, IndexArray
@@ -59,6 +59,22 @@ class Universe:
         spread[place] = domains.log_prior
         allowed[place] = True
         return spread, allowed
+
+    def domains(self, sizes: IndexArray, states: IndexArray) -> Domains:
+        """Return domains of some states each, with slots for all of them.
+
+        Args:
+            sizes: (V,) how many states each variable has at first; owned.
+            states: These, variable after variable.
+        """
+        slots = slots_of(self.start, sizes)
+        slot_state, log_prior = np.zeros(len(self.log_prior), dtype=np.int64), np.empty(len(self.log_prior))
+        slot_state[slots] = states
+        log_prior[slots] = own = self.log_prior[np.repeat(self.start[:-1], sizes) + states]
+        smallest = np.zeros(len(sizes))
+        if len(sizes):
+            np.minimum.reduceat(np.where(own > -np.inf, own, 0.0), np.cumsum(sizes) - sizes, out=smallest)
+        return Domains(sizes, self.start, slot_state, log_prior, self.log_prior_scale, smallest, self.scored)
 
     def allowed_states(self, variable: int) -> IndexArray:
         """Return the states of a variable that the evidence allows; not to be written to."""

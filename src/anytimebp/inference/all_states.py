@@ -17,7 +17,7 @@ from anytimebp.inference.control.estimated_error import SweepError
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.readout import Readable, take_snapshot
+from anytimebp.inference.readout import readable, take_snapshot
 from anytimebp.inference.schedule.forest import ForestSchedule, forest_order
 from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from anytimebp.inference.schedule.protocol import Progress, Schedule, Settled
@@ -29,9 +29,10 @@ from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.tables.arrays import WorkspaceArrays, frozen
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.memory import check_memory
-from anytimebp.tables.workspace import Workspace, WorkspaceArrays, first_arithmetic, frozen
+from anytimebp.tables.workspace import Workspace, first_arithmetic
 
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
@@ -275,17 +276,8 @@ class AllStates:
         return State(arrays, figures, self._domains if figures.consistent else None, self._estimate())
 
     def _read(self, state: State) -> Snapshot:
-        workspace, domains = self.workspace, self.workspace.domains
-        source = Readable(
-            self._compiled,
-            state.arrays,
-            domains.slot_start,
-            domains.slot_state,
-            workspace.tables.log_scale,
-            domains.log_prior_scale,
-        )
         return take_snapshot(
-            source,
+            readable(self.workspace, state.arrays),
             state.figures,
             swept=self._figures.swept,
             factor_marginals=self._options.factor_marginals,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from anytimebp.domains.domains import slots_of
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import OptionError
 from anytimebp.inference.options import RunOptions
@@ -13,7 +14,6 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.paper.dynamic import DynamicGrowth
 from anytimebp.paper.fixed import FixedGrowth
 from anytimebp.paper.policy import GrowthPolicy, GrowthView
-from anytimebp.paper.start import first_slots
 from anytimebp.paper.uniform import RandomGrowth
 
 
@@ -42,7 +42,7 @@ def part_of(universe: Universe, fraction: float) -> IndexArray:
 def best_part(universe: Universe, priorities: FloatArray, sizes: IndexArray) -> IndexArray:
     """Return the best states of each universe by fixed priorities, so many of each."""
     ranked = universe.ranked(np.where(universe.allowed, np.maximum(priorities, LEAST), -np.inf))
-    return ranked[first_slots(universe.start, sizes)]
+    return ranked[slots_of(universe.start, sizes)]
 
 
 def first_states(policy: GrowthPolicy, view: GrowthView, universe: Universe) -> IndexArray:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anytimebp.domains.domains import slots_of
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError, InternalError
 from anytimebp.inference.figures import Figures
@@ -17,7 +18,8 @@ from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
-from anytimebp.tables.workspace import WorkspaceArrays
+from anytimebp.tables.arrays import WorkspaceArrays
+from anytimebp.tables.workspace import Workspace
 
 
 class Readable(NamedTuple):
@@ -38,6 +40,16 @@ class Readable(NamedTuple):
     states: IndexArray
     log_scale: FloatArray
     log_prior_scale: FloatArray
+
+
+def readable(workspace: Workspace, arrays: WorkspaceArrays) -> Readable:
+    """Return what beliefs are read from: the arrays of a workspace, as they are or as they were at some moment."""
+    domains, sizes = workspace.domains, arrays.domain_size
+    start, states = domains.slot_start, domains.slot_state
+    if int(sizes.sum()) < start[-1]:  # there is room behind the domains
+        start, states = np.append(0, np.cumsum(sizes)), states[slots_of(start, sizes)]
+    log_scale = workspace.tables.log_scale.copy()
+    return Readable(workspace.compiled, arrays, start, states, log_scale, domains.log_prior_scale)
 
 
 def take_snapshot(

@@ -13,7 +13,7 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
 from anytimebp.paper.estimates import log_ratios
 from anytimebp.paper.priorities import FixedPriorities
-from anytimebp.paper.workspace import SparseWorkspace
+from anytimebp.tables.workspace import Workspace
 
 MOST_GUESSED = 1e7
 """Scores that a first guess may ask from one rule or list; larger factors tell nothing about the first states."""
@@ -30,7 +30,7 @@ class GrowthView:
         self._normalised: FloatArray | None = None
         self.guess: FixedPriorities | None = None
         self.rng = rng
-        self.workspace: SparseWorkspace | None = None
+        self.workspace: Workspace | None = None
 
     @property
     def variables(self) -> VariableTable:
@@ -88,7 +88,7 @@ class GrowthView:
 
     def domain(self, variable: int) -> IndexArray:
         """Return the states in a variable's domain, in the order in which they joined."""
-        return self._running().states_of(variable).copy()
+        return self._running().domains.states_of(variable).copy()
 
     def belief(self, variable: int) -> FloatArray:
         """Return a variable's marginal over its domain, as it stands."""
@@ -99,7 +99,7 @@ class GrowthView:
     def estimates(self, variable: int) -> FloatArray:
         """Return the estimated log belief of all states, relative to that of the domain, as `dynamic` scores them."""
         workspace = self._running()
-        arrays = workspace.arrays
+        arrays, states_of = workspace.arrays, workspace.domains.states_of
 
         def weights(edge: int) -> FloatArray:
             return self._log_weights(int(workspace.layout.edge_variable[edge]), edge)
@@ -107,8 +107,8 @@ class GrowthView:
         scale: Callable[[int], float] = lambda edge: (  # noqa: E731
             float(np.log(arrays.edge_scale[edge])) if arrays.arithmetic == LINEAR else float(arrays.edge_scale[edge])
         )
-        sums = log_ratios(self._universe, workspace.states_of, weights, scale, workspace.log_scale, variable)
-        inside = sums[workspace.states_of(variable)]
+        sums = log_ratios(self._universe, states_of, weights, scale, workspace.tables.log_scale, variable)
+        inside = sums[states_of(variable)]
         peak = inside.max()
         total = peak + np.log(np.exp(inside - peak).sum()) if peak > -np.inf else 0.0
         return sums - total
@@ -118,7 +118,7 @@ class GrowthView:
         workspace = self._running()
         arrays, n = workspace.arrays, int(workspace.arrays.domain_size[variable])
         start = self._universe.start[variable]
-        total = self._universe.log_prior[start + workspace.states_of(variable)]
+        total = self._universe.log_prior[start + workspace.domains.states_of(variable)]
         for edge in workspace.compiled.edges_of(variable):
             if edge != skipped:
                 message = arrays.message[arrays.edge_slot_start[edge] :][:n]
@@ -131,7 +131,7 @@ class GrowthView:
     def _of(self, values: FloatArray, variable: int) -> FloatArray:
         return values[self._universe.start[variable] : self._universe.start[variable + 1]]
 
-    def _running(self) -> SparseWorkspace:
+    def _running(self) -> Workspace:
         if self.workspace is None:
             msg = "domains, beliefs and estimates are known once the first states are chosen"
             raise ValueError(msg)

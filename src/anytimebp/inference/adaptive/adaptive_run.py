@@ -20,7 +20,7 @@ from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.choice import Choice, Counts, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.adaptive.frozen_tails import QUICK
-from anytimebp.inference.adaptive.nested import NestedWorkspace, find_sources
+from anytimebp.inference.adaptive.nested import NestedWorkspace
 from anytimebp.inference.adaptive.reach import MOST_NEW, first_strips
 from anytimebp.inference.adaptive.strip_stage import Outcome, StripStage
 from anytimebp.inference.all_states import AllStates
@@ -34,6 +34,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_memory, check_universe, exceeds_memory
 from anytimebp.tables.sizes import factor_kinds, message_spread, strip_entries, table_entries, update_entries
+from anytimebp.tables.sources import find_sources
 from anytimebp.tables.workspace import first_arithmetic
 
 EXPECTED_DOMAIN = 7.0  # nats of prior under the best, within which states are expected in the domains

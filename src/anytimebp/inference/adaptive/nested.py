@@ -13,13 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.codes import ASKED, LINEAR, LOG_TABLE, POTENTIALS, TABLE
+from anytimebp.kernels.codes import LINEAR, TABLE
 from anytimebp.kernels.inner import take_stock
 from anytimebp.kernels.strips import plan_strips
-from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.memory import held_bytes
-from anytimebp.tables.workspace import Workspace, WorkspaceArrays
+from anytimebp.tables.sources import Sources
+from anytimebp.tables.workspace import Workspace
 
 MAX_ARITY = 32  # axes that NumPy's arrays can have
 
@@ -217,27 +219,6 @@ def can_nest(workspace: Workspace) -> bool:
     arrays = workspace.arrays
     all_tables = len(arrays.factor_kind) > 0 and bool((arrays.factor_kind == TABLE).all())
     return arrays.arithmetic == LINEAR and all_tables and not arrays.table_has_zero.any()
-
-
-class Sources(NamedTuple):
-    """Where dense factors' numbers lie, what they are, and the log of the largest; see NestedArrays."""
-
-    address: IndexArray
-    kind: IndexArray
-    shift: FloatArray
-
-
-def find_sources(compiled: CompiledGraph) -> Sources:
-    """Return where the scores of a graph's message factors come from."""
-    n_factors = len(compiled.extent.log_max)
-    address, kind = np.zeros(n_factors, dtype=np.int64), np.full(n_factors, ASKED)
-    for first, block in compiled.message_blocks:
-        tables, factors = block.source.tables, slice(first, first + len(block.scopes))
-        if tables is not None:
-            address[factors] = tables.member_addresses()
-            kind[factors] = LOG_TABLE if tables.is_log else POTENTIALS
-    log_max = compiled.extent.log_max
-    return Sources(address, kind, np.where(np.isnan(log_max), 0.0, log_max))
 
 
 class Reach(NamedTuple):

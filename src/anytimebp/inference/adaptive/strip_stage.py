@@ -17,7 +17,7 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.asked_strips import AskedStrips, NotPositiveError
 from anytimebp.inference.adaptive.choice import round_cost, sweep_cost
-from anytimebp.inference.adaptive.nested import NestedWorkspace, Sources, within_reach
+from anytimebp.inference.adaptive.nested import NestedWorkspace, within_reach
 from anytimebp.inference.adaptive.reach import FIRST_DOMAIN, MOST_NEW, REACHES, WORTH_CUTTING, guessed_gain, least_prior
 from anytimebp.inference.adaptive.round_end import RoundEnd
 from anytimebp.inference.adaptive.strip_readout import read_stage
@@ -45,9 +45,11 @@ from anytimebp.kernels.strips import join_above
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
+from anytimebp.tables.arrays import frozen
 from anytimebp.tables.memory import exceeds_memory
 from anytimebp.tables.sizes import strip_entries, table_entries
-from anytimebp.tables.workspace import Workspace, frozen
+from anytimebp.tables.sources import Sources
+from anytimebp.tables.workspace import Workspace
 
 THRESHOLDS = (5e-3, 5e-4)  # of estimated belief above which states join first: the lower one, if it is affordable
 SHRINKS = 0.1  # to this part, each round

@@ -13,7 +13,7 @@ from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.paper.estimates import FlatDomains, all_log_ratios
-from anytimebp.tables.workspace import WorkspaceArrays
+from anytimebp.tables.arrays import WorkspaceArrays
 
 
 class UnexploredMass:
