@@ -17,7 +17,7 @@ from anytimebp.kernels.codes import TABLE
 from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.kinds.dense import DenseSource
-from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, cut
+from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray, cut
 from anytimebp.tables.store import SLICE_ENTRIES, Tables
 
 
@@ -26,7 +26,7 @@ def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> It
     cut: list[tuple[MessageBlock, list[int]]] = []
     kind, is_cut = tables.kind.copy(), domains.sizes < compiled.universe_sizes
     for message_block in compiled.message_blocks:
-        offsets = [] if domains.is_whole else np.flatnonzero(is_cut[message_block.block.scopes].any(axis=1)).tolist()
+        offsets = [] if domains.is_whole else _cut_by_evidence(message_block.block.scopes, is_cut)
         if len(offsets) < len(message_block.block.scopes):
             yield from _whole_block(message_block, tables, compiled)
         if offsets:
@@ -35,6 +35,13 @@ def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> It
     for message_block, offsets in cut:
         tables.kind[message_block.first + np.array(offsets)] = kind[message_block.first + np.array(offsets)]
         yield from _cut_factors(message_block, offsets, domains, tables, compiled)
+
+
+def _cut_by_evidence(scopes: IndexArray, is_cut: BoolArray) -> list[int]:
+    """Return which factors of a block have a variable that evidence restricts, as `is_cut`, (V,), says."""
+    if len(scopes) == 1:
+        return [0] if any(is_cut[index] for index in scopes[0].tolist()) else []
+    return np.flatnonzero(is_cut[scopes].any(axis=1)).tolist()
 
 
 def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Iterator[None]:

@@ -6,6 +6,7 @@ place when the room is used up, and so do its factors' tables.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -190,16 +191,15 @@ class Workspace:
             The bytes that this has taken.
         """
         factor = int(self.layout.edge_factor[edge])
-        first, last = self.layout.factor_edge_start[factor : factor + 2]
-        longer = int(np.ceil(self.arrays.edge_capacity[edge] * 2 ** (1 / (last - first - 1))))
-        sizes = self.arrays.domain_size[self.layout.edge_variable[first:last]].tolist()
-        more = self.tables.enlarge(factor, int(edge - first), min(most, max(needed, longer)), sizes)
-        levels = int(np.cumprod(self.arrays.edge_capacity[first : last - 1])[1:].sum())
-        if levels > len(self.arrays.prefix):
-            size = 2 * levels
-            self.arrays = self.arrays._replace(
-                prefix=np.empty(size), dots=np.empty(size), row_start=np.empty(size, dtype=np.int64)
-            )
+        edges, capacity = self.compiled.edges(factor), self.arrays.edge_capacity
+        longer = math.ceil(int(capacity[edge]) * 2 ** (1 / (len(edges) - 1)))
+        sizes = self.arrays.domain_size[self.layout.edge_variable[edges.start : edges.stop]].tolist()
+        more = self.tables.enlarge(factor, edge - edges.start, min(most, max(needed, longer)), sizes)
+        if len(edges) > 2:  # noqa: PLR2004  (pairs need no scratch)
+            levels = int(np.cumprod(capacity[edges.start : edges.stop - 1])[1:].sum())
+            if levels > len(self.arrays.prefix):
+                scratch = np.empty(2 * levels), np.empty(2 * levels), np.empty(2 * levels, dtype=np.int64)
+                self.arrays = self.arrays._replace(prefix=scratch[0], dots=scratch[1], row_start=scratch[2])
         return more
 
     # ------------------------------------------------------------ arithmetic
