@@ -11,6 +11,7 @@ import numpy as np
 from anytimebp.errors import InconsistentModelError
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 
 MANY = 1024  # states from which on unary factors are added one by one, without copies of all of them
@@ -43,17 +44,14 @@ class Domains(NamedTuple):
         """Whether every domain is the universe in order."""
         return not len(self.slot_state)
 
+    def active_slots(self) -> IndexArray:
+        """Return the places of the slots of active states, variable after variable."""
+        return row_items(self.slot_start[:-1], self.sizes)
+
     def states_of(self, variable: int) -> IndexArray:
         """Return the active states of a variable, in the order of its slots; not to be written to."""
         start, size = self.slot_start[variable], self.sizes[variable]
         return self.slot_state[start : start + size] if len(self.slot_state) else np.arange(size)
-
-
-def slots_of(slot_start: IndexArray, sizes: IndexArray) -> IndexArray:
-    """Return the places of the first slots of each variable, so many of each, variable after variable."""
-    before = np.cumsum(sizes) - sizes
-    slots: IndexArray = np.arange(int(sizes.sum())) + np.repeat(slot_start[:-1] - before, sizes)
-    return slots
 
 
 def domain_sizes(compiled: CompiledGraph, observed: dict[int, Observation]) -> IndexArray:
@@ -78,8 +76,7 @@ def full_domains(
     """
     states = {i: seen.states for i, seen in observed.items() if seen.states is not None}
     sizes = domain_sizes(compiled, observed)
-    slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=slot_start[1:])
+    slot_start = row_starts(sizes)
     log_prior = np.zeros(int(slot_start[-1]))
     scored = _add_unary_factors(compiled, states, slot_start, log_prior)
     for index, scores in unary.items():

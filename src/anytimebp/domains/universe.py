@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.domains.domains import Domains, full_domains, slots_of
+from anytimebp.domains.domains import Domains, full_domains
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 
 GROUP = 2**18  # states that are sorted at a time
@@ -37,8 +38,7 @@ class Universe:
         self.compiled = compiled
         domains = full_domains(compiled, observed) if domains is None else domains
         sizes = compiled.universe_sizes
-        self.start = np.zeros(len(sizes) + 1, dtype=np.int64)
-        np.cumsum(sizes, out=self.start[1:])
+        self.start = row_starts(sizes)
         self.n_allowed: IndexArray = domains.sizes.copy()
         self.scored = domains.scored
         self.log_prior_scale = domains.log_prior_scale
@@ -67,7 +67,7 @@ class Universe:
             sizes: (V,) how many states each variable has at first; owned.
             states: These, variable after variable.
         """
-        slots = slots_of(self.start, sizes)
+        slots = row_items(self.start[:-1], sizes)
         slot_state, log_prior = np.zeros(len(self.log_prior), dtype=np.int64), np.empty(len(self.log_prior))
         slot_state[slots] = states
         log_prior[slots] = own = self.log_prior[np.repeat(self.start[:-1], sizes) + states]

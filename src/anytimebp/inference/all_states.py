@@ -17,7 +17,7 @@ from anytimebp.inference.control.estimated_error import SweepError
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.readout import readable, take_snapshot
+from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.forest import ForestSchedule, forest_order
 from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from anytimebp.inference.schedule.protocol import Progress, Schedule, Settled
@@ -32,6 +32,7 @@ from anytimebp.results.stop import StopReason
 from anytimebp.tables.arrays import WorkspaceArrays, frozen
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.memory import check_memory
+from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then

@@ -17,7 +17,7 @@ from anytimebp.inference.figures import UNLIMITED, Figures
 from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.inference.method import Step, Task
 from anytimebp.inference.policies import all_scores, best_part, first_states, mode_of, part_of, policy_of, scores_of
-from anytimebp.inference.readout import readable, take_snapshot, unary_snapshot
+from anytimebp.inference.readout import take_snapshot, unary_snapshot
 from anytimebp.inference.schedule.residual import full_heap
 from anytimebp.kernels import growth as counter
 from anytimebp.kernels.codes import (
@@ -53,6 +53,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.memory import check_universe, exceeds_memory
+from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
 
@@ -384,5 +385,5 @@ class OneByOne:
             figures,
             swept=self._n_settled > 0,
             factor_marginals=self._options.factor_marginals,
-            outside=partial(UnexploredMass, self._universe, arrays, source.states, source.log_scale, pending),
+            outside=partial(UnexploredMass, self._universe, source, pending),
         )

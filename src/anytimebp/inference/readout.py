@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.domains.domains import slots_of
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError, InternalError
 from anytimebp.inference.figures import Figures
@@ -15,41 +13,11 @@ from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_beliefs, read_weights
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.rows import row_starts
+from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
-from anytimebp.tables.arrays import WorkspaceArrays
-from anytimebp.tables.workspace import Workspace
-
-
-class Readable(NamedTuple):
-    """What beliefs are read from.
-
-    Attributes:
-        compiled: The graph.
-        arrays: Messages.
-        belief_start: (V + 1,) where each variable's belief starts in a row of all of them.
-        states: The state of each of these beliefs; empty where they are over the universes in order.
-        log_scale: (F,) of the tables.
-        log_prior_scale: (V,) of the priors.
-    """
-
-    compiled: CompiledGraph
-    arrays: WorkspaceArrays
-    belief_start: IndexArray
-    states: IndexArray
-    log_scale: FloatArray
-    log_prior_scale: FloatArray
-
-
-def readable(workspace: Workspace, arrays: WorkspaceArrays) -> Readable:
-    """Return what beliefs are read from: the arrays of a workspace, as they are or as they were at some moment."""
-    domains, sizes = workspace.domains, arrays.domain_size
-    start, states = domains.slot_start, domains.slot_state
-    if int(sizes.sum()) < start[-1]:  # there is room behind the domains
-        start, states = np.append(0, np.cumsum(sizes)), states[slots_of(start, sizes)]
-    log_scale = workspace.tables.log_scale.copy()
-    return Readable(workspace.compiled, arrays, start, states, log_scale, domains.log_prior_scale)
+from anytimebp.tables.readable import Readable
 
 
 def take_snapshot(
@@ -94,7 +62,7 @@ def take_snapshot(
         log_z=log_z,
         outside=unseen,
         error=estimate,
-        domain_sizes=frozen(arrays.domain_size if domain_sizes is None else domain_sizes),
+        domain_sizes=read_only(arrays.domain_size if domain_sizes is None else domain_sizes),
         arithmetic="linear" if arrays.arithmetic == LINEAR else "log",
         factor_marginals=_factor_marginals(source, marginals) if factor_marginals else NOT_ASKED_FOR,
         **figures.shown(),
@@ -111,8 +79,7 @@ def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bo
     """
     compiled, sizes, allowed = universe.compiled, universe.n_allowed, np.flatnonzero(universe.allowed)
     log_prior = universe.log_prior[allowed]
-    start = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=start[1:])
+    start = row_starts(sizes)
     belief = np.exp(log_prior)
     belief /= np.repeat(np.add.reduceat(belief, start[:-1]), sizes) if len(sizes) else 1.0
     marginals = Marginals(compiled.variables, belief, start, allowed - np.repeat(universe.start[:-1], sizes))
@@ -125,18 +92,11 @@ def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bo
         log_z=float("nan"),
         outside=1.0,
         error=float("inf"),
-        domain_sizes=frozen(sizes),
+        domain_sizes=read_only(sizes),
         arithmetic="linear",
         factor_marginals=joint,
         **figures.shown(),
     )
-
-
-def frozen(values: IndexArray) -> IndexArray:
-    """Return a view that cannot be written to."""
-    view = values.view()
-    view.flags.writeable = False
-    return view
 
 
 def _no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
@@ -146,16 +106,12 @@ def _no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError
 
 def _bethe(source: Readable, log_normaliser: FloatArray) -> float:
     """Return log Z by the formula that heads the kernels."""
-    arrays, layout = source.arrays, source.compiled.arrays
-    linear = arrays.arithmetic == LINEAR
-    with np.errstate(divide="ignore"):  # a factor that admits no joint state of its domains, as yet
-        total = np.log(arrays.factor_total) if linear else arrays.factor_total
-    scale = np.log(arrays.edge_scale) if linear else arrays.edge_scale
+    layout = source.compiled.arrays
     arity = layout.factor_edge_start[1:] - layout.factor_edge_start[:-1]
     parts = (
         source.log_scale.sum(),
-        ((1 - arity) * total).sum(),
-        scale.sum(),
+        ((1 - arity) * source.log_factor_total).sum(),
+        source.log_edge_scale.sum(),
         log_normaliser.sum(),
         source.log_prior_scale.sum(),
     )

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.domains.domains import slots_of
 from anytimebp.domains.universe import Universe
 from anytimebp.kernels.codes import ASKED, DYNAMIC, EXHAUSTED, LINEAR, RANKED
 from anytimebp.kernels.journal import EPOCH, ROUND
@@ -177,7 +176,7 @@ class CandidateArrays(NamedTuple):
 def make_domain(universe: Universe, workspace: Workspace, grow: int) -> DomainArrays:
     """Return what is known of the domains of a workspace and of candidates, of which `grow` join in a round."""
     layout, domains, sources = workspace.layout, workspace.domains, find_sources(universe.compiled)
-    sizes, slots = domains.sizes, slots_of(domains.slot_start, domains.sizes)
+    sizes, slots = domains.sizes, domains.active_slots()
     is_open = universe.allowed.copy()
     is_open[np.repeat(universe.start[:-1], sizes) + domains.slot_state[slots]] = False
     is_asked, is_impossible = np.zeros(len(sizes), dtype=np.bool_), np.zeros(len(sizes), dtype=np.bool_)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 
 from anytimebp.domains.universe import Universe
-from anytimebp.kernels.codes import LINEAR
+from anytimebp.model.scores import log_sum_exp
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
 from anytimebp.paper.estimates import log_ratios
 from anytimebp.paper.priorities import FixedPriorities
+from anytimebp.tables.carry_over import read_message
 from anytimebp.tables.workspace import Workspace
 
 MOST_GUESSED = 1e7
@@ -99,33 +100,24 @@ class GrowthView:
     def estimates(self, variable: int) -> FloatArray:
         """Return the estimated log belief of all states, relative to that of the domain, as `dynamic` scores them."""
         workspace = self._running()
-        arrays, states_of = workspace.arrays, workspace.domains.states_of
 
         def weights(edge: int) -> FloatArray:
             return self._log_weights(int(workspace.layout.edge_variable[edge]), edge)
 
-        scale: Callable[[int], float] = lambda edge: (  # noqa: E731
-            float(np.log(arrays.edge_scale[edge])) if arrays.arithmetic == LINEAR else float(arrays.edge_scale[edge])
-        )
-        sums = log_ratios(self._universe, states_of, weights, scale, workspace.tables.log_scale, variable)
-        inside = sums[states_of(variable)]
-        peak = inside.max()
-        total = peak + np.log(np.exp(inside - peak).sum()) if peak > -np.inf else 0.0
-        return sums - total
+        sums = log_ratios(self._universe, workspace, weights, variable)
+        total = log_sum_exp(sums[workspace.domains.states_of(variable)])
+        return sums - total if total > -np.inf else sums
 
     def _log_weights(self, variable: int, skipped: int) -> FloatArray:
         """Return the log prior plus the log messages of all edges but one, largest 0."""
         workspace = self._running()
-        arrays, n = workspace.arrays, int(workspace.arrays.domain_size[variable])
         start = self._universe.start[variable]
         total = self._universe.log_prior[start + workspace.domains.states_of(variable)]
         for edge in workspace.compiled.edges_of(variable):
             if edge != skipped:
-                message = arrays.message[arrays.edge_slot_start[edge] :][:n]
-                with np.errstate(divide="ignore"):
-                    total = total + (np.log(message) if arrays.arithmetic == LINEAR else message)
+                total = total + read_message(workspace, edge)
         peak = total.max()
-        weights: FloatArray = total - peak if peak > -np.inf else np.zeros(n)
+        weights: FloatArray = total - peak if peak > -np.inf else np.zeros(len(total))
         return weights
 
     def _of(self, values: FloatArray, variable: int) -> FloatArray:

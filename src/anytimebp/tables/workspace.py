@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.domains.domains import Domains, slots_of
+from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR, LOG, MAX, MAX_LINEAR_RANGE, SUM, TABLE
 from anytimebp.kernels.sparse_tables import copy_slots
 from anytimebp.kernels.structures import StructureInputs, structures
@@ -80,7 +80,7 @@ class Workspace:
         """Turn the log priors of active states to priors; what is behind them is not touched."""
         prior = self.arrays.prior
         if grows:
-            slots = slots_of(self.domains.slot_start, self.domains.sizes)
+            slots = self.domains.active_slots()
             prior[slots] = np.exp(prior[slots])
         else:
             np.exp(prior, out=prior)

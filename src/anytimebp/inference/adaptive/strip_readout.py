@@ -8,10 +8,12 @@ from typing import Protocol
 from anytimebp.inference.adaptive.nested import NestedWorkspace
 from anytimebp.inference.adaptive.round_end import RoundEnd
 from anytimebp.inference.figures import Figures
-from anytimebp.inference.readout import Readable, frozen, take_snapshot
+from anytimebp.inference.readout import take_snapshot
 from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.source import read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
 from anytimebp.results.snapshot import Snapshot
+from anytimebp.tables.readable import Readable
 
 
 class Rounds(Protocol):
@@ -61,7 +63,7 @@ def read_stage(stage: Rounds, figures: Figures, *, settled: bool, joint: bool) -
         log_z=last.log_z,
         outside=last.outside,
         error=last.error,
-        domain_sizes=frozen(last.domain_size),
+        domain_sizes=read_only(last.domain_size),
         arithmetic="linear",
         factor_marginals=NOT_ASKED_FOR,
         **figures.shown(),
