@@ -102,8 +102,8 @@ def _changed_variables(old: Workspace, new: Workspace) -> tuple[npt.NDArray[np.b
 
 
 def _log_prior(workspace: Workspace, variable: int) -> FloatArray:
-    start, arrays = workspace.domains.slot_start, workspace.arrays
-    prior = arrays.prior[start[variable] : start[variable + 1]]
+    arrays, start = workspace.arrays, int(workspace.domains.slot_start[variable])
+    prior = arrays.prior[start : start + int(arrays.domain_size[variable])]
     if arrays.arithmetic == LOG:
         return prior
     with np.errstate(divide="ignore"):

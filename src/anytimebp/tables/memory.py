@@ -13,6 +13,7 @@ from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
+from anytimebp.tables.sizes import factor_entries
 
 UNCHECKED_BYTES = 2**28
 """Runs that need less are not checked against the machine: the check would cost more than small runs do."""
@@ -113,12 +114,10 @@ def held_bytes(*groups: Iterable[object]) -> int:
 
 def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
     """Return what a run needs at the most, as if no table were shared: quick. Structures may need more than tables."""
-    edge_size = domain_sizes[compiled.arrays.edge_variable].astype(np.float64)
-    first_edge = compiled.arrays.factor_edge_start[:-1]
-    entries = np.multiply.reduceat(edge_size, first_edge) if first_edge.size else np.zeros(1)
-    making = (BYTES_PER_SCORE + 2.0) * float(entries.max())
-    tables = 42.0 * float(entries.sum()) + making
-    return float(tables + 8 * edge_size.sum() + 80 * edge_size.size + 32 * domain_sizes.sum(dtype=np.float64))
+    edge_variable, entries = compiled.arrays.edge_variable, factor_entries(compiled.arrays, domain_sizes)
+    tables = 42.0 * float(entries.sum()) + (BYTES_PER_SCORE + 2.0) * float(entries.max(initial=0.0))
+    messages = 8.0 * float(domain_sizes[edge_variable].sum(dtype=np.float64)) + 80.0 * len(edge_variable)
+    return tables + messages + 32.0 * float(domain_sizes.sum(dtype=np.float64))
 
 
 def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
