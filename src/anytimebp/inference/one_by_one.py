@@ -241,10 +241,9 @@ class OneByOne:
         return self.growing
 
     def _compute_priorities(self) -> Iterator[Step]:
-        for _ in self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_)):
+        for _ in self._view.compute_priorities():
             self._tell()
             yield Step.WORKING
-        self._view.mark_complete()
 
     # ------------------------------------------------------------ what the kernels ask for
     def _make_room(self, variable: int) -> Iterator[Step]:
@@ -272,8 +271,7 @@ class OneByOne:
 
     def _rank(self) -> Iterator[Step]:
         """Make the fixed ranking that decides where every candidate is impossible as things stand."""
-        if not self._view.is_complete:
-            yield from self._compute_priorities()
+        yield from self._compute_priorities()
         self._ranking = make_ranking(self._universe, self._view.all_priorities())
 
     def _score(self, variables: range | None = None) -> Iterator[Step]:

@@ -27,7 +27,7 @@ class GrowthView:
         """Look at a run that has no domains yet."""
         self._universe = universe
         self._priorities = priorities
-        self.is_complete = False
+        self._is_complete = False
         self._normalised: FloatArray | None = None
         self.guess: FixedPriorities | None = None
         self.rng = rng
@@ -52,19 +52,19 @@ class GrowthView:
 
     def all_priorities(self, *, raw: bool = False) -> FloatArray:
         """Return the fixed priorities of all states of all variables in a row."""
-        if not self.is_complete:
-            for _ in self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_)):
-                pass
-            self.mark_complete()
+        for _ in self.compute_priorities():
+            pass
         if raw:
             return self._priorities.raw
         if self._normalised is None:
             self._normalised = self._priorities.normalised()
         return self._normalised
 
-    def mark_complete(self) -> None:
-        """Take note that the priorities have been computed for all variables."""
-        self.is_complete = True
+    def compute_priorities(self) -> Iterator[None]:
+        """Compute the fixed priorities of all variables, unless that has been done; pauses now and then."""
+        if not self._is_complete:
+            yield from self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_))
+            self._is_complete = True
 
     def make_guess(self) -> Iterator[None]:
         """Compute the priorities of variables without unary scores; pauses now and then."""

@@ -33,6 +33,7 @@ class Workspace:
         arrays: What kernels write; tables are in place once `prepare` is through, or whoever grows domains has filled
             the room for them.
         tables: Addresses and scales of the tables.
+        room: (V,) slots that each edge of a variable has room for.
     """
 
     def __init__(
