@@ -70,7 +70,7 @@ def leafy_graph(seed, kinds, *, observed):
 
     Args:
         seed: Of everything.
-        kinds: "tables", "zeros" for tables with hard zeros, "tied" for shared tables too, "all" for all kinds of factors.
+        kinds: "tables", "zeros" for tables with hard zeros, "tied" for shared tables too, "all" for all kinds.
         observed: Whether there is evidence.
     """
     build = Builder(seed, kinds)

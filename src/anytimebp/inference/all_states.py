@@ -36,6 +36,7 @@ from anytimebp.tables.workspace import Workspace, WorkspaceArrays, first_arithme
 
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
+INSTEAD_OF_ROUNDS = 0.25  # part of a sweep that one over the core may cost, for `adaptive` to make no inner rounds
 VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
 
 
@@ -173,10 +174,12 @@ class AllStates:
         return self._options.method == "adaptive" and self._compact is None and can_nest(self.workspace)
 
     def _peel(self) -> Leaves | None:
-        """Find the leaves."""
-        is_forest_only = self._compact is not None or self._nests
-        at_any_cost = self._at_any_cost and not is_forest_only
-        return peel(self.workspace, self._options.max_memory, forests_only=is_forest_only, at_any_cost=at_any_cost)
+        """Find the leaves; where inner rounds are the alternative, only those that save more."""
+        largest_part = 1.0 if not self._nests else INSTEAD_OF_ROUNDS
+        if self._compact is not None or self._before is not None:
+            largest_part = 0.0
+        at_any_cost = self._at_any_cost and largest_part == 1.0
+        return peel(self.workspace, self._options.max_memory, largest_part=largest_part, at_any_cost=at_any_cost)
 
     def _begin_core(self, schedule: LeavesFirst, core: Core) -> None:
         """Begin with the sweeps on the core, once the pass from the leaves is through."""

@@ -5,9 +5,9 @@ factor in the core, the axes of leaves are summed out of the table once, weighte
 
     t'(core states)  =  sum over leaf states of t(x) * product of n_j(x_j), j a leaf
 
-The core with these tables, and with the messages from trees in its priors, has the same messages, totals Z_f and scales
-c_i as the whole graph has; what was divided out of n_j on the way up is a constant of log Z. Messages down to the leaves
-are sent when somebody reads.
+The core with these tables, and with the messages from trees in its priors, has the messages, totals Z_f and scales c_i
+of the whole graph; what was divided out of n_j on the way up is a constant of log Z. Messages down to the leaves are
+sent when somebody reads.
 """
 
 import math
@@ -282,8 +282,8 @@ def _sum_leaves(layout, bp, leaves, factor):
 
 # ---------------------------------------------------------------- passes
 @kernel()
-def _gather_axes(layout, bp, way, factor, up):
-    """Fill `bp.incoming`: with the weights of all axes, or on the way up with those of leaves, and ones.
+def _gather_axes(layout, bp, way, factor, to):
+    """Fill `bp.incoming`: with the weights of all axes, or on the way UP with those of leaves, and ones.
 
     Returns:
         Status, what vanished, the entries to be read, and the log of what was divided out of the weights.
@@ -293,7 +293,7 @@ def _gather_axes(layout, bp, way, factor, up):
         variable = layout.edge_variable[edge]
         n = bp.domain_size[variable]
         weight = bp.incoming[offset : offset + n]
-        if up and way[edge] <= UP:
+        if to == UP and (way[edge] == CORE or way[edge] == UP):
             for v in range(n):
                 weight[v] = 0.0 if bp.arithmetic == LOG else 1.0
         else:
@@ -337,11 +337,11 @@ def _send(layout, bp, way, factor, to):
 
 
 @kernel()
-def pass_slice(layout, bp, leaves, order, up, position, stop, cost_limit):
+def pass_slice(layout, bp, leaves, order, to, position, stop, cost_limit):
     """Go on with a pass over the factors order[position:stop], at most until `cost_limit` entries are read.
 
-    On the way up, a factor of a tree sends towards the core, and one of the core has its leaves summed out. On the way
-    down, both send to their leaves and to nobody else, so that the core does not notice.
+    On the way UP, a factor of a tree sends towards the core, and one of the core has its leaves summed out. On the way
+    DOWN, both send to their leaves and to nobody else, so that the core does not notice.
 
     Returns:
         Status, what vanished, the position reached, entries read, and the constant that the factors add to log Z.
@@ -350,13 +350,13 @@ def pass_slice(layout, bp, leaves, order, up, position, stop, cost_limit):
     work, cost, constant = 0, 0, 0.0
     while position < stop and cost < cost_limit:
         factor = order[position]
-        status, culprit, entries, log_scale = _gather_axes(layout, bp, leaves.way, factor, up)
+        status, culprit, entries, log_scale = _gather_axes(layout, bp, leaves.way, factor, to)
         if status != OK:
             return status, culprit, position, work, constant
-        if up and leaves.table_address[factor]:
+        if to == UP and leaves.table_address[factor]:
             _sum_leaves(layout, bp, leaves, factor)
         else:
-            status, log_sent = _send(layout, bp, leaves.way, factor, UP if up else DOWN)
+            status, log_sent = _send(layout, bp, leaves.way, factor, to)
             if status != OK:
                 return status, factor, position, work, constant
             log_scale += log_sent

@@ -3,7 +3,7 @@
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log, normal_log
-from anytimebp.kernels.codes import LINEAR, LOG, SAFE
+from anytimebp.kernels.codes import LOG, SAFE
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
 
 SMALLEST_NORMAL = 2.3e-308  # under this, digits are gone, and totals take numbers for this one

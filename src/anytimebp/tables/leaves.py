@@ -12,7 +12,7 @@ import numpy as np
 
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, TABLE, VARIABLE_VANISHED
-from anytimebp.kernels.leaves import CORE, UP, elimination_order, fill_core, pass_slice, plan_tables
+from anytimebp.kernels.leaves import CORE, DOWN, UP, elimination_order, fill_core, pass_slice, plan_tables
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.model.summary import full_bp_bytes
@@ -22,11 +22,12 @@ from anytimebp.tables.workspace import Workspace, WorkspaceArrays, frozen, make_
 OVERHEAD = 2.0**18
 """Entries that could be read in the time that it takes to set a core up, however small; infinite: there are no cores.
 
-Smaller, and graphs of ten variables lose more by the core than they gain; larger, and graphs of a hundred do not gain."""
+Smaller, and graphs of ten variables lose more by a core than they gain; larger, and those of a hundred gain nothing."""
 OVERHEAD_PER_EDGE = 200.0  # the same per edge of the core
 SWEEPS = 8.0  # that a run takes at least; in fewer, a core would not pay
 MOST_BYTES = 2**28  # of smaller tables, where nobody limits the memory; with more, only a part of what is free
 PART_OF_FREE = 4
+ROUNDING = 1e-13  # nats that a message moves if it is taken over as its logs, and sent anew
 SLICE_COST = 2**22  # entries read between two moments in which Ctrl-C is heard
 
 
@@ -73,7 +74,7 @@ class Leaves:
         arrays: For the kernels.
         order: Factors of the pass up: those of trees, leaves first, and then those of the core that have leaves.
         n_core_factors: Factors that are not in trees; none in a forest.
-        constant: What trees and leaves add to log Z, but for the scales of tables and priors; of what was passed so far.
+        constant: What trees and leaves add to log Z, but for the scales of tables and priors, as far as passed.
         core: Made once the pass up is through; None in a forest.
         is_through: Whether the pass up is.
     """
@@ -104,7 +105,7 @@ class Leaves:
         """
         before, stop = self._n_up, min(len(self.order), self._n_up + update_limit)
         status, culprit, self._n_up, work, constant = pass_slice(
-            self.workspace.layout, self.workspace.arrays, self.arrays, self.order, True, before, stop, cost_limit
+            self.workspace.layout, self.workspace.arrays, self.arrays, self.order, UP, before, stop, cost_limit
         )
         self.constant += constant
         if status == OK and self._n_up == len(self.order):
@@ -124,9 +125,7 @@ class Leaves:
         slot_start = np.zeros(len(variables) + 1, dtype=np.int64)
         np.cumsum(sizes, out=slot_start[1:])
         prior, prior_min = np.empty(int(slot_start[-1])), np.empty(len(variables))
-        status, culprit, constant = fill_core(
-            layout, arrays, way, core_layout, variables, slot_start, prior, prior_min
-        )
+        status, culprit, constant = fill_core(layout, arrays, way, core_layout, variables, slot_start, prior, prior_min)
         if status != OK:
             return status, culprit
         self.constant += constant
@@ -182,7 +181,7 @@ class Leaves:
         layout, arrays, core = self.workspace.layout, self.workspace.arrays, self.core
         assert core is not None  # noqa: S101  (there are factors to update)
         has_news = np.zeros(len(arrays.domain_size), dtype=np.bool_)
-        has_news[layout.edge_variable[(self.arrays.way == UP) & (arrays.edge_residual > 0.0)]] = True
+        has_news[layout.edge_variable[(self.arrays.way == UP) & (arrays.edge_residual > ROUNDING)]] = True
         is_disturbed: BoolArray = np.zeros(len(arrays.factor_total), dtype=np.bool_)
         is_disturbed[disturbed] = True
         is_disturbed[layout.edge_factor[has_news[layout.edge_variable]]] = True
@@ -214,7 +213,7 @@ class Leaves:
         """Go on with a pass down in place; return what `pass_up` does. Nothing that the core reads is changed."""
         before, stop = self._n_down, min(len(self.order), self._n_down + update_limit)
         status, culprit, self._n_down, work, _ = pass_slice(
-            self.workspace.layout, self.workspace.arrays, self.arrays, self._back, False, before, stop, cost_limit
+            self.workspace.layout, self.workspace.arrays, self.arrays, self._back, DOWN, before, stop, cost_limit
         )
         return status, culprit, self._n_down - before, work
 
@@ -232,7 +231,7 @@ class Leaves:
         position, n = 0, len(self.order)
         while position < n:
             status, culprit, position, _, _ = pass_slice(
-                self.workspace.layout, arrays, self.arrays, self._back, False, position, n, SLICE_COST
+                self.workspace.layout, arrays, self.arrays, self._back, DOWN, position, n, SLICE_COST
             )
             if status == OUT_OF_RANGE and arrays.arithmetic == LINEAR:
                 in_logs = _in_logs(self.workspace, arrays)
@@ -310,13 +309,15 @@ def _starts(counts: IndexArray) -> IndexArray:
     return starts
 
 
-def peel(workspace: Workspace, max_memory: int | None, *, forests_only: bool = False, at_any_cost: bool = False) -> Leaves | None:
+def peel(
+    workspace: Workspace, max_memory: int | None, *, largest_part: float = 1.0, at_any_cost: bool = False
+) -> Leaves | None:
     """Return what hangs on the core of a graph, or None where nothing does, or where it is not worth a core of its own.
 
     Args:
         workspace: Whose tables are there.
         max_memory: Bytes that the run may allocate.
-        forests_only: Whether to leave graphs with loops alone.
+        largest_part: Of the cost of a sweep that one over the core may have; 0 for forests only.
         at_any_cost: Whether to make a core even where that does not pay.
     """
     layout, arrays = workspace.layout, workspace.arrays
@@ -328,7 +329,7 @@ def peel(workspace: Workspace, max_memory: int | None, *, forests_only: bool = F
     no_tables = np.zeros(n_factors, dtype=np.int64)
     if ordered == n_factors:
         return Leaves(workspace, order, 0, LeafArrays(way, no_tables, np.empty(0), np.empty(0)))
-    if forests_only or (ordered == 0 and (way == CORE).all()):
+    if largest_part == 0.0 or (ordered == 0 and (way == CORE).all()):
         return None
     table_start, limit = np.empty(n_factors, dtype=np.int64), _room(workspace, max_memory)
     peeled = way.copy()
@@ -337,8 +338,8 @@ def peel(workspace: Workspace, max_memory: int | None, *, forests_only: bool = F
         limit = max(MOST_BYTES, (available_memory() or 0) // PART_OF_FREE) // 8
         way = peeled
         total, scratch, whole, core, n_edges = plan_tables(layout, arrays, n_open, way, limit, table_start)
-    saved = SWEEPS * (whole - core)
-    if n_edges == len(way) or (saved < OVERHEAD + OVERHEAD_PER_EDGE * n_edges and not at_any_cost):
+    pays = SWEEPS * (whole - core) >= OVERHEAD + OVERHEAD_PER_EDGE * n_edges and core <= largest_part * whole
+    if n_edges == len(way) or not (pays or at_any_cost):
         return None
     tables = np.empty(total)
     has_leaves = np.flatnonzero(table_start >= 0)
