@@ -31,7 +31,7 @@ class LaterBeliefs:
 
     def arrays(self) -> WorkspaceArrays:
         """Return the messages, those to leaves included."""
-        with self._lock, np.errstate(under="ignore"):
+        with self._lock:
             if self._copy is None:
                 return self._leaves.final_arrays()
             if not self._is_sent:

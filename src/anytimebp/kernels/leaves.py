@@ -59,13 +59,17 @@ def elimination_order(layout, domain_size, order, n_left, left_key, n_open, way)
             to a variable of one state, DOWN to any other.
 
     Returns:
-        How many factors were ordered: all of them if and only if the graph is a forest.
+        How many factors were ordered: all of them if and only if the graph is a forest. How many edges are in the core,
+        and how many variables have no edge at all.
     """
     layout = borrow(layout)
     n_factors = layout.factor_edge_start.size - 1
     for edge in range(layout.edge_variable.size):
         n_left[layout.edge_variable[edge]] += 1
         left_key[layout.edge_variable[edge]] ^= layout.edge_factor[edge]
+    n_lone = 0
+    for variable in range(n_left.size):
+        n_lone += n_left[variable] == 0
     for edge in range(layout.edge_variable.size):
         variable = layout.edge_variable[edge]
         n_open[layout.edge_factor[edge]] += n_left[variable] > 1 and domain_size[variable] > 1
@@ -95,11 +99,13 @@ def elimination_order(layout, domain_size, order, n_left, left_key, n_open, way)
                         order[ordered] = last
                         n_open[last] = -1
                         ordered += 1
+    n_core = 0
     for edge in range(layout.edge_variable.size):
         variable = layout.edge_variable[edge]
         if n_open[layout.edge_factor[edge]] >= 0:
             way[edge] = CUT if domain_size[variable] == 1 else CORE if n_left[variable] > 1 else DOWN
-    return ordered
+            n_core += way[edge] == CORE
+    return ordered, n_core, n_lone
 
 
 @kernel()

@@ -14,6 +14,7 @@ import numpy as np
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, TABLE, VARIABLE_VANISHED
 from anytimebp.kernels.leaves import CORE, DOWN, UP, elimination_order, fill_core, pass_slice, plan_tables
+from anytimebp.kernels.messages import EDGE_COST, LOG_COST
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.model.summary import full_bp_bytes
@@ -89,12 +90,15 @@ class Leaves:
         is_through: Whether the pass up is.
     """
 
-    def __init__(self, workspace: Workspace, order: IndexArray, n_core_factors: int, arrays: LeafArrays) -> None:
-        """Stand before the pass up."""
+    def __init__(
+        self, workspace: Workspace, order: IndexArray, arrays: LeafArrays, n_core_factors: int, n_lone: int
+    ) -> None:
+        """Stand before the pass up; `n_lone` variables have no message factor."""
         self.workspace = workspace
         self.arrays = arrays
         self.order = order
         self.n_core_factors = n_core_factors
+        self._n_lone = n_lone
         self.constant = 0.0
         self.core: Core | None = None
         self.is_through = False
@@ -128,7 +132,8 @@ class Leaves:
         """Make the core after the pass up; return a status and the variable at fault."""
         workspace, way = self.workspace, self.arrays.way
         layout, arrays = workspace.layout, workspace.arrays
-        self.constant += self._lone_variables()
+        if self._n_lone:
+            self.constant += self._lone_variables()
         if not self.n_core_factors:
             self.is_through = True
             return OK, -1
@@ -177,8 +182,6 @@ class Leaves:
         """Return what variables without any message factor add to log Z."""
         layout, arrays = self.workspace.layout, self.workspace.arrays
         degree = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1]
-        if not len(degree) or degree.all():
-            return 0.0
         prior = arrays.prior if arrays.arithmetic == LINEAR else np.exp(arrays.prior)
         total = np.add.reduceat(prior, arrays.variable_slot_start[:-1])
         return float(np.log(total[degree == 0]).sum())
@@ -291,7 +294,7 @@ def copied(layout: GraphLayout, arrays: WorkspaceArrays) -> WorkspaceArrays:
 
 def _in_logs(workspace: Workspace, arrays: WorkspaceArrays) -> Workspace:
     """Return the same messages in logs, with tables as log arithmetic needs them."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", under="ignore"):
         domains = workspace.domains._replace(log_prior=np.log(arrays.prior))
         made = Workspace(workspace.compiled, domains, LOG, semiring=arrays.semiring)
         for _ in made.prepare():
@@ -342,11 +345,12 @@ def peel(
     order, n_open = np.empty(n_factors, dtype=np.int64), np.zeros(n_factors, dtype=np.int64)
     way = np.empty(len(layout.edge_variable), dtype=np.int64)
     n_left, left_key = np.zeros(n_variables, dtype=np.int64), np.zeros(n_variables, dtype=np.int64)
-    ordered = elimination_order(layout, arrays.domain_size, order, n_left, left_key, n_open, way)
-    no_tables = np.zeros(n_factors, dtype=np.int64)
+    ordered, n_core, n_lone = elimination_order(layout, arrays.domain_size, order, n_left, left_key, n_open, way)
+    address = np.zeros(n_factors, dtype=np.int64)
     if ordered == n_factors:
-        return Leaves(workspace, order, 0, LeafArrays(way, no_tables, np.empty(0), np.empty(0)))
-    if largest_part == 0.0 or (ordered == 0 and (way == CORE).all()):
+        return Leaves(workspace, order, LeafArrays(way, address, np.empty(0), np.empty(0)), 0, n_lone)
+    most_saved = SWEEPS * (EDGE_COST * len(way) + LOG_COST * n_factors * workspace.tables.nbytes / 8)
+    if largest_part == 0.0 or n_core == len(way) or (most_saved < OVERHEAD and not at_any_cost):
         return None
     table_start, limit = np.empty(n_factors, dtype=np.int64), _room(workspace, max_memory)
     tables = TableArrays(arrays.factor_kind, arrays.structure_work, arrays.table_in_logs, arrays.table_address)
@@ -362,14 +366,9 @@ def peel(
         return None
     smaller = np.empty(total)
     has_leaves = np.flatnonzero(table_start >= 0)
-    address = no_tables
     address[has_leaves] = smaller.ctypes.data + 8 * table_start[has_leaves]
-    made = Leaves(
-        workspace,
-        np.concatenate([order[:ordered], has_leaves]),
-        n_factors - ordered,
-        LeafArrays(way, address, np.ones(n_factors), np.empty(2 * scratch)),
-    )
+    leaves = LeafArrays(way, address, np.ones(n_factors), np.empty(2 * scratch))
+    made = Leaves(workspace, np.concatenate([order[:ordered], has_leaves]), leaves, n_factors - ordered, n_lone)
     made.keep(smaller)
     return made
 

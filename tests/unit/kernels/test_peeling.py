@@ -36,7 +36,9 @@ def test_what_hangs_on_the_core_is_found(seed):
     n_factors, n_variables, n_edges = len(layout.factor_edge_start) - 1, len(sizes), len(layout.edge_variable)
     scratch = (np.zeros(n, dtype=np.int64) for n in (n_variables, n_variables, n_factors))
     order, way = np.empty(n_factors, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
-    ordered = elimination_order(layout, sizes, order, *scratch, way)
+    ordered, n_core, n_lone = elimination_order(layout, sizes, order, *scratch, way)
+    assert n_core == (way == CORE).sum()
+    assert n_lone == n_variables - len(set(layout.edge_variable.tolist()))
     scopes = [scope.tolist() for scope in np.split(layout.edge_variable, layout.factor_edge_start[1:-1])]
     right = slow_ways(scopes, sizes)
     pairs = list(zip(layout.edge_factor.tolist(), layout.edge_variable.tolist(), strict=True))
@@ -81,5 +83,5 @@ def test_a_graph_of_a_million_variables_is_peeled_by_one_call():
     layout = CompiledGraph(graph).arrays
     scratch = (np.zeros(size, dtype=np.int64) for size in (n, n, n - 1))
     order, way = np.empty(n - 1, dtype=np.int64), np.empty(2 * (n - 1), dtype=np.int64)
-    assert elimination_order(layout, np.full(n, 2), order, *scratch, way) == n - 1
+    assert elimination_order(layout, np.full(n, 2), order, *scratch, way) == (n - 1, 0, 0)
     assert (np.bincount(layout.edge_factor, way == UP) <= 1).all()

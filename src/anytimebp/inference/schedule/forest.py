@@ -15,5 +15,5 @@ def forest_order(layout: GraphLayout) -> IndexArray | None:
     order, n_open = np.empty(n_factors, dtype=np.int64), np.zeros(n_factors, dtype=np.int64)
     n_left, left_key = np.zeros(n_variables, dtype=np.int64), np.zeros(n_variables, dtype=np.int64)
     way, every = np.empty(len(layout.edge_variable), dtype=np.int64), np.full(n_variables, 2)
-    ordered = elimination_order(layout, every, order, n_left, left_key, n_open, way)
+    ordered, _, _ = elimination_order(layout, every, order, n_left, left_key, n_open, way)
     return order if ordered == n_factors else None
