@@ -20,6 +20,7 @@ def twin_of(graph, inference, scores=None):
         slow = restricted(graph, domains_of(run), scores)
         take_messages(slow, run)
         return slow
+    assert getattr(run, "complete", lambda: True)()
     layout, arrays, domains = run.workspace.layout, run.workspace.arrays, run.workspace.domains
     slow = restricted(graph, [domains.states_of(i) for i in range(len(graph.variables))], scores)
     for factor, scope in enumerate(slow.scopes):

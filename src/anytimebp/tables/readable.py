@@ -11,6 +11,7 @@ from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
+from anytimebp.tables.leaves import Leaves
 from anytimebp.tables.workspace import Workspace
 
 
@@ -24,6 +25,7 @@ class Readable(NamedTuple):
         states: The state of each of these beliefs; empty where they are over the universes in order.
         log_scale: (F,) of the tables.
         log_prior_scale: (V,) of the priors.
+        leaves: Trees and leaves that were summed into the core, if there are any.
     """
 
     compiled: CompiledGraph
@@ -32,6 +34,7 @@ class Readable(NamedTuple):
     states: IndexArray
     log_scale: FloatArray
     log_prior_scale: FloatArray
+    leaves: Leaves | None = None
 
     @property
     def log_edge_scale(self) -> FloatArray:
@@ -45,11 +48,11 @@ class Readable(NamedTuple):
             return np.log(self.arrays.factor_total) if self.arrays.arithmetic == LINEAR else self.arrays.factor_total
 
 
-def readable(workspace: Workspace, arrays: WorkspaceArrays) -> Readable:
+def readable(workspace: Workspace, arrays: WorkspaceArrays, leaves: Leaves | None = None) -> Readable:
     """Return what is read from a workspace, whose arrays are given as they are or as they were at some moment."""
     domains, sizes = workspace.domains, arrays.domain_size
     start, states = domains.slot_start, domains.slot_state
     if int(sizes.sum()) < start[-1]:  # there is room behind the domains
         start, states = row_starts(sizes), states[row_items(start[:-1], sizes)]
     log_scale = workspace.tables.log_scale.copy()
-    return Readable(workspace.compiled, arrays, start, states, log_scale, domains.log_prior_scale)
+    return Readable(workspace.compiled, arrays, start, states, log_scale, domains.log_prior_scale, leaves)
