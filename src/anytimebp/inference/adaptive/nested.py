@@ -13,15 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.codes import ASKED, LINEAR, LOG_TABLE, POTENTIALS, TABLE
+from anytimebp.inference.adaptive.leaf_axes import LeafAxes, leaf_weights
+from anytimebp.kernels.codes import ASKED, LINEAR, LOG_TABLE, POTENTIALS, SCALED, TABLE
 from anytimebp.kernels.inner import take_stock
 from anytimebp.kernels.strips import plan_strips
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.memory import held_bytes
 from anytimebp.tables.workspace import Workspace, WorkspaceArrays
 
 MAX_ARITY = 32  # axes that NumPy's arrays can have
+MANY_TIED = 8  # factors that share a log table, from which on it is exponentiated once and for all of them
 
 
 class NestedArrays(NamedTuple):
@@ -34,8 +37,14 @@ class NestedArrays(NamedTuple):
         slot_state: Per variable slot: the state.
         universe_size: (V,) all states.
         source_address: (F,) where a dense factor's numbers lie, 0 for those that are asked from Python.
-        source_kind: (F,) LOG_TABLE, POTENTIALS or ASKED.
+        source_kind: (F,) LOG_TABLE, POTENTIALS, SCALED or ASKED.
         shift: (F,) what to subtract from log scores.
+        table_size: (F,) entries at that address.
+        edge_stride: (E,) entries between two states of the edge's variable.
+        leaf_stride: (F,) the same for the leaf that strips sum out.
+        leaf_size: (F,) its states; 1 where there is none.
+        leaf_start: (F,) where its states start in a row of those of all variables, leaves included; -1 for none.
+        leaf_weight: Priors of all states in that row; nothing where there are no leaves.
         pool: All strips.
         strip_start: (E,) where an edge's strip starts: rows of joint states of the other domains, each along the
             universe.
@@ -48,7 +57,7 @@ class NestedArrays(NamedTuple):
         outside_total: (F,) Z_f of the joint states with the first variable outside its domain, over that product.
         moved: (V,) sum of all that messages to a variable have moved on its domain.
         seen: (E,) how much of it there was when the factor was last updated.
-        row_base: Scratch: a number per row of a strip.
+        row_base: Scratch: a number per row of a strip, or per entry of a table over the domains.
         row_old: Scratch, the same.
         row_target: Scratch, the same.
         row_weight: Scratch, the same.
@@ -65,6 +74,12 @@ class NestedArrays(NamedTuple):
     source_address: IndexArray
     source_kind: IndexArray
     shift: FloatArray
+    table_size: IndexArray
+    edge_stride: IndexArray
+    leaf_stride: IndexArray
+    leaf_size: IndexArray
+    leaf_start: IndexArray
+    leaf_weight: FloatArray
     pool: FloatArray
     strip_start: IndexArray
     old_pool: FloatArray
@@ -118,6 +133,12 @@ class NestedWorkspace:
             source_address=sources.address if sources else space.table_address,
             source_kind=sources.kind if sources else space.table_address,
             shift=sources.shift if sources else space.table_min,
+            table_size=sources.axes.table_size if sources else space.table_address,
+            edge_stride=sources.axes.edge_stride if sources else space.table_address,
+            leaf_stride=sources.axes.leaf_stride if sources else space.table_address,
+            leaf_size=sources.axes.leaf_size if sources else space.table_address,
+            leaf_start=sources.leaf_start if sources else space.table_address,
+            leaf_weight=sources.leaf_weight if sources else space.table_min,
             pool=np.empty(0),
             strip_start=np.zeros(n_edges, dtype=np.int64),
             old_pool=np.empty(0),
@@ -134,7 +155,7 @@ class NestedWorkspace:
             row_target=np.empty(0, dtype=np.int64),
             row_weight=np.empty(0),
             dots=np.empty(0),
-            outside=np.empty(len(space.peak)),
+            outside=np.empty(max(len(space.peak), int(sources.axes.leaf_size.max(initial=1)) if sources else 1)),
             offsets=np.empty(MAX_ARITY, dtype=np.int64),
         )
         self.inner = _inner_arrays(space)
@@ -165,13 +186,14 @@ class NestedWorkspace:
                 old_pool=old.pool,
                 old_start=old.strip_start,
             )
-        if rows > len(old.row_base):
+        entries = max(rows, int(np.diff(table_start).max(initial=0)))
+        if entries > len(old.row_base):
             self.nested = self.nested._replace(
-                row_base=np.empty(rows, dtype=np.int64),
-                row_old=np.empty(rows, dtype=np.int64),
-                row_target=np.empty(rows, dtype=np.int64),
-                row_weight=np.empty(rows),
-                dots=np.empty(rows),
+                row_base=np.empty(entries, dtype=np.int64),
+                row_old=np.empty(entries, dtype=np.int64),
+                row_target=np.empty(entries, dtype=np.int64),
+                row_weight=np.empty(entries),
+                dots=np.empty(entries),
             )
         self._tables = np.empty(int(table_start[-1]))
         self.inner.table_address[:] = self._tables.__array_interface__["data"][0] + 8 * table_start[:-1]
@@ -220,24 +242,69 @@ def can_nest(workspace: Workspace) -> bool:
 
 
 class Sources(NamedTuple):
-    """Where dense factors' numbers lie, what they are, and the log of the largest; see NestedArrays."""
+    """Where strips come from: see NestedArrays.
 
+    Attributes:
+        axes: Which leaves are summed out.
+        address: (F,) where dense factors' numbers lie.
+        kind: (F,) what they are.
+        shift: (F,) the log of the largest.
+        universe_start: (V,) where the states of each variable start in a row of all, leaves included.
+        leaf_start: (F,) the same for the factor's leaf.
+        leaf_weight: Priors of all states in that row.
+        owners: What keeps tables alive that were made for this.
+    """
+
+    axes: LeafAxes
     address: IndexArray
     kind: IndexArray
     shift: FloatArray
+    universe_start: IndexArray
+    leaf_start: IndexArray
+    leaf_weight: FloatArray
+    owners: tuple[FloatArray, ...]
 
 
-def find_sources(compiled: CompiledGraph) -> Sources:
-    """Return where the scores of a graph's message factors come from."""
-    n_factors = len(compiled.extent.log_max)
-    address, kind = np.zeros(n_factors, dtype=np.int64), np.full(n_factors, ASKED)
+def find_sources(whole: CompiledGraph, axes: LeafAxes, domains: Domains) -> Sources:
+    """Return where the scores of a graph's message factors come from.
+
+    Log tables that many factors share are exponentiated here, once, and read in place.
+
+    Args:
+        whole: The graph.
+        axes: The graph without leaves.
+        domains: Of the whole graph.
+    """
+    compiled, kind = axes.compiled, source_kinds(axes.compiled)
+    address, owners = np.zeros(len(kind), dtype=np.int64), []
     for first, block in compiled.message_blocks:
         tables, factors = block.source.tables, slice(first, first + len(block.scopes))
-        if tables is not None:
+        if tables is not None and kind[first] == SCALED:
+            owners.append(np.exp(tables.values[0] - tables.range.log_max[0]))
+            address[factors] = owners[-1].ctypes.data
+        elif tables is not None:
             address[factors] = tables.member_addresses()
-            kind[factors] = LOG_TABLE if tables.is_log else POTENTIALS
     log_max = compiled.extent.log_max
-    return Sources(address, kind, np.where(np.isnan(log_max), 0.0, log_max))
+    shift = np.where(np.isnan(log_max), 0.0, log_max)
+    sizes = whole.universe_sizes
+    start = np.cumsum(sizes) - sizes
+    leaf_start = np.where(axes.leaf < 0, -1, start[axes.leaf])
+    return Sources(axes, address, kind, shift, start, leaf_start, leaf_weights(axes, start, domains), tuple(owners))
+
+
+def source_kinds(compiled: CompiledGraph) -> IndexArray:
+    """Return (F,) what the factors' sources are; SCALED where many share a log table."""
+    kinds = [_source_kind(block) for _, block in compiled.message_blocks]
+    return np.repeat(np.array(kinds, dtype=np.int64), [len(block.scopes) for _, block in compiled.message_blocks])
+
+
+def _source_kind(block: FactorBlock) -> int:
+    tables = block.source.tables
+    if tables is None:
+        return ASKED
+    if not tables.is_log:
+        return POTENTIALS
+    return SCALED if tables.n_members == 1 and len(block.scopes) >= MANY_TIED else LOG_TABLE
 
 
 class Reach(NamedTuple):
