@@ -27,9 +27,11 @@ EDGE_COST = 400.0  # what an edge costs in any sweep, however small its table
 SWEEPS = 8.0  # sweeps over the universes that full BP needs for a fair answer
 PASSES = 6.0  # sweeps over strips that rounds on domains need for it
 ROUNDS_COST = 2e6  # what a few rounds on domains cost, however small
-FIRST_DOMAINS = ((5.0, 0.15), (3.0, 0.3), (2.0, 0.5))
-"""Nats under the best prior, within which states are in the first domains, and the part of full BP that rounds on them
-may cost. The first that are cheap enough are taken; full BP, if none are."""
+FIRST_DOMAINS = ((5.0, 7.0, 0.2),)
+WITH_LEAVES = (*FIRST_DOMAINS, (3.0, 3.0, 0.3), (2.0, 2.0, 0.5))
+"""Nats under the best prior within which states are in the first domains, nats within which they are expected to be
+later, and the part of full BP that rounds on those may cost. The first that are cheap enough are taken; full BP, if none
+are. Where leaves are summed out, the largest part of a round is summing, which is not lost if the domains grow on."""
 
 
 class Way(Enum):
@@ -91,12 +93,12 @@ def first_choice(axes: LeafAxes, kind: IndexArray, domains: Domains, *, has_rule
     """
     full = whole_cost(axes, domains.sizes, SWEEPS)
     nats, text = 0.0, ""
-    for nats, worth in FIRST_DOMAINS:
-        expected = np.add.reduceat(domains.log_prior > -nats, domains.slot_start[:-1], dtype=np.int64)
+    for nats, later, worth in WITH_LEAVES if len(axes.leaves) else FIRST_DOMAINS:
+        expected = np.add.reduceat(domains.log_prior > -later, domains.slot_start[:-1], dtype=np.int64)
         strips = strip_entries(axes.compiled.arrays, expected, domains.sizes)
         sparse = float((pick_costs(axes, kind) * strips).sum())
         sparse += PASSES * (float(strips.sum()) + EDGE_COST * len(strips)) + (0.0 if has_rules else ROUNDS_COST)
-        text = f"states within {nats:g} nats of the best would cost {_part(sparse, full)} of full BP"
+        text = f"states within {later:g} nats of the best would cost {_part(sparse, full)} of full BP"
         if sparse < worth * full:
             return Choice(Way.DOMAINS, text), nats
     return Choice(Way.FULL, text), nats

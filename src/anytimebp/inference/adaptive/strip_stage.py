@@ -418,6 +418,8 @@ class StripStage:
             if strips - nested.pool.size > MOST_NEW and not self._at_any_cost:
                 self.outcome = Outcome.WIDE
             return self.outcome is None
-        new = strip - strip_entries(workspace.layout, nested.old_size, workspace.space.domain_size)
+        new = strip
+        if nested.pool.size:  # what was picked up stays
+            new = strip - strip_entries(workspace.layout, nested.old_size, workspace.space.domain_size)
         cost = round_cost(strips, float((self._pick_cost * new).sum()), len(strip))
         return cost <= self._most_cost
