@@ -30,8 +30,10 @@ ROUNDS_COST = 2e6  # what a few rounds on domains cost, however small
 FIRST_DOMAINS = ((5.0, 7.0, 0.2),)
 WITH_LEAVES = (*FIRST_DOMAINS, (3.0, 3.0, 0.3), (2.0, 2.0, 0.5))
 """Nats under the best prior within which states are in the first domains, nats within which they are expected to be
-later, and the part of full BP that rounds on those may cost. The first that are cheap enough are taken; full BP, if none
-are. Where leaves are summed out, the largest part of a round is summing, which is not lost if the domains grow on."""
+later, and the part of full BP that rounds on those may cost.
+
+The first line that is cheap enough is taken; full BP, if none is. Where leaves are summed out, most of a round's cost is
+summing. That is not lost if the domains grow on, so smaller domains are worth a larger part."""
 
 
 class Way(Enum):
