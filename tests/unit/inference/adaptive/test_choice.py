@@ -67,8 +67,8 @@ def chosen(graph, *, has_rules=False):
 def test_domains_are_begun_with_where_they_cost_a_small_part_of_full_bp():
     assert chosen(grid(4, 300, 10.0, 1.0, seed=0)) == (Way.DOMAINS, 5.0)
     assert chosen(grid(4, 300, 1.0, 1.0, seed=0))[0] is Way.FULL
-    assert chosen(grid(3, 50, 10.0, 1.0, seed=0))[0] is Way.FULL
-    assert chosen(grid(3, 50, 10.0, 1.0, seed=0), has_rules=True)[0] is Way.DOMAINS
+    assert chosen(grid(3, 200, 10.0, 1.0, seed=0))[0] is Way.FULL
+    assert chosen(grid(3, 200, 10.0, 1.0, seed=0), has_rules=True)[0] is Way.DOMAINS
     costs = [choice.round_cost(strips, strips, 10) for strips in (1e3, 1e4, 1e5)]
     assert costs == sorted(costs)
 
