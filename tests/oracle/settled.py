@@ -20,6 +20,7 @@ def twin_of(graph, inference, scores=None):
         slow = restricted(graph, domains_of(run), scores)
         take_messages(slow, run)
         return slow
+    assert getattr(run, "complete", lambda: True)()
     layout, arrays, states = run.workspace.layout, run.workspace.arrays, run.workspace.domains.states
     slow = restricted(graph, [states.get(i, np.arange(v.n_states)) for i, v in enumerate(graph.variables)], scores)
     for factor, scope in enumerate(slow.scopes):

@@ -1,4 +1,4 @@
-"""From the workspace to frozen records: beliefs, factor marginals, the Bethe estimate of log Z."""
+"""From the workspace to frozen records: beliefs, factor marginals, log Z."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.universe import Universe
-from anytimebp.errors import InconsistentModelError, InternalError
+from anytimebp.errors import InternalError
+from anytimebp.inference.beliefs import beliefs_of, bethe_terms, no_belief
 from anytimebp.inference.figures import Figures
+from anytimebp.inference.leaf_readout import LaterBeliefs, core_beliefs
 from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.kernels.codes import LINEAR, OK
-from anytimebp.kernels.readout import read_beliefs, read_weights
+from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
+from anytimebp.tables.leaves import Leaves
 from anytimebp.tables.workspace import WorkspaceArrays
 
 
@@ -30,6 +33,7 @@ class Readable(NamedTuple):
         states: The states in a variable's slots, where they are not the universe in order; or all of them in a row.
         log_scale: (F,) of the tables.
         log_prior_scale: (V,) of the priors.
+        leaves: Trees and leaves that were summed into the core, if there are any.
     """
 
     compiled: CompiledGraph
@@ -38,6 +42,7 @@ class Readable(NamedTuple):
     states: dict[int, IndexArray] | IndexArray
     log_scale: FloatArray
     log_prior_scale: FloatArray
+    leaves: Leaves | None = None
 
 
 def take_snapshot(
@@ -58,22 +63,30 @@ def take_snapshot(
         swept: Whether every factor has been updated.
         factor_marginals: Whether to keep what the marginals of factors need.
         outside: The unexplored mass, or how to compute it from the beliefs and the logs of their sums.
-        error: The estimated error, or how to compute it from the beliefs; None if `outside` knows.
+        error: The estimated error, or how to compute it from the beliefs, of the core where there are leaves; None if
+            `outside` knows.
         domain_sizes: Of the domains, where messages reach further.
     """
-    arrays = source.arrays
-    belief, log_normaliser = np.empty(int(source.belief_start[-1])), np.empty(len(arrays.domain_size))
-    status, variable = read_beliefs(source.compiled.arrays, arrays, source.belief_start, belief, log_normaliser)
-    if status != OK:
-        raise _no_belief(source.compiled, variable)
-    marginals = Marginals(source.compiled.variables, belief, source.belief_start, source.states)
-    unseen = outside(belief, log_normaliser) if callable(outside) else outside
+    arrays, leaves = source.arrays, source.leaves
+    if leaves is None:
+        belief, log_normaliser = beliefs_of(source.compiled, source.compiled.arrays, arrays, source.belief_start)
+        marginals = Marginals(source.compiled.variables, belief, source.belief_start, source.states)
+        unseen = outside(belief, log_normaliser) if callable(outside) else outside
+        log_z = bethe_terms(source.compiled.arrays, arrays, log_normaliser) if swept else float("nan")
+    else:
+        belief, log_z = core_beliefs(leaves)
+        later = LaterBeliefs(leaves, source.belief_start)
+        marginals = Marginals(source.compiled.variables, later, source.belief_start, source.states)
+        unseen = 0.0
+        if factor_marginals or leaves.workspace.tables.are_borrowed:  # the user may change those before they are read
+            marginals.read()
+            arrays = later.arrays()
     estimate: float | Callable[[], float] = float("inf")
     if error is not None:
         estimate = error(belief) if callable(error) else error
     elif isinstance(unseen, UnexploredMass):
         estimate = unseen.error
-    log_z = _bethe(source, log_normaliser) if swept else float("nan")
+    log_z = _finite(log_z + source.log_scale.sum() + source.log_prior_scale.sum()) if swept else float("nan")
     if swept and figures.consistent and np.isnan(log_z):
         msg = f"internal error: log Z is not a number although all messages have settled; {REPORT_IT}"
         raise InternalError(msg)
@@ -83,8 +96,8 @@ def take_snapshot(
         outside=unseen,
         error=estimate,
         domain_sizes=frozen(arrays.domain_size if domain_sizes is None else domain_sizes),
-        arithmetic="linear" if arrays.arithmetic == LINEAR else "log",
-        factor_marginals=_factor_marginals(source, marginals) if factor_marginals else NOT_ASKED_FOR,
+        arithmetic="linear" if source.arrays.arithmetic == LINEAR else "log",
+        factor_marginals=_factor_marginals(source.compiled, arrays, marginals) if factor_marginals else NOT_ASKED_FOR,
         **figures.shown(),
     )
 
@@ -127,36 +140,15 @@ def frozen(values: IndexArray) -> IndexArray:
     return view
 
 
-def _no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
-    name = compiled.variables.name(variable)
-    return InconsistentModelError(f"no joint state is possible: messages exclude every state of variable {name!r}")
-
-
-def _bethe(source: Readable, log_normaliser: FloatArray) -> float:
-    """Return log Z by the formula that heads the kernels."""
-    arrays, layout = source.arrays, source.compiled.arrays
-    linear = arrays.arithmetic == LINEAR
-    with np.errstate(divide="ignore"):  # a factor that admits no joint state of its domains, as yet
-        total = np.log(arrays.factor_total) if linear else arrays.factor_total
-    scale = np.log(arrays.edge_scale) if linear else arrays.edge_scale
-    arity = layout.factor_edge_start[1:] - layout.factor_edge_start[:-1]
-    parts = (
-        source.log_scale.sum(),
-        ((1 - arity) * total).sum(),
-        scale.sum(),
-        log_normaliser.sum(),
-        source.log_prior_scale.sum(),
-    )
-    log_z = float(sum(parts))
+def _finite(log_z: float) -> float:
     return log_z if np.isfinite(log_z) else float("nan")
 
 
-def _factor_marginals(source: Readable, marginals: Marginals) -> FactorMarginals:
-    compiled, arrays = source.compiled, source.arrays
+def _factor_marginals(compiled: CompiledGraph, arrays: WorkspaceArrays, marginals: Marginals) -> FactorMarginals:
     log_weight = np.empty(len(arrays.message))
     status, variable = read_weights(compiled.arrays, arrays, log_weight)
     if status != OK:
-        raise _no_belief(compiled, variable)
+        raise no_belief(compiled, variable)
     return FactorMarginals(marginals, compiled.blocks, _first_edges(compiled), arrays.edge_slot_start, log_weight)
 
 

@@ -18,7 +18,7 @@ class Start(NamedTuple):
     """What a run starts from instead of uniform messages.
 
     Attributes:
-        workspace: Of an earlier run on a graph with the same variables and factors.
+        workspace: Of an earlier run on a graph with the same variables and factors, its messages to leaves sent.
         changed: Message factors whose tables are others now.
         messages: Log messages to set, by edge, over the active states; -inf is a hard zero.
     """

@@ -41,6 +41,7 @@ class Tables:
         kind: (F,) TABLE, or which structure a factor is.
         structure_work: (F,) entries that an update of a structure reads.
         scored: Entries asked from rules and lists.
+        are_borrowed: Whether some are read where the user's own arrays lie.
     """
 
     def __init__(self, extent: TableRange, arithmetic: int, kind: IndexArray) -> None:
@@ -54,6 +55,7 @@ class Tables:
         self.has_zero = extent.has_zero.copy()
         self.in_logs = self._must_be_logs(self.has_zero, self.log_min)
         self.scored = 0
+        self.are_borrowed = False
         self._owners: list[FloatArray] = []
         self._to_exponentiate: list[tuple[slice, DenseSource]] = []
 
@@ -65,6 +67,7 @@ class Tables:
     def place(self, factors: slice | int, source: DenseSource) -> None:
         """Let factors use a dense source's tables where they lie."""
         self.address[factors] = source.member_addresses()
+        self.are_borrowed = True
         self._owners.append(source.values)
 
     def place_log_values(self, factors: slice | IndexArray, values: FloatArray) -> None:
@@ -114,6 +117,7 @@ class Tables:
         """Use the tables of another run in the same arithmetic, and keep alive what they point to."""
         for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "kind", "structure_work"):
             getattr(self, name)[:] = getattr(other, name)
+        self.are_borrowed = other.are_borrowed
         self._owners.extend(other._owners)
 
     def exponentiate_later(self, factors: slice, source: DenseSource) -> None:
