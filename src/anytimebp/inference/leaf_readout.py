@@ -8,38 +8,41 @@ import numpy as np
 
 from anytimebp.inference.beliefs import beliefs_of, bethe_terms
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.tables.leaves import Leaves, with_own_scratch
+from anytimebp.tables.leaves import Leaves, copied
 from anytimebp.tables.workspace import WorkspaceArrays
 
 
 class LaterBeliefs:
     """Makes the beliefs of all variables, from messages as they are now; sends to the leaves once, when asked."""
 
-    def __init__(self, leaves: Leaves, belief_start: IndexArray) -> None:
-        """Keep a copy of the messages.
+    def __init__(self, leaves: Leaves, belief_start: IndexArray, *, is_over: bool) -> None:
+        """Keep the messages.
 
         Args:
             leaves: Of a run whose pass up is through.
             belief_start: (V + 1,) where each variable's belief starts.
+            is_over: Whether the run is, so that nothing but this object will write to its messages.
         """
         self._leaves = leaves
         self._start = belief_start
-        self._frozen = leaves.freeze()
-        self._sent: WorkspaceArrays | None = None
+        self._copy = None if is_over else copied(leaves.workspace.layout, leaves.all_arrays())
+        self._is_sent = False
         self._lock = Lock()
 
     def arrays(self) -> WorkspaceArrays:
         """Return the messages, those to leaves included."""
-        with self._lock:
-            if self._sent is None:
-                layout = self._leaves.workspace.layout
-                with np.errstate(under="ignore"):
-                    self._sent = self._leaves.send_down(with_own_scratch(layout, self._frozen))
-            return self._sent
+        with self._lock, np.errstate(under="ignore"):
+            if self._copy is None:
+                return self._leaves.final_arrays()
+            if not self._is_sent:
+                self._copy = self._leaves.send_down(self._copy)
+                self._is_sent = True
+            return self._copy
 
     def __call__(self) -> FloatArray:
         """Return the beliefs, variable after variable."""
-        return beliefs_of(self._leaves.workspace.compiled, self._leaves.workspace.layout, self.arrays(), self._start)[0]
+        workspace = self._leaves.workspace
+        return beliefs_of(workspace.compiled, workspace.layout, self.arrays(), self._start)[0]
 
 
 def core_beliefs(leaves: Leaves) -> tuple[FloatArray, float]:

@@ -75,7 +75,7 @@ def take_snapshot(
         log_z = bethe_terms(source.compiled.arrays, arrays, log_normaliser) if swept else float("nan")
     else:
         belief, log_z = core_beliefs(leaves)
-        later = LaterBeliefs(leaves, source.belief_start)
+        later = LaterBeliefs(leaves, source.belief_start, is_over=figures.ending is not None)
         marginals = Marginals(source.compiled.variables, later, source.belief_start, source.states)
         unseen = 0.0
         if factor_marginals or leaves.workspace.tables.are_borrowed:  # the user may change those before they are read

@@ -103,11 +103,11 @@ def elimination_order(layout, domain_size, order, n_left, left_key, n_open, way)
 
 
 @kernel()
-def _smaller_table(layout, bp, way, factor):
+def _smaller_table(layout, domain_size, way, factor):
     """Return the entries of a factor's table, those without its leaves, and those with its last leaf summed out."""
     entries, left, first_sum = 1, 1, 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        n = bp.domain_size[layout.edge_variable[edge]]
+        n = domain_size[layout.edge_variable[edge]]
         entries *= n
         left *= 1 if way[edge] == DOWN else n
     n_leaves = 0
@@ -115,19 +115,20 @@ def _smaller_table(layout, bp, way, factor):
         if way[edge] == DOWN:
             n_leaves += 1
             if n_leaves == 1:
-                first_sum = entries // bp.domain_size[layout.edge_variable[edge]]
+                first_sum = entries // domain_size[layout.edge_variable[edge]]
     return entries, left, first_sum if n_leaves > 1 else 0
 
 
 @kernel()
-def plan_tables(layout, bp, n_open, way, limit, table_start):
+def plan_tables(layout, tables, domain_size, n_open, way, limit, table_start):
     """Choose the core's factors whose leaves are summed out of their tables; the others keep their leaves in the core.
 
     Those are structures, and tables that are shared and would gain little, or would take more room than there is.
 
     Args:
         layout: Topology.
-        bp: Domain sizes and tables, read.
+        tables: A TableArrays, read.
+        domain_size: (V,) active states.
         n_open: (F,) of `elimination_order`, read.
         way: (E,) of `elimination_order`; edges of factors that stay whole are set to CORE.
         limit: Entries that the smaller tables may have in all.
@@ -137,21 +138,21 @@ def plan_tables(layout, bp, n_open, way, limit, table_start):
         Entries of the smaller tables in all, entries of scratch, the cost of a sweep over the whole graph and over the
         core, and the edges of the core.
     """
-    layout, bp = borrow(layout), borrow(bp)
+    layout, tables = borrow(layout), borrow(tables)
     total, scratch, whole, core, core_edges = 0, 0, 0.0, 0.0, 0
     n_factors = layout.factor_edge_start.size - 1
     for factor in range(n_factors):
         first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-        entries, left, first_sum = _smaller_table(layout, bp, way, factor)
-        is_table = bp.factor_kind[factor] == TABLE
-        work = entries if is_table else bp.structure_work[factor]
-        whole += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, work)
+        entries, left, first_sum = _smaller_table(layout, domain_size, way, factor)
+        is_table = tables.kind[factor] == TABLE
+        work = entries if is_table else tables.structure_work[factor]
+        whole += cost_of(layout.factor_edge_start, tables.in_logs, factor, work)
         table_start[factor] = -1
         if n_open[factor] < 0:
             continue
-        address = bp.table_address[factor]
-        tied = factor > 0 and bp.table_address[factor - 1] == address
-        tied |= factor + 1 < n_factors and bp.table_address[factor + 1] == address
+        address = tables.address[factor]
+        tied = factor > 0 and tables.address[factor - 1] == address
+        tied |= factor + 1 < n_factors and tables.address[factor + 1] == address
         pays = is_table and (not tied or entries >= TIED_WORTH * left) and total + left <= limit
         if left < entries and pays:
             table_start[factor] = total
@@ -165,7 +166,7 @@ def plan_tables(layout, bp, n_open, way, limit, table_start):
         for edge in range(first, last):
             n_edges += way[edge] == CORE
         core_edges += n_edges
-        core += EDGE_COST * n_edges + (LOG_COST * left if bp.table_in_logs[factor] else left)
+        core += EDGE_COST * n_edges + (LOG_COST * left if tables.in_logs[factor] else left)
     return total, scratch, whole, core, core_edges
 
 

@@ -6,6 +6,7 @@ messages up to the core, makes the core's own layout and arrays, and sends down 
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,15 @@ MOST_BYTES = 2**28  # of smaller tables, where nobody limits the memory; with mo
 PART_OF_FREE = 4
 ROUNDING = 1e-13  # nats that a message moves if it is taken over as its logs, and sent anew
 SLICE_COST = 2**22  # entries read between two moments in which Ctrl-C is heard
+
+
+class TableArrays(NamedTuple):
+    """What it takes to plan smaller tables: (F,) each, as `WorkspaceArrays` has them."""
+
+    kind: IndexArray
+    structure_work: IndexArray
+    in_logs: BoolArray
+    address: IndexArray
 
 
 class LeafArrays(NamedTuple):
@@ -91,6 +101,8 @@ class Leaves:
         self._back = order[::-1].copy()
         self._n_up, self._n_down = 0, 0
         self._tables: FloatArray | None = None
+        self._final: WorkspaceArrays | None = None
+        self._lock = Lock()
 
     def keep(self, tables: FloatArray) -> None:
         """Keep the numbers alive that `table_address` points to."""
@@ -189,11 +201,10 @@ class Leaves:
         return found
 
     # ------------------------------------------------------------ down
-    def freeze(self) -> WorkspaceArrays:
-        """Return copies of all that beliefs are read from, messages to leaves still to be sent."""
-        made = frozen(self.workspace.arrays)
-        self._put_back(made)
-        return made
+    def all_arrays(self) -> WorkspaceArrays:
+        """Return the arrays of the whole graph with what the core has of its own; to leaves nothing is sent yet."""
+        self._put_back(self.workspace.arrays)
+        return self.workspace.arrays
 
     def _put_back(self, arrays: WorkspaceArrays) -> None:
         """Write what the core has of its own into arrays of the whole graph."""
@@ -258,15 +269,21 @@ class Leaves:
         Returns:
             Whether that is done; not where linear arithmetic would lose something.
         """
-        arrays = self.workspace.arrays
-        self._put_back(arrays)
+        arrays = self.all_arrays()
         return self.send_down(arrays) is arrays
 
+    def final_arrays(self) -> WorkspaceArrays:
+        """Return what `send_down` does, in place and once, for a run that is over. Any thread may ask."""
+        with self._lock:
+            if self._final is None:
+                self._final = self.send_down(self.all_arrays())
+            return self._final
 
-def with_own_scratch(layout: GraphLayout, arrays: WorkspaceArrays) -> WorkspaceArrays:
-    """Return the arrays with scratch of their own, so that they can be used beside those that they were taken from."""
+
+def copied(layout: GraphLayout, arrays: WorkspaceArrays) -> WorkspaceArrays:
+    """Return arrays that can be written to while others go on with those that they were taken from."""
     names = ("incoming", "outgoing", "prefix", "dots", "peak")
-    made = arrays._replace(**{name: np.empty_like(getattr(arrays, name)) for name in names})
+    made = frozen(arrays)._replace(**{name: np.empty_like(getattr(arrays, name)) for name in names})
     if len(arrays.structure_inputs):
         made = made._replace(structure_inputs=make_structure_inputs(layout, made))
     return made
@@ -332,26 +349,28 @@ def peel(
     if largest_part == 0.0 or (ordered == 0 and (way == CORE).all()):
         return None
     table_start, limit = np.empty(n_factors, dtype=np.int64), _room(workspace, max_memory)
+    tables = TableArrays(arrays.factor_kind, arrays.structure_work, arrays.table_in_logs, arrays.table_address)
+    given = (layout, tables, arrays.domain_size, n_open)
     peeled = way.copy()
-    total, scratch, whole, core, n_edges = plan_tables(layout, arrays, n_open, way, limit, table_start)
+    total, scratch, whole, core, n_edges = plan_tables(*given, way, limit, table_start)
     if max_memory is None and 8 * total > MOST_BYTES:
         limit = max(MOST_BYTES, (available_memory() or 0) // PART_OF_FREE) // 8
         way = peeled
-        total, scratch, whole, core, n_edges = plan_tables(layout, arrays, n_open, way, limit, table_start)
+        total, scratch, whole, core, n_edges = plan_tables(*given, way, limit, table_start)
     pays = SWEEPS * (whole - core) >= OVERHEAD + OVERHEAD_PER_EDGE * n_edges and core <= largest_part * whole
     if n_edges == len(way) or not (pays or at_any_cost):
         return None
-    tables = np.empty(total)
+    smaller = np.empty(total)
     has_leaves = np.flatnonzero(table_start >= 0)
     address = no_tables
-    address[has_leaves] = tables.ctypes.data + 8 * table_start[has_leaves]
+    address[has_leaves] = smaller.ctypes.data + 8 * table_start[has_leaves]
     made = Leaves(
         workspace,
         np.concatenate([order[:ordered], has_leaves]),
         n_factors - ordered,
         LeafArrays(way, address, np.ones(n_factors), np.empty(2 * scratch)),
     )
-    made.keep(tables)
+    made.keep(smaller)
     return made
 
 
