@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from functools import partial
 
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.domains.universe import Universe
@@ -19,7 +20,7 @@ from anytimebp.inference.adaptive.choice import Choice, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.adaptive.frozen_tails import QUICK
 from anytimebp.inference.adaptive.leaf_axes import domains_left, find_leaf_axes
-from anytimebp.inference.adaptive.nested import NestedWorkspace, find_sources, source_kinds
+from anytimebp.inference.adaptive.nested import NestedWorkspace, find_sources, put_messages, source_kinds
 from anytimebp.inference.adaptive.reach import FIRST_DOMAIN, MOST_NEW, first_strips
 from anytimebp.inference.adaptive.strip_stage import Outcome, StripStage
 from anytimebp.inference.all_states import AllStates
@@ -213,9 +214,9 @@ class AdaptiveRun:
         self._stage_rounds = figures.rounds
         useful = outcome in {Outcome.DEAR, Outcome.WIDE, Outcome.CLOSE, Outcome.MEMORY}
         if self._full_fits:
-            figures.choice = str(Choice(Way.TAILS if useful else Way.FULL, outcome.value))
-            before = stage.workspace if useful and not len(self._leaf_axes.leaves) else None
-            self.now = AllStates(self._task, self._domains, before, at_any_cost=self._at_any_cost)
+            has_tails = useful and not len(self._leaf_axes.leaves)
+            figures.choice = str(Choice(Way.TAILS if has_tails else Way.FULL, outcome.value))
+            self.now = self._on_all_states(stage.workspace if useful else None)
         else:
             figures.choice = str(Choice(Way.COMPACT, outcome.value))
             error = figures.estimated_error
@@ -223,6 +224,13 @@ class AdaptiveRun:
             if useful:
                 compact.start_from(stage.domains(), stage.threshold, error)
         yield from self._begin_stage()
+
+    def _on_all_states(self, before: NestedWorkspace | None) -> AllStates:
+        """Return sweeps over whole tables, from the messages of an earlier stage if there is one."""
+        if before is None or not len(self._leaf_axes.leaves):
+            return AllStates(self._task, self._domains, before, at_any_cost=self._at_any_cost)
+        put = partial(put_messages, before, self._leaf_axes)
+        return AllStates(self._task, self._domains, at_any_cost=self._at_any_cost, put=put)
 
     @property
     def nested(self) -> NestedWorkspace | None:

@@ -32,8 +32,8 @@ WITH_LEAVES = (*FIRST_DOMAINS, (3.0, 3.0, 0.3), (2.0, 2.0, 0.5))
 """Nats under the best prior within which states are in the first domains, nats within which they are expected to be
 later, and the part of full BP that rounds on those may cost.
 
-The first line that is cheap enough is taken; full BP, if none is. Where leaves are summed out, most of what a round costs
-is summing. That is not lost if the domains grow on, so smaller domains are worth a larger part."""
+The first line that is cheap enough is taken; full BP, if none is. Where leaves are summed out, a round mostly
+sums, which is not lost if the domains grow on, so smaller domains are worth a larger part."""
 
 
 class Way(Enum):

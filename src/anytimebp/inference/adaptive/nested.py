@@ -234,6 +234,25 @@ class NestedWorkspace:
         take_stock(layout, space)
 
 
+def put_messages(before: NestedWorkspace, axes: LeafAxes, workspace: Workspace) -> None:
+    """Put the messages of a workspace without leaves in place of those that one over the whole graph starts with.
+
+    States out of reach get the smallest number of the message. Linear arithmetic on both sides.
+    """
+    space, arrays, layout = before.space, workspace.arrays, before.layout
+    within = before.reach.place - np.repeat(before.reach.slot_start, space.domain_size)
+    size = space.domain_size[layout.edge_variable]
+    first = np.cumsum(size) - size
+    slot = np.arange(int(size.sum())) + np.repeat(space.variable_slot_start[layout.edge_variable] - first, size)
+    target = np.repeat(arrays.edge_slot_start[axes.edge], size) + within[slot]
+    whole_size = arrays.domain_size[workspace.layout.edge_variable[axes.edge]]
+    whole_first = np.cumsum(whole_size) - whole_size
+    place = np.arange(int(whole_size.sum())) + np.repeat(arrays.edge_slot_start[axes.edge] - whole_first, whole_size)
+    arrays.message[place] = np.repeat(space.edge_min, whole_size)
+    arrays.message[target] = space.message[np.arange(int(size.sum())) + np.repeat(space.edge_slot_start - first, size)]
+    take_stock(workspace.layout, arrays)
+
+
 def can_nest(workspace: Workspace) -> bool:
     """Tell whether inner rounds are possible: there are factors, all of them tables without zeros, summed linearly."""
     arrays = workspace.arrays
@@ -314,11 +333,13 @@ class Reach(NamedTuple):
         domains: Over these states; owned, as a workspace changes its priors.
         slot_state: The state in each variable slot.
         place: Of each variable slot in the row of all slots that the evidence leaves.
+        slot_start: (V,) where each variable's slots start in that row.
     """
 
     domains: Domains
     slot_state: IndexArray
     place: IndexArray
+    slot_start: IndexArray
 
 
 def within_reach(domains: Domains, least: FloatArray | None) -> Reach:
@@ -327,7 +348,8 @@ def within_reach(domains: Domains, least: FloatArray | None) -> Reach:
     for variable, states in domains.states.items():
         slot_state[domains.slot_start[variable] : domains.slot_start[variable + 1]] = states
     if least is None:
-        return Reach(domains._replace(log_prior=domains.log_prior.copy()), slot_state, np.arange(len(slot_state)))
+        whole = domains._replace(log_prior=domains.log_prior.copy())
+        return Reach(whole, slot_state, np.arange(len(slot_state)), domains.slot_start[:-1])
     near = domains.log_prior > np.repeat(least, domains.sizes)
     place = np.flatnonzero(near)
     slot_start = np.zeros(len(domains.sizes) + 1, dtype=np.int64)
@@ -339,7 +361,7 @@ def within_reach(domains: Domains, least: FloatArray | None) -> Reach:
         log_prior=domains.log_prior[place],
         log_prior_min=np.maximum(domains.log_prior_min, least),
     )
-    return Reach(left, slot_state[place], place)
+    return Reach(left, slot_state[place], place, domains.slot_start[:-1])
 
 
 def _inner_arrays(space: WorkspaceArrays) -> WorkspaceArrays:

@@ -62,7 +62,7 @@ REACHES_FOR = 100.0  # times the threshold that the beliefs out of reach may be 
 UNHEARD = 1e-30  # weight of states outside the domains before any message has reached them
 MAX_SWEEPS = 300  # inner sweeps after which a round does not settle
 FIRST_TOLERANCE = 0.1  # to which the first domains settle before anything is heard from outside them
-WORTH = 0.5  # part of the cost of whole tables, and a sweep over them, that a round may cost
+WORTH = 0.5  # part of the cost of whole tables, and a sweep over them, that all strips together may cost
 MANY_PICKED = 1e6  # cost of the first strips, from which on there is an answer before they are filled
 LOOSE = 0.1  # inner rounds settle to this part of what the sweep before them has moved
 
@@ -70,7 +70,7 @@ LOOSE = 0.1  # inner rounds settle to this part of what the sweep before them ha
 class Outcome(Enum):
     """Why the rounds have ended; the texts complete "left the domains because"."""
 
-    DEAR = "a round would now cost half as much as whole tables do"
+    DEAR = "strips would now cost half as much as whole tables do"
     WIDE = "strips would ask for more scores than looking at states in passing does"
     CLOSE = "what is left out no longer counts"
     UNSETTLED = "messages on the domains do not settle"
@@ -404,7 +404,7 @@ class StripStage:
         join_above(workspace.layout, workspace.space, workspace.nested, belief, self.threshold)
 
     def _is_affordable(self, belief: FloatArray, threshold: float) -> bool:
-        """Tell whether a round costs less than a sweep over whole tables, if there is one; look at the memory."""
+        """Tell whether strips cost less than a part of what whole tables do, if these fit; look at the memory."""
         workspace, nested = self.workspace, self.workspace.nested
         will = nested.is_member | (belief > threshold)
         sizes = np.add.reduceat(will, workspace.space.variable_slot_start[:-1], dtype=np.int64)
@@ -418,8 +418,4 @@ class StripStage:
             if strips - nested.pool.size > MOST_NEW and not self._at_any_cost:
                 self.outcome = Outcome.WIDE
             return self.outcome is None
-        new = strip
-        if nested.pool.size:  # what was picked up stays
-            new = strip - strip_entries(workspace.layout, nested.old_size, workspace.space.domain_size)
-        cost = round_cost(strips, float((self._pick_cost * new).sum()), len(strip))
-        return cost <= self._most_cost
+        return round_cost(strips, float((self._pick_cost * strip).sum()), len(strip)) <= self._most_cost
