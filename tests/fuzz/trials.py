@@ -96,7 +96,8 @@ def every_stage(*, wanted):
     with pytest.MonkeyPatch.context() as patch:
         if wanted:
             patch.setattr(adaptive_run, "SMALL", 0)
-            patch.setattr(choice, "WORTH", 1e9)
+            patch.setattr(choice, "FIRST_DOMAINS", ((5.0, 5.0, float("inf")),))
+            patch.setattr(choice, "WITH_LEAVES", ((5.0, 5.0, float("inf")),))
             patch.setattr(choice, "EDGE_COST", 0.0)
             patch.setattr(frozen_tails, "EDGE_COST", 0.0)
             patch.setattr(frozen_tails, "SLOW", 0.0)

@@ -23,7 +23,7 @@ from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule, Settled
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.inference.schedule.sweeps import SweepSchedule, random_orders, sequential_orders
-from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE
+from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE
 from anytimebp.kernels.readout import read_beliefs
 from anytimebp.layout.graph_layout import GraphLayout, compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
@@ -69,6 +69,7 @@ class AllStates:
         at_any_cost: bool = False,
         compact: CompactTables | None = None,
         start: Start | None = None,
+        put: Callable[[Workspace], None] | None = None,
     ) -> None:
         """Compile the graph, if need be, and check the memory.
 
@@ -79,6 +80,7 @@ class AllStates:
             at_any_cost: Whether to make a core, and `adaptive` inner rounds, even where they do not pay.
             compact: Domains and tables to run on, instead of all states.
             start: Messages to start from.
+            put: Puts messages to start from into a workspace in linear arithmetic.
         """
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
@@ -86,6 +88,7 @@ class AllStates:
         self._at_any_cost = at_any_cost
         self._before = before
         self._start = start
+        self._put = put
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
         if compact is None:
@@ -133,6 +136,8 @@ class AllStates:
             yield from self._make_tables()
         if self._start is not None:
             self.disturbed = carry_over(self._start, self.workspace)
+        if self._put is not None and self.workspace.tables.arithmetic == LINEAR:
+            self._put(self.workspace)
         self._begin_sweeps()
         self._schedule = self._make_schedule()
 
