@@ -141,7 +141,7 @@ def frozen(values: IndexArray) -> IndexArray:
 
 
 def _finite(log_z: float) -> float:
-    return log_z if np.isfinite(log_z) else float("nan")
+    return float(log_z) if np.isfinite(log_z) else float("nan")
 
 
 def _factor_marginals(compiled: CompiledGraph, arrays: WorkspaceArrays, marginals: Marginals) -> FactorMarginals:
