@@ -13,6 +13,7 @@ from oracle.settled import largest_move, twin_of
 pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
 
 METHODS = st.sampled_from(["bp", "residual"])
+ALL_METHODS = st.sampled_from(["bp", "residual", "adaptive"])
 KINDS = st.sampled_from(["tables", "zeros", "tied", "all"])
 
 
@@ -34,7 +35,7 @@ def check_same(found, right):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 10**6), method=METHODS, kinds=KINDS, observed=st.booleans())
+@given(seed=st.integers(0, 10**6), method=ALL_METHODS, kinds=KINDS, observed=st.booleans())
 def test_a_core_gives_the_answers_of_the_whole_graph(seed, method, kinds, observed, any_arithmetic, monkeypatch):
     def build():
         return leafy_graph(seed, kinds, observed=observed)
@@ -48,13 +49,13 @@ def test_a_core_gives_the_answers_of_the_whole_graph(seed, method, kinds, observ
     assert found.arithmetic == ("log" if any_arithmetic == "log" else right.arithmetic)
     for factor in right.factor_marginals:
         assert np.abs(found.factor_marginals[factor] - right.factor_marginals[factor]).max() < 1e-9
-    run = inference._run.method
-    assert run.leaves is not None
+    if method != "adaptive":  # which may make inner rounds instead
+        assert inference._run.method.leaves is not None
     assert found.max_residual <= 1e-12
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 10**6), method=METHODS, kinds=st.sampled_from(["tables", "zeros", "tied"]))
+@given(seed=st.integers(0, 10**6), method=ALL_METHODS, kinds=st.sampled_from(["tables", "zeros", "tied"]))
 def test_after_the_pass_down_no_message_would_move(seed, method, kinds, any_arithmetic, monkeypatch):
     inference, found = answer(
         lambda: leafy_graph(seed, kinds, observed=False), method, with_core=True, monkeypatch=monkeypatch

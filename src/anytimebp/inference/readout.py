@@ -111,7 +111,7 @@ def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bo
 
 
 def _finite(log_z: float) -> float:
-    return log_z if np.isfinite(log_z) else float("nan")
+    return float(log_z) if np.isfinite(log_z) else float("nan")
 
 
 def _factor_marginals(compiled: CompiledGraph, arrays: WorkspaceArrays, marginals: Marginals) -> FactorMarginals:

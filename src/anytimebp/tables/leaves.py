@@ -234,8 +234,8 @@ class Leaves:
 
     @property
     def is_complete(self) -> bool:
-        """Whether a pass down in place is through."""
-        return self._n_down == len(self.order)
+        """Whether every message of a forest is sent, by a pass down in place. The core of another graph may go on."""
+        return self.core is None and self._n_down == len(self.order)
 
     def send_down(self, arrays: WorkspaceArrays) -> WorkspaceArrays:
         """Send to all leaves; return the arrays, or others in logs if linear arithmetic would lose something.

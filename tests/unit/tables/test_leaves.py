@@ -188,6 +188,22 @@ def test_reading_is_outside_of_time_and_work(always):
     assert (dict(result.work_parts), inference._run.seconds) == before
 
 
+def test_a_core_that_only_lost_a_lone_state_answers_as_the_whole_graph(always, monkeypatch):
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 3)
+    graph.add_variable("lone", 1)
+    rng = np.random.default_rng(0)
+    graph.add_factors([[0, 1], [1, 2]], log_table=rng.normal(size=(2, 3, 3)))
+    graph.add_factor([2, 3, 0], log_table=rng.normal(size=(3, 1, 3)))
+    made, found = run(graph)
+    assert len(made.leaves.order) == 0
+    assert len(made.leaves.core.edges) == 6
+    right = whole(graph, monkeypatch)
+    assert gap(found, right) < 1e-9
+    assert found.log_z == pytest.approx(right.log_z, abs=1e-9)
+    assert type(found.log_z) is float
+
+
 def test_an_observed_variable_cuts_the_graph(always):
     graph = abp.FactorGraph()
     graph.add_variables(4, 3)
