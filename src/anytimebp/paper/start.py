@@ -96,6 +96,7 @@ def make_arrays(
         structure_work=np.zeros(len(has_zero), dtype=np.int64),
         table_address=np.zeros(len(has_zero), dtype=np.int64),
         table_in_logs=must_be_logs(has_zero, log_min, arithmetic),
+        table_scaled=np.zeros(len(has_zero), dtype=np.int64),
         table_min=np.exp(log_min),
         table_has_zero=has_zero,
     )

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from anytimebp.domains.domains import Domains
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.codes import LINEAR, MAX_LINEAR_RANGE, TABLE
-from anytimebp.kernels.exponentiate import exponentiate_slice
+from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, TABLE
+from anytimebp.kernels.exponentiate import exponentiate_slice, scale_tables_slice
 from anytimebp.kernels.structures import SUMS
-from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout, MessageBlock
 from anytimebp.model.factor import FactorBlock, describe_factor
 from anytimebp.model.kinds.dense import DenseSource
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, Packed, TableRange, cut
@@ -37,7 +37,10 @@ class Tables:
         log_scale: (F,) what to add to the log of the stored numbers.
         log_min: (F,) log of the smallest positive stored number.
         has_zero: (F,) whether zeros occur.
-        in_logs: (F,) whether the stored numbers are logs: in log arithmetic, where linear sums could lose something.
+        in_logs: (F,) whether the stored numbers are logs: in log arithmetic, those of a range beyond MAX_LINEAR_RANGE,
+            and structures of which linear sums could lose something.
+        scaled: (F,) where the linear numbers of a table in logs start, scaled per state (`kernels/log_sums.py`); 0
+            where there are none.
         kind: (F,) TABLE, or which structure a factor is.
         structure_work: (F,) entries that an update of a structure reads.
         scored: Entries asked from rules and lists.
@@ -52,15 +55,22 @@ class Tables:
         self.log_scale = extent.log_max.copy()
         self.log_min = extent.log_min - extent.log_max
         self.has_zero = extent.has_zero.copy()
-        self.in_logs = self._must_be_logs(self.has_zero, self.log_min)
+        self.in_logs = self._is_wide(self.log_min)
+        self.scaled = np.zeros(len(kind), dtype=np.int64)
         self.scored = 0
         self._owners: list[FloatArray] = []
         self._to_exponentiate: list[tuple[slice, DenseSource]] = []
 
     def _must_be_logs(self, has_zero: BoolArray, log_min: FloatArray) -> BoolArray:
+        """Tell which structures hold logs: those of which linear sums could lose something."""
         if self.arithmetic == LINEAR:
             return np.zeros(len(has_zero), dtype=np.bool_)
-        return has_zero | (log_min < -MAX_LINEAR_RANGE)
+        return has_zero | self._is_wide(log_min)
+
+    def _is_wide(self, log_min: FloatArray) -> BoolArray:
+        """Tell which tables hold logs."""
+        wide: BoolArray = (log_min < -MAX_LINEAR_RANGE) & (self.arithmetic == LOG)
+        return wide
 
     def place(self, factors: slice | int, source: DenseSource) -> None:
         """Let factors use a dense source's tables where they lie."""
@@ -80,7 +90,7 @@ class Tables:
         finite = values > -np.inf
         has_zero = np.logical_not(finite.all(axis=axes, keepdims=True).reshape(-1))
         log_min = values.min(axis=axes, where=finite, initial=np.inf) - log_max
-        in_logs = self._must_be_logs(has_zero, log_min).any()
+        in_logs = self._is_wide(log_min).any()
         values -= log_max.reshape(-1, *[1] * len(axes))
         if not in_logs:
             np.exp(values, out=values)
@@ -112,7 +122,7 @@ class Tables:
 
     def take_over(self, other: Tables) -> None:
         """Use the tables of another run in the same arithmetic, and keep alive what they point to."""
-        for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "kind", "structure_work"):
+        for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "scaled", "kind", "structure_work"):
             getattr(self, name)[:] = getattr(other, name)
         self._owners.extend(other._owners)
 
@@ -146,6 +156,24 @@ class Tables:
             yield
         self._to_exponentiate.clear()
 
+    def scale_wide(self, layout: GraphLayout, edge_size: IndexArray) -> Iterator[None]:
+        """Make linear tables for all that hold logs, scaled per state: one per distinct table, in one buffer."""
+        found = np.flatnonzero(self.in_logs & (self.kind == TABLE))
+        if not len(found):
+            return
+        given, first, shared = np.unique(self.address[found], return_index=True, return_inverse=True)
+        factors, start = found[first], layout.factor_edge_start
+        words = np.multiply.reduceat(edge_size, start[:-1]) + np.add.reduceat(edge_size, start[:-1])
+        size = words[factors]
+        made = np.empty(int(size.sum()))
+        target = made.ctypes.data + 8 * (np.cumsum(size) - size)
+        self._owners.append(made)
+        position = 0
+        while position < len(factors):
+            position = scale_tables_slice(start, edge_size, factors, given, target, position, SLICE_ENTRIES // 4)
+            yield
+        self.scaled[found] = target[shared]
+
     @property
     def nbytes(self) -> int:
         """Bytes held, the user's own tables included."""
@@ -166,6 +194,7 @@ def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> It
     for message_block, offsets in cut:
         tables.kind[message_block.first + np.array(offsets)] = kind[message_block.first + np.array(offsets)]
         yield from _cut_factors(message_block, offsets, domains, tables, compiled)
+    yield from tables.scale_wide(compiled.arrays, domains.sizes[compiled.arrays.edge_variable])
 
 
 def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Iterator[None]:

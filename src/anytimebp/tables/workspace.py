@@ -47,6 +47,7 @@ class WorkspaceArrays(NamedTuple):
         structure_work: (F,) entries read to update a factor that is no table.
         table_address: (F,) where the factor's numbers lie, in the order of its axes.
         table_in_logs: (F,) whether they are logarithms.
+        table_scaled: (F,) where the linear numbers of a table in logs lie, scaled per state, or 0.
         table_min: (F,) smallest positive number of the table (linear).
         table_has_zero: (F,) whether the table has zeros.
         variable_hub: (V,) number of the hub, or -1.
@@ -57,6 +58,7 @@ class WorkspaceArrays(NamedTuple):
         hub_zeros: How many of those logs are -inf.
         incoming: Scratch: messages to one factor, axis after axis.
         outgoing: Scratch: messages from one factor.
+        weight: Scratch: messages to one factor, linear where all others are in logs.
         prefix: Scratch: products of incoming messages over the leading axes.
         dots: Scratch: tables with the trailing axes summed out.
         peak: Scratch: two numbers per state of one variable, four per variable of a factor.
@@ -83,6 +85,7 @@ class WorkspaceArrays(NamedTuple):
     structure_work: IndexArray
     table_address: IndexArray
     table_in_logs: npt.NDArray[np.bool_]
+    table_scaled: IndexArray
     table_min: FloatArray
     table_has_zero: npt.NDArray[np.bool_]
     variable_hub: IndexArray
@@ -93,6 +96,7 @@ class WorkspaceArrays(NamedTuple):
     hub_zeros: IndexArray
     incoming: FloatArray
     outgoing: FloatArray
+    weight: FloatArray
     prefix: FloatArray
     dots: FloatArray
     peak: FloatArray
@@ -150,6 +154,7 @@ class Workspace:
             structure_work=self.tables.structure_work,
             table_address=self.tables.address,
             table_in_logs=self.tables.in_logs,
+            table_scaled=self.tables.scaled,
             table_min=np.ones(len(self.tables.address)),
             table_has_zero=self.tables.has_zero,
         )
@@ -232,6 +237,7 @@ def allocate(
     structure_work: IndexArray,
     table_address: IndexArray,
     table_in_logs: npt.NDArray[np.bool_],
+    table_scaled: IndexArray,
     table_min: FloatArray,
     table_has_zero: npt.NDArray[np.bool_],
 ) -> WorkspaceArrays:
@@ -251,6 +257,7 @@ def allocate(
         structure_work: (F,) of those that are no tables.
         table_address: (F,) of the tables.
         table_in_logs: (F,) of the tables.
+        table_scaled: (F,) of the tables.
         table_min: (F,) of the tables.
         table_has_zero: (F,) of the tables.
     """
@@ -286,6 +293,7 @@ def allocate(
         structure_work=structure_work,
         table_address=table_address,
         table_in_logs=table_in_logs,
+        table_scaled=table_scaled,
         table_min=table_min,
         table_has_zero=table_has_zero,
         variable_hub=variable_hub,
@@ -296,8 +304,9 @@ def allocate(
         hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
         incoming=np.empty(factor_slots),
         outgoing=np.empty(factor_slots),
-        prefix=np.empty(levels),
-        dots=np.empty(levels),
+        weight=np.empty(factor_slots),
+        prefix=np.empty(max(levels, largest)),
+        dots=np.empty(max(levels, largest)),
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
         row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
         structure_inputs=np.empty(0, dtype=np.int64),
