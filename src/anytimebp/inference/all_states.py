@@ -176,13 +176,14 @@ class AllStates:
         while True:
             figures.consistent, figures.states = False, self._n_states
             progress = self._advance()
-            if progress.status == OUT_OF_RANGE and self.workspace.tables.arithmetic == LOG:
+            if progress.status == OUT_OF_RANGE and self.workspace.arrays.arithmetic == LOG:
                 figures.ending = StopReason.NOT_CONVERGED  # messages grow beyond all bounds
                 figures.max_residual = figures.mean_residual = float("inf")
                 return
             if progress.status == OUT_OF_RANGE:
-                self._start_over_in_logs()
-                yield from self.begin()
+                if self._compact is not None or not self.workspace.go_on_in_logs():
+                    self._start_over_in_logs()
+                    yield from self.begin()
                 yield Step.WORKING
             elif progress.status != OK:
                 given = " under this evidence" if self._options.observed else ""

@@ -11,7 +11,7 @@ SAFE = 1e-290  # products at least this large have full precision; the smallest 
 CERTAIN = 1e-280
 """Linear sums of weights in logs that are at least this large have lost nothing that counts, see `log_sums.py`.
 
-Terms lost are under 1e-303, even of a billion in a table of potentials up to 20,000. Larger, and more is summed twice."""
+All that is lost is under 1e-293, of a billion entries up to 20,000 each. Larger, and more is summed twice."""
 MAX_LINEAR_RANGE = 600.0  # nats; exp(-600) = 3e-261 leaves room for sums of small terms above SAFE
 GONE = 1e-30
 """Part of the largest belief under which a state that falls counts as settled, see `to_variable.py`.

@@ -6,13 +6,15 @@ of at least CERTAIN is right to all digits, whatever it was made of. A smaller o
 everything: that state is summed again by logs, with a shift of its own. Where not even the smallest product of positive
 numbers can be lost, zeros are hard zeros, and nothing is summed again.
 
-A table whose range is beyond MAX_LINEAR_RANGE is kept as logs, t, and as a linear table that is scaled per state, so
-that each state of each variable has an entry of 1 (`scale_tables_slice`):
+A table whose range is beyond MAX_LINEAR_RANGE is kept as logs t and as a linear table e, which is scaled per state, so
+that each state of each variable has an entry of 1 (`scale_tables_slice`). In logs, with b_i what makes n'_i at most 0:
 
-    t(x)  =  log e(x) + sum of a_i(x_i)        n'_i = n_i + a_i, scaled       o_i(x_i)  =  log o'_i(x_i) + a_i(x_i) + ...
+    t(x)  =  log e(x) + sum of a_i(x_i)
+    n'_i(x_i)  =  n_i(x_i) + a_i(x_i) - b_i
+    o_i(x_i)  =  log (sum of e(x) * product of exp n'_j(x_j), j not i) + a_i(x_i) + sum of b_j, j not i
 
-The linear one is summed as above, the logs where that fails. Tables of growing runs that hold logs have no such
-companion: they are summed by logs throughout.
+The sum is linear, as above; where that fails, it is one of logs over t. Tables of growing runs that hold logs have no
+such companion: they are summed by logs throughout.
 """
 
 import math
@@ -229,7 +231,7 @@ def _overlap(semiring, outgoing, weight):
 def _log_overlap(semiring, outgoing, weight):
     """Return log Z_f, from logs."""
     if semiring == MAX:
-        return _highest(True, outgoing, weight)
+        return _highest(semiring == MAX, outgoing, weight)
     return log_sum(outgoing, weight)
 
 

@@ -175,6 +175,22 @@ class Workspace:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)
 
+    def go_on_in_logs(self) -> bool:
+        """Turn linear messages to logs, where they are and as far as they have come.
+
+        Returns:
+            False, and nothing is done, where logs need other tables than linear arithmetic.
+        """
+        if self.out_of_range or (self.tables.kind != TABLE).any():
+            return False
+        arrays = self.arrays
+        with np.errstate(divide="ignore"):
+            for values in (arrays.message, arrays.edge_scale, arrays.factor_total):
+                np.log(values, out=values)
+            prior = np.log(arrays.prior)  # a new one: snapshots go on reading the old
+        self.arrays = arrays._replace(arithmetic=LOG, prior=prior)
+        return True
+
     @property
     def tables_are_there(self) -> bool:
         """Whether an earlier run has left the tables with the graph."""
