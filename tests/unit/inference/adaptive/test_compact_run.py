@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.unit.test_structures import KINDS, twins
 
 import anytimebp as abp
 from anytimebp.inference.adaptive import adaptive_run
 from anytimebp.inference.adaptive.choice import Choice, Way
+from unit.kernels.test_structures import KINDS, twins
 
 
 @pytest.fixture
