@@ -156,11 +156,14 @@ class Tables:
             yield
         self._to_exponentiate.clear()
 
-    def scale_wide(self, layout: GraphLayout, edge_size: IndexArray) -> Iterator[None]:
-        """Make linear tables for all that hold logs, scaled per state: one per distinct table, in one buffer."""
-        found = np.flatnonzero(self.in_logs & (self.kind == TABLE))
-        if not len(found):
-            return
+    def scale_per_state(self, found: IndexArray, layout: GraphLayout, edge_size: IndexArray) -> Iterator[None]:
+        """Make linear tables for some that hold logs, scaled per state: one per distinct table, in one buffer.
+
+        Args:
+            found: The factors.
+            layout: Topology.
+            edge_size: (E,) states that take part.
+        """
         given, first, shared = np.unique(self.address[found], return_index=True, return_inverse=True)
         factors, start = found[first], layout.factor_edge_start
         words = np.multiply.reduceat(edge_size, start[:-1]) + np.add.reduceat(edge_size, start[:-1])
@@ -194,7 +197,18 @@ def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> It
     for message_block, offsets in cut:
         tables.kind[message_block.first + np.array(offsets)] = kind[message_block.first + np.array(offsets)]
         yield from _cut_factors(message_block, offsets, domains, tables, compiled)
-    yield from tables.scale_wide(compiled.arrays, domains.sizes[compiled.arrays.edge_variable])
+    if tables.in_logs.any():
+        yield from _scale_wide(compiled, domains, tables)
+
+
+def _scale_wide(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
+    """Scale dense tables that hold logs; none of rules, whose range is not known when the memory is checked."""
+    wide = tables.in_logs & (tables.kind == TABLE)
+    for first, block in compiled.message_blocks:
+        wide[first : first + len(block.scopes)] &= block.source.tables is not None
+    if wide.any():
+        edge_size = domains.sizes[compiled.arrays.edge_variable]
+        yield from tables.scale_per_state(np.flatnonzero(wide), compiled.arrays, edge_size)
 
 
 def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Iterator[None]:

@@ -285,6 +285,7 @@ def allocate(
     factor_slots, levels = _scratch_sizes(layout, capacity, is_table)
     most_edges = int(np.diff(layout.factor_edge_start).max(initial=0))
     largest = int(widest.max(initial=1))
+    levels = max(levels, largest)  # in logs, pairs need a line of their table
     if widest is not room:
         factor_slots = max(largest, _scratch_sizes(layout, widest[layout.edge_variable], is_table)[0])
     hub_variable, variable_hub = _hubs(layout)
@@ -321,8 +322,8 @@ def allocate(
         incoming=np.empty(factor_slots),
         outgoing=np.empty(factor_slots),
         weight=np.empty(factor_slots),
-        prefix=np.empty(max(levels, largest)),
-        dots=np.empty(max(levels, largest)),
+        prefix=np.empty(levels),
+        dots=np.empty(levels),
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
         row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
         structure_inputs=np.empty(0, dtype=np.int64),
