@@ -16,7 +16,7 @@ from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.control.estimated_error import SweepError
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.figures import Figures
-from anytimebp.inference.method import Step, Task
+from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import Readable, take_snapshot
 from anytimebp.inference.schedule.forest import ForestSchedule, forest_order
 from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
@@ -107,6 +107,8 @@ class AllStates:
 
     def _take_workspace(self, domains: Domains, arithmetic: int) -> None:
         """Start before the first sweep."""
+        if arithmetic == LOG:
+            self._task.load(LOGS)
         self.workspace = Workspace(self._compiled, domains, arithmetic, semiring=self._task.semiring)
         self._damper = Damper(self._options.damping, self.workspace, self._options.tolerance)
         self._history = BeliefHistory(domains.slot_start)
@@ -181,6 +183,7 @@ class AllStates:
                 figures.max_residual = figures.mean_residual = float("inf")
                 return
             if progress.status == OUT_OF_RANGE:
+                self._task.load(LOGS)
                 if self._compact is not None or not self.workspace.go_on_in_logs():
                     self._start_over_in_logs()
                     yield from self.begin()

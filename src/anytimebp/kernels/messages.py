@@ -165,13 +165,20 @@ CALLS = np.zeros(5, dtype=np.int64)
 """Addresses of kernels that others call by address; the same for all runs of a process."""
 
 
-def link_calls(layout: Any, bp: Any) -> None:
-    """Load the kernels that others call by address, or compile them, unless they are there already."""
+def link_calls(layout: Any, bp: Any, *, in_logs: bool) -> None:
+    """Load the kernels that others call by address, or compile them, unless they are there already.
+
+    Args:
+        layout: Topology.
+        bp: Messages.
+        in_logs: Whether log arithmetic is used or may be: what only that needs takes four seconds to compile.
+    """
+    if in_logs and not CALLS[SUM_IN_LOGS]:
+        CALLS[SUM_IN_LOGS] = address_of(sum_in_logs, layout, bp, 0)
     if not CALLS[UPDATE]:
         number, weight = 0, bp.incoming
         CALLS[GATHER] = address_of(gather, layout, bp, number, number, weight)
         CALLS[CONTRACT] = address_of(contract, layout, bp, number, number, weight)
-        CALLS[SUM_IN_LOGS] = address_of(sum_in_logs, layout, bp, number)
         CALLS[STORE] = address_of(store, layout, bp, number, weight, weight, 0.0)
         CALLS[UPDATE] = address_of(update, layout, bp, number, 0.0)
 

@@ -189,6 +189,7 @@ class Workspace:
                 np.log(values, out=values)
             prior = np.log(arrays.prior)  # a new one: snapshots go on reading the old
         self.arrays = arrays._replace(arithmetic=LOG, prior=prior)
+        link_calls(self.layout, self.arrays, in_logs=True)
         return True
 
     @property
@@ -329,7 +330,7 @@ def allocate(
         structure_inputs=np.empty(0, dtype=np.int64),
         calls=CALLS,
     )
-    link_calls(layout, arrays)
+    link_calls(layout, arrays, in_logs=not linear or widest is not room)
     return arrays
 
 
