@@ -164,6 +164,12 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
         return
     yield from _run_small(make_method, new_task(forest, options))
     yield from _run_small(make_method, new_task(graph, options))
+    if method in {*FULL_METHODS, "adaptive"}:
+        leafy = FactorGraph()
+        leafy.add_variables(4, 2)
+        leafy.add_factors([[0, 1], [1, 2]], log_table=[[0.1, -np.inf], [0.0, 0.2]])
+        leafy.add_factor([2, 3, 0], log_table=np.zeros((2, 2, 2)))
+        yield from _run_small(partial(AllStates, at_any_cost=True), new_task(leafy, options))
     if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
         for other in ("truncated", *GROWING_METHODS):
             yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))
@@ -183,5 +189,7 @@ def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
 def _run_small(make: Callable[[Task], Method], task: Task) -> Iterator[Step]:
     method = make(task)
     for step in steps(method, task.figures):
-        method.read(settled=False)
+        found = method.read(settled=False)
+        if found is not None:
+            found.marginals.read()
         yield step

@@ -96,7 +96,8 @@ def scale_tables_slice(factor_edge_start, edge_size, factors, given, target, pos
         edge_size: (E,) states per edge, read.
         factors: (tables,) a factor for each table, read.
         given: (tables,) addresses of log tables, read.
-        target: (tables,) addresses of the results, overwritten: entries, then a number per state, axis after axis.
+        target: (tables,) addresses of the results, overwritten: entries, then a number per state, axis after axis, but
+            for axes of one state.
         position: The table to go on with.
         limit: About how many entries to do.
 
@@ -117,7 +118,9 @@ def scale_tables_slice(factor_edge_start, edge_size, factors, given, target, pos
         for edge in range(first, last):
             n = edge_size[edge]
             inner //= n
-            if edge == last - 1:
+            if n == 1:
+                continue
+            if inner == 1:
                 _scale_last_axis(made, scale[offset : offset + n])
             else:
                 _scale_axis(made, scale[offset : offset + n], inner)

@@ -7,7 +7,8 @@ everything: that state is summed again by logs, with a shift of its own. Where n
 numbers can be lost, zeros are hard zeros, and nothing is summed again.
 
 A table whose range is beyond MAX_LINEAR_RANGE is kept as logs t and as a linear table e, which is scaled per state, so
-that each state of each variable has an entry of 1 (`scale_tables_slice`). In logs, with b_i what makes n'_i at most 0:
+that each state of each variable has an entry of 1 (`scale_tables_slice`; variables of one state have no scale, so that
+they may be left out). In logs, with b_i what makes n'_i at most 0:
 
     t(x)  =  log e(x) + sum of a_i(x_i)
     n'_i(x_i)  =  n_i(x_i) + a_i(x_i) - b_i
@@ -102,7 +103,7 @@ def _sum_rows(semiring, in_logs, matrix, row_start, stride, row_weight, column_w
 
 
 @kernel()
-def _sum_line(semiring, in_logs, line, weight):
+def sum_line(semiring, in_logs, line, weight):
     """Return the log of the sum of the terms of a row or column."""
     peak = _highest(in_logs, line, weight)
     return peak + math.log(_total(semiring, in_logs, line, weight, peak)) if peak > -np.inf else -np.inf
@@ -157,10 +158,10 @@ def sum_pending(layout, bp, factor):
             if is_last:
                 for r in range(rows):
                     line[r] = matrix[(row_start[r] if row_start.size else r * stride) + v]
-                outgoing[v] = _sum_line(bp.semiring, in_logs, line, weight)
+                outgoing[v] = sum_line(bp.semiring, in_logs, line, weight)
             elif last - first == PAIR:
                 row = matrix[v * stride : v * stride + columns.size]
-                outgoing[v] = _sum_line(bp.semiring, in_logs, row, columns)
+                outgoing[v] = sum_line(bp.semiring, in_logs, row, columns)
             else:
                 outgoing[v] = _sum_rows(
                     bp.semiring, in_logs, matrix, row_start, stride, weight, columns, v * block, block, n * block
@@ -176,11 +177,12 @@ def _exponentiate(log_weight, weight):
 
 @kernel(FAST_WITHOUT_NAN)
 def _exponentiate_scaled(log_weight, scale, weight):
-    """Fill linear weights for a scaled table; return the log of what they were divided by."""
-    for v in range(weight.size):
+    """Fill as many linear weights for a scaled table as there are scales; return the log of what divides them."""
+    n = scale.size
+    for v in range(n):
         weight[v] = log_weight[v] + scale[v]
-    peak = largest(weight)
-    for v in range(weight.size):
+    peak = largest(weight[:n])
+    for v in range(n):
         weight[v] = exp(weight[v] - peak)
     return peak
 
@@ -242,25 +244,33 @@ def _fill_weights(layout, bp, factor, n_slots, entries):
         _exponentiate(bp.incoming[:n_slots], bp.weight[:n_slots])
         return 0.0
     scale, offset, shift = table_view(bp.table_scaled[factor] + 8 * entries, n_slots), 0, 0.0
+    place = 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        end = offset + edge_size(layout.edge_variable, bp.domain_size, edge)
-        peak = _exponentiate_scaled(bp.incoming[offset:end], scale[offset:end], bp.weight[offset:end])
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
+        peak = bp.incoming[offset]
+        if n > 1:
+            end = place + n
+            peak = _exponentiate_scaled(bp.incoming[offset:], scale[place:end], bp.weight[offset:])
+            place = end
+        else:
+            bp.weight[offset] = 1.0
         bp.peak[edge - layout.factor_edge_start[factor]] = peak
         shift += peak
-        offset = end
+        offset += n
     return shift
 
 
 @kernel()
 def _unscale(layout, bp, factor, n_slots, entries, shift):
     """Add to log sums what a scaled table and its weights were divided by."""
-    scale, offset = table_view(bp.table_scaled[factor] + 8 * entries, n_slots), 0
+    scale, offset, place = table_view(bp.table_scaled[factor] + 8 * entries, n_slots), 0, 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        end = offset + edge_size(layout.edge_variable, bp.domain_size, edge)
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
         others = shift - bp.peak[edge - layout.factor_edge_start[factor]]
-        for v in range(offset, end):
-            bp.outgoing[v] += scale[v] + others
-        offset = end
+        for v in range(n):
+            bp.outgoing[offset + v] += others + (scale[place + v] if n > 1 else 0.0)
+        place += n if n > 1 else 0
+        offset += n
 
 
 @kernel()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.rows import row_starts
 from anytimebp.model.source import Box, FactorSource, FloatArray, IndexArray, States, TableRange
 from anytimebp.model.variable import VariableTable
 
@@ -150,18 +151,14 @@ def compiled_graph(graph: FactorGraph) -> CompiledGraph:
 def _topology(blocks: list[MessageBlock], n_factors: int, n_variables: int) -> GraphLayout:
     counts = [len(block.scopes) for _, block in blocks]
     arity = np.repeat(np.array([block.scopes.shape[1] for _, block in blocks], dtype=np.int64), counts)
-    factor_edge_start = np.zeros(n_factors + 1, dtype=np.int64)
-    np.cumsum(arity, out=factor_edge_start[1:])
     edge_variable = (
         np.concatenate([block.scopes.reshape(-1) for _, block in blocks]) if blocks else np.empty(0, dtype=np.int64)
     )
-    variable_edge_start = np.zeros(n_variables + 1, dtype=np.int64)
-    np.cumsum(np.bincount(edge_variable, minlength=n_variables), out=variable_edge_start[1:])
     return GraphLayout(
-        factor_edge_start=factor_edge_start,
+        factor_edge_start=row_starts(arity),
         edge_variable=edge_variable,
         edge_factor=np.repeat(np.arange(n_factors, dtype=np.int64), arity),
-        variable_edge_start=variable_edge_start,
+        variable_edge_start=row_starts(np.bincount(edge_variable, minlength=n_variables)),
         variable_edge=np.argsort(edge_variable, kind="stable"),
     )
 
