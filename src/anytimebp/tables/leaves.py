@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
-from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, TABLE, VARIABLE_VANISHED
-from anytimebp.kernels.leaves import CORE, DOWN, UP, elimination_order, fill_core, pass_slice, plan_tables
+from anytimebp.kernels.codes import CORE, DOWN, LINEAR, LOG, OK, OUT_OF_RANGE, TABLE, UP, VARIABLE_VANISHED
+from anytimebp.kernels.leaves import elimination_order, fill_core, pass_slice, plan_tables
 from anytimebp.kernels.messages import EDGE_COST, LOG_COST
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray

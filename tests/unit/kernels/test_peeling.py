@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.kernels.codes import MAX, SUM
-from anytimebp.kernels.leaves import CORE, CUT, DOWN, UP, elimination_order, sum_axis, sum_axis_by_logs
+from anytimebp.kernels.codes import CORE, CUT, DOWN, MAX, SUM, UP
+from anytimebp.kernels.leaf_tables import sum_axis, sum_axis_by_logs
+from anytimebp.kernels.leaves import elimination_order
 from anytimebp.layout.graph_layout import CompiledGraph
 from oracle.leafy_models import leafy_graph
 
