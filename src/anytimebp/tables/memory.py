@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from anytimebp.errors import MemoryLimitError
+from anytimebp.kernels.sizes import count_entries
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 
 UNCHECKED_BYTES = 2**28
-"""Runs that need less are not checked against the machine: the check would cost more than small runs do."""
+"""Runs that need less are not checked against the machine: the check would cost more than small runs do.
+
+Nor are runs on all states that need less than an eighth of its memory."""
 
 BYTES_PER_STATE = 80
 """What a run on sparse domains keeps of every state: prior, slot, priorities."""
@@ -24,7 +28,7 @@ BYTES_PER_STATE = 80
 def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: int | None) -> None:
     """Raise MemoryLimitError if a run over these domains needs more than there is, naming the largest factor."""
     most = _upper_bound(compiled, domain_sizes)
-    if max_memory is None and most < UNCHECKED_BYTES:
+    if max_memory is None and most < max(UNCHECKED_BYTES, total_memory() // 8):
         return
     limit = available_memory() if max_memory is None else max_memory
     if limit is None or (most <= limit and all(block.source.sums is None for block in compiled.blocks)):
@@ -112,13 +116,17 @@ def held_bytes(*groups: Iterable[object]) -> int:
 
 
 def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
-    """Return what a run needs at the most, as if no table were shared: quick. Structures may need more than tables."""
-    edge_size = domain_sizes[compiled.arrays.edge_variable].astype(np.float64)
-    first_edge = compiled.arrays.factor_edge_start[:-1]
-    entries = np.multiply.reduceat(edge_size, first_edge) if first_edge.size else np.zeros(1)
-    making = (BYTES_PER_SCORE + 2.0) * float(entries.max())
-    tables = 42.0 * float(entries.sum()) + making
-    return float(tables + 8 * edge_size.sum() + 80 * edge_size.size + 32 * domain_sizes.sum(dtype=np.float64))
+    """Return what a run needs at the most, as if nothing that is asked for were shared: quick.
+
+    Structures may need more than tables.
+    """
+    layout = compiled.arrays
+    filled, asked, largest, slots, levels = count_entries(
+        compiled.rows, layout.factor_edge_start, layout.edge_variable, domain_sizes
+    )
+    making = max((BYTES_PER_SCORE + 2.0) * largest, 16.0 * levels)
+    messages = 8.0 * slots + 80.0 * len(layout.edge_variable) + 32.0 * float(domain_sizes.sum(dtype=np.float64))
+    return float(8.0 * filled + 42.0 * asked + making + messages)
 
 
 def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
@@ -136,6 +144,15 @@ def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
     return f"; the largest table is that of {name}, {format_bytes(8 * best_entries)}"
 
 
+@cache
+def total_memory() -> int:
+    """Return the bytes that this machine has, 0 where it does not say; asked once in a process."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
 def available_memory() -> int | None:
     """Return the bytes that can still be allocated on this machine, or None where it does not say."""
     try:
@@ -144,7 +161,4 @@ def available_memory() -> int | None:
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
+    return total_memory() or None

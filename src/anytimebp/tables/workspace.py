@@ -15,6 +15,7 @@ import numpy.typing as npt
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR, LOG, MAX, MAX_LINEAR_RANGE, SUM, TABLE
 from anytimebp.kernels.messages import CALLS, link_calls
+from anytimebp.kernels.sizes import scratch_sizes
 from anytimebp.kernels.structures import StructureInputs, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
@@ -258,12 +259,10 @@ def allocate(
     capacity = room[layout.edge_variable]
     edge_slot_end = np.cumsum(capacity)
     n_slots = int(edge_slot_end[-1]) if n_edges else 0
-    is_table = factor_kind == TABLE
-    factor_slots, levels = _scratch_sizes(layout, capacity, is_table)
-    most_edges = int(np.diff(layout.factor_edge_start).max(initial=0))
+    factor_slots, levels, most_edges = _scratch_sizes(layout, capacity, factor_kind)
     largest = int(widest.max(initial=1))
     if widest is not room:
-        factor_slots = max(largest, _scratch_sizes(layout, widest[layout.edge_variable], is_table)[0])
+        factor_slots = max(largest, _scratch_sizes(layout, widest[layout.edge_variable], factor_kind)[0])
     hub_variable, variable_hub = _hubs(layout)
     hub_sizes = widest[hub_variable]
     n_hub_slots = int(hub_sizes.sum())
@@ -316,20 +315,10 @@ def _hubs(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
     return hub_variable, variable_hub
 
 
-def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray, is_table: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Return the most slots that one factor has, and the most entries of its levels between the first and last axis."""
-    start = layout.factor_edge_start
-    if len(start) == 1:
-        return 0, 0
-    slots = np.add.reduceat(edge_size, start[:-1])
-    arity = start[1:] - start[:-1]
-    levels = np.zeros(len(arity))
-    rows = edge_size[start[:-1]].astype(np.float64)
-    for axis in range(1, int(arity.max()) - 1):
-        inner = (arity > axis + 1) & is_table
-        rows[inner] *= edge_size[start[:-1][inner] + axis]
-        levels[inner] += rows[inner]
-    return int(slots.max()), int(levels.max())
+def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray, factor_kind: IndexArray) -> tuple[int, int, int]:
+    """Return the most slots that one factor has, the most entries of its levels, and the most variables."""
+    slots, levels, edges = scratch_sizes(layout.factor_edge_start, edge_size, factor_kind)
+    return slots, int(levels), edges
 
 
 def _start_hubs(arrays: WorkspaceArrays, domains: Domains) -> None:

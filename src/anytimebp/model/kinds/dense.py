@@ -21,9 +21,10 @@ class DenseSource(FactorSource):
     Attributes:
         values: Shape (members, *shape), C-contiguous float64; shares memory with the user's array where that fits.
         is_log: Whether the values are log scores; potentials otherwise.
+        extent: Shape (3, members), for kernels: the numbers of `range`, `has_zero` as 0 and 1.
     """
 
-    __slots__ = ("is_log", "n_members", "range", "shape", "values")
+    __slots__ = ("extent", "is_log", "n_members", "range", "shape", "values")
     range: TableRange
     tags = ("table", "log_table")
     fields = (Field("values", "f"),)
@@ -35,6 +36,7 @@ class DenseSource(FactorSource):
         self.shape = values.shape[1:]
         self.n_members = values.shape[0]
         self.range = _scan_log(values, what) if is_log else _scan_potentials(values, what)
+        self.extent: FloatArray = np.array(self.range, dtype=np.float64)
 
     @property
     def tables(self) -> DenseSource:
