@@ -64,7 +64,7 @@ def full_domains(
     slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
     sizes.cumsum(out=slot_start[1:])
     log_prior = np.zeros(int(slot_start[-1]))
-    add_unary_tables(compiled.rows, slot_start, _slot_states(states, sizes, slot_start), log_prior)
+    add_unary_tables(compiled.rows, slot_start, slot_states(states, sizes, slot_start), log_prior)
     scored = _add_asked_factors(compiled, states, slot_start, log_prior)
     for index, scores in unary.items():
         log_prior[slot_start[index] : slot_start[index + 1]] = scores[states[index]] if index in states else scores
@@ -89,7 +89,7 @@ def _add_asked_factors(
     return scored
 
 
-def _slot_states(states: dict[int, IndexArray], sizes: IndexArray, slot_start: IndexArray) -> IndexArray:
+def slot_states(states: dict[int, IndexArray], sizes: IndexArray, slot_start: IndexArray) -> IndexArray:
     """Return the state in each slot, given those of the variables that evidence restricts; empty if there are none."""
     if not states:
         return EVERY_STATE

@@ -8,6 +8,10 @@ from time import monotonic
 from types import FrameType
 from typing import ClassVar, Self
 
+# the functions under Python's own, which look every handler up among the names of signals: that takes 20 us a run
+_set_handler = getattr(signal.signal, "__wrapped__", signal.signal)
+_get_handler = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+
 AGAIN = 2.0
 """Seconds after a call that Ctrl-C has ended in which it raises when pressed again, to end a loop of calls."""
 
@@ -32,15 +36,15 @@ class InterruptFlag:
         """Take over Ctrl-C, unless somebody else than Python's default handles it already."""
         self.is_set = False
         in_main = threading.current_thread() is threading.main_thread()
-        if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._handle)
+        if in_main and _get_handler(signal.SIGINT) is signal.default_int_handler:
+            _set_handler(signal.SIGINT, self._handle)
             self._active = True
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         """Give Ctrl-C back, unless a callback has taken it."""
-        if self._active and signal.getsignal(signal.SIGINT) == self._handle:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._active and _get_handler(signal.SIGINT) == self._handle:
+            _set_handler(signal.SIGINT, signal.default_int_handler)
         self._active = False
         if self.is_set and error is None:
             InterruptFlag._ended_a_call = monotonic()

@@ -228,6 +228,11 @@ class FactorGraph:
         return tuple(self._blocks)
 
     @property
+    def asked_sources(self) -> list[FactorSource]:
+        """The sources of factors that have no tables."""
+        return [self._blocks[place].source for place in self._rows.asked]
+
+    @property
     def rows(self) -> BlockRows:
         """What compiling the graph needs to know of the blocks."""
         return self._rows

@@ -65,6 +65,8 @@ class Marginals(Mapping[str, FloatArray]):
 
     def concatenated(self) -> FloatArray:
         """Return the marginals of all variables in order, one after the other, as a new array."""
+        if isinstance(self._states, dict) and not self._states:
+            return self._belief.copy()
         sizes = self.variables.sizes()
         first = np.cumsum(sizes) - sizes
         slots = np.diff(self._slot_start)

@@ -19,6 +19,7 @@ from anytimebp.kernels.sizes import scratch_sizes
 from anytimebp.kernels.structures import StructureInputs, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.log_tables import make_log_tables
 from anytimebp.tables.sizes import factor_kinds
 from anytimebp.tables.store import SHARED_BYTES, Tables, make_tables, needs_log, reuse_tables
 
@@ -166,7 +167,8 @@ class Workspace:
         if shared is not None:
             yield from reuse_tables(self.compiled, self.tables, shared)
         else:
-            yield from make_tables(self.compiled, self.domains, self.tables)
+            left = make_log_tables(self.compiled, self.domains, self.tables)
+            yield from make_tables(self.compiled, self.domains, self.tables, left)
             if not (self.domains.states or self._as_tables) and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)
