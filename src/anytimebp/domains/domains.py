@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.priors import add_unary_tables, normalise_priors
+from anytimebp.kernels.priors import fold_priors
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.source import FloatArray, IndexArray
@@ -64,14 +64,22 @@ def full_domains(
     slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
     sizes.cumsum(out=slot_start[1:])
     log_prior = np.zeros(int(slot_start[-1]))
-    add_unary_tables(compiled.rows, slot_start, slot_states(states, sizes, slot_start), log_prior)
-    scored = _add_asked_factors(compiled, states, slot_start, log_prior)
+    slot_state = slot_states(states, sizes, slot_start)
+    scale, smallest, scored, rows = np.empty(len(sizes)), np.empty(len(sizes)), 0, compiled.rows
+    if compiled.asked_unary_blocks or unary or observed:
+        fold_priors(rows, slot_start, slot_state, log_prior, scale[:0], smallest[:0])
+        scored = _add_asked_factors(compiled, states, slot_start, log_prior)
+        rows = rows[:0]
     for index, scores in unary.items():
         log_prior[slot_start[index] : slot_start[index + 1]] = scores[states[index]] if index in states else scores
     for index, seen in observed.items():
         if seen.log_scores is not None:
             log_prior[slot_start[index] : slot_start[index + 1]] += seen.log_scores
-    scale, smallest = _normalise(compiled, slot_start, log_prior)
+    impossible = fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest)
+    if impossible >= 0:
+        name = compiled.variables.name(impossible)
+        msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
+        raise InconsistentModelError(msg)
     return Domains(sizes, slot_start, states, log_prior, scale, smallest, scored)
 
 
@@ -97,15 +105,3 @@ def slot_states(states: dict[int, IndexArray], sizes: IndexArray, slot_start: In
     for index, left in states.items():
         slot_state[slot_start[index] : slot_start[index + 1]] = left
     return slot_state
-
-
-def _normalise(compiled: CompiledGraph, slot_start: IndexArray, log_prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Subtract each variable's largest log prior, in place; return it and the smallest finite one that is left."""
-    n_variables = len(slot_start) - 1
-    scale, smallest = np.empty(n_variables), np.empty(n_variables)
-    impossible = normalise_priors(slot_start, log_prior, scale, smallest)
-    if impossible >= 0:
-        name = compiled.variables.name(impossible)
-        msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
-        raise InconsistentModelError(msg)
-    return scale, smallest

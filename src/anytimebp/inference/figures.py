@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,8 +102,8 @@ class Figures:
 
     def copy(self) -> Figures:
         """Return the figures as they are now."""
-        twin = copy(self)
-        twin.work_parts = self.work_parts.copy()
+        twin = Figures.__new__(Figures)
+        twin.__dict__.update(self.__dict__, work_parts=self.work_parts.copy())
         return twin
 
     def shown(self) -> dict[str, Any]:

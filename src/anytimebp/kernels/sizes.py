@@ -1,48 +1,7 @@
-"""How much a run over given domains needs: counted, before anything is allocated."""
+"""How much scratch a run over given domains needs."""
 
 from anytimebp.kernels.codes import TABLE
 from anytimebp.kernels.jit import kernel
-from anytimebp.model.block_rows import ARITY, ENTRIES, FACTORS, MEMBERS, TABLES
-
-
-@kernel()
-def count_entries(rows, factor_edge_start, edge_variable, size):
-    """Count table entries and slots over domains of these sizes.
-
-    Args:
-        rows: (blocks, WIDTH), see `model/block_rows.py`.
-        factor_edge_start: (F + 1,).
-        edge_variable: (E,).
-        size: (V,) states in each domain.
-
-    Returns:
-        As floats: entries of all tables of blocks that have tables, whole ones that are shared counted once; the same
-        of blocks that are asked for scores, none shared; the largest of the latter; slots of all edges; the most
-        entries of levels between the first and last axis of a table.
-    """
-    filled, asked, largest, slots, most_levels, factor = 0.0, 0.0, 0.0, 0.0, 0.0, 0
-    for block in range(rows.shape[0]):
-        if rows[block, ARITY] == 1:
-            continue
-        n_whole, whole = 0, float(rows[block, ENTRIES])
-        for _ in range(rows[block, FACTORS]):
-            first, last = factor_edge_start[factor], factor_edge_start[factor + 1] - 1
-            entries, levels = 1.0, 0.0
-            for edge in range(first, last + 1):
-                entries *= size[edge_variable[edge]]
-                slots += size[edge_variable[edge]]
-                levels += entries if first < edge < last else 0.0
-            most_levels = max(most_levels, levels)
-            factor += 1
-            if rows[block, TABLES] == 0:
-                asked += entries
-                largest = max(largest, entries)
-            elif entries < whole:
-                filled += entries
-            else:
-                n_whole += 1
-        filled += whole * min(n_whole, rows[block, MEMBERS])
-    return filled, asked, largest, slots, most_levels
 
 
 @kernel()

@@ -1,108 +1,61 @@
-"""The graph as flat arrays, from the rows of its blocks; the order of sweeps."""
+"""The graph as flat arrays, from the rows of its blocks."""
 
 import numpy as np
 
 from anytimebp.kernels.jit import index_view, kernel, table_view
 from anytimebp.model.block_rows import ARITY, EXTENT, FACTORS, MEMBERS, SCOPES
 
+# These kernels index one long array instead of slices of it: every slice costs the compiler 30 ms.
+
 
 @kernel()
-def fill_topology(rows, size, layout, log_max, log_min, has_zero, is_alone):
+def fill_topology(rows, size, numbers, log_extent, is_alone):
     """Fill the topology of message factors, the extents of their scores, and which variables have no factors.
 
     Args:
         rows: (blocks, WIDTH), see `model/block_rows.py`.
         size: (V,) universe sizes.
-        layout: Topology, overwritten; `variable_edge_start` is zero.
-        log_max: (F,) overwritten; NaN where it is not known.
-        log_min: (F,) overwritten; NaN where it is not known.
-        has_zero: (F,) overwritten; False where it is not known.
+        numbers: Zeros, overwritten: the five arrays of a `GraphLayout`, one after the other.
+        log_extent: (3, F) overwritten: largest and smallest finite log score, and whether there is a hard zero; NaN
+            where they are not known.
         is_alone: (V,) overwritten: whether a variable has more than one state and no factor of any kind.
-
-    Returns:
-        How many variables are alone.
     """
-    for variable in range(size.size):
+    n_variables, factor = size.size, 0
+    n_edges = (numbers.size - log_extent.shape[1] - n_variables - 2) // 3
+    edge = log_extent.shape[1] + 1  # edge variables come after the starts of factors
+    by_variable = edge + 2 * n_edges
+    for variable in range(n_variables):
         is_alone[variable] = size[variable] > 1
-    factor_edge_start, edge_variable, edge_factor, variable_edge_start, variable_edge = layout
-    edge = factor = 0
-    factor_edge_start[0] = 0
     for block in range(rows.shape[0]):
-        n, arity, members = rows[block, FACTORS], rows[block, ARITY], rows[block, MEMBERS]
-        scopes = index_view(rows[block, SCOPES], n * arity)
-        if arity == 1:
-            for k in range(n):
-                is_alone[scopes[k]] = False
-            continue
-        extent = table_view(rows[block, EXTENT], 3 * members if rows[block, EXTENT] else 0)
-        for k in range(n):
-            for axis in range(arity):
-                edge_variable[edge] = scopes[k * arity + axis]
-                edge_factor[edge] = factor
-                variable_edge_start[edge_variable[edge] + 1] += 1
-                is_alone[edge_variable[edge]] = False
+        arity, members = rows[block, ARITY], rows[block, MEMBERS]
+        scopes = index_view(rows[block, SCOPES], rows[block, FACTORS] * arity)
+        for k in range(scopes.size):
+            is_alone[scopes[k]] = False
+            if arity > 1:
+                numbers[edge] = scopes[k]
+                numbers[edge + n_edges] = factor + k // arity
+                numbers[by_variable + scopes[k] + 1] += 1
                 edge += 1
-            member = k if members > 1 else 0
-            log_max[factor] = extent[member] if extent.size else np.nan
-            log_min[factor] = extent[members + member] if extent.size else np.nan
-            has_zero[factor] = extent.size > 0 and extent[2 * members + member] > 0.0
+        extent = table_view(rows[block, EXTENT], 3 * members)
+        for k in range(rows[block, FACTORS] if arity > 1 else 0):
+            for j in range(3):
+                known = rows[block, EXTENT] != 0
+                log_extent[j, factor] = extent[j * members + (k if members > 1 else 0)] if known else np.nan
             factor += 1
-            factor_edge_start[factor] = edge
-    _edges_by_variable(edge_variable, variable_edge_start, variable_edge)
-    n_alone = 0
-    for variable in range(size.size):
-        n_alone += is_alone[variable]
-    return n_alone
+            numbers[factor] = numbers[factor - 1] + arity
+    _sort_edges(numbers, by_variable, n_variables, n_edges)
 
 
 @kernel(merge=True)
-def _edges_by_variable(edge_variable, variable_edge_start, variable_edge):
-    """Sort the edges by variable, given how many each variable has, one place further on."""
-    n_variables = variable_edge_start.size - 1
+def _sort_edges(numbers, start, n_variables, n_edges):
+    """Sort the edges by variable, given how many each variable has, one place further on, from `start` on."""
+    target, edge_variable = start + n_variables + 1, start - 2 * n_edges
     for variable in range(n_variables):
-        variable_edge_start[variable + 1] += variable_edge_start[variable]
-    for edge in range(edge_variable.size):  # starts move on to the next variable's, and are put back afterwards
-        variable = edge_variable[edge]
-        variable_edge[variable_edge_start[variable]] = edge
-        variable_edge_start[variable] += 1
+        numbers[start + variable + 1] += numbers[start + variable]
+    for edge in range(n_edges):  # starts move on to the next variable's, and are put back afterwards
+        place = start + numbers[edge_variable + edge]
+        numbers[target + numbers[place]] = edge
+        numbers[place] += 1
     for variable in range(n_variables, 0, -1):
-        variable_edge_start[variable] = variable_edge_start[variable - 1]
-    variable_edge_start[0] = 0
-
-
-@kernel()
-def order_by_variable(factor_edge_start, edge_variable, start, by_lowest, order):
-    """Sort the factors by their last variable, then by their first, then as they are.
-
-    Args:
-        factor_edge_start: (F + 1,).
-        edge_variable: (E,).
-        start: (2, V + 1) zeros, overwritten.
-        by_lowest: (F,) overwritten.
-        order: (F,) overwritten.
-    """
-    n_factors, n_variables = factor_edge_start.size - 1, start.shape[1] - 1
-    for factor in range(n_factors):
-        lowest, highest = _ends(factor_edge_start, edge_variable, factor)
-        start[0, lowest + 1] += 1
-        start[1, highest + 1] += 1
-    for variable in range(n_variables):
-        start[0, variable + 1] += start[0, variable]
-        start[1, variable + 1] += start[1, variable]
-    for factor in range(n_factors):
-        lowest, _ = _ends(factor_edge_start, edge_variable, factor)
-        by_lowest[start[0, lowest]] = factor
-        start[0, lowest] += 1
-    for place in range(n_factors):
-        _, highest = _ends(factor_edge_start, edge_variable, by_lowest[place])
-        order[start[1, highest]] = by_lowest[place]
-        start[1, highest] += 1
-
-
-@kernel(inline=True)
-def _ends(factor_edge_start, edge_variable, factor):
-    """Return the lowest and the highest variable of a factor."""
-    lowest = highest = edge_variable[factor_edge_start[factor]]
-    for edge in range(factor_edge_start[factor] + 1, factor_edge_start[factor + 1]):
-        lowest, highest = min(lowest, edge_variable[edge]), max(highest, edge_variable[edge])
-    return lowest, highest
+        numbers[start + variable] = numbers[start + variable - 1]
+    numbers[start] = 0

@@ -19,7 +19,6 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import Box, FactorSource, FloatArray, IndexArray, States, TableRange
 from anytimebp.model.variable import VariableTable
 
-NOBODY = np.empty(0, dtype=np.int64)
 
 
 class GraphLayout(NamedTuple):
@@ -51,6 +50,10 @@ class CompiledGraph:
         message_blocks: The factors that send messages.
         asked_unary_blocks: The unary factors that have no tables.
         blocks: All factors.
+        has_log_tables_only: Whether there are message factors, and all of them have tables of log scores.
+        has_tables_only: Whether all message factors have tables.
+        n_slots: States of the variables of all message factors, counted on every edge.
+        n_table_entries: Entries of the tables of message factors, as many as there are.
         rows: (blocks, WIDTH) what kernels need to know of them, see `model/block_rows.py`.
         extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
@@ -63,6 +66,10 @@ class CompiledGraph:
         "blocks",
         "extent",
         "message_blocks",
+        "has_log_tables_only",
+        "has_tables_only",
+        "n_slots",
+        "n_table_entries",
         "rows",
         "shared_tables",
         "unconnected",
@@ -78,20 +85,25 @@ class CompiledGraph:
         self.blocks: tuple[FactorBlock, ...] = graph.blocks
         self.rows: IndexArray = rows.numbers()
         self.message_blocks: list[MessageBlock] = rows.message_blocks.copy()
+        self.n_slots, self.n_table_entries = rows.n_slots, rows.n_table_entries
         asked = [self.blocks[place] for place in rows.asked]
         self.asked_unary_blocks = [block for block in asked if block.scopes.shape[1] == 1]
+        self.has_log_tables_only = bool(self.message_blocks) and rows.has_log_tables_only
+        self.has_tables_only = len(asked) == len(self.asked_unary_blocks)
         n_variables, n_factors, n_edges = len(self.universe_sizes), rows.n_message_factors, rows.n_edges
+        numbers = np.zeros(n_factors + 1 + 3 * n_edges + n_variables + 1, dtype=np.int64)
+        log_extent, is_alone = np.empty((3, n_factors)), np.empty(n_variables, dtype=np.bool_)
+        fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
+        first, last = n_factors + 1, len(numbers) - n_edges
         self.arrays = GraphLayout(
-            factor_edge_start=np.empty(n_factors + 1, dtype=np.int64),
-            edge_variable=np.empty(n_edges, dtype=np.int64),
-            edge_factor=np.empty(n_edges, dtype=np.int64),
-            variable_edge_start=np.zeros(n_variables + 1, dtype=np.int64),
-            variable_edge=np.empty(n_edges, dtype=np.int64),
+            factor_edge_start=numbers[:first],
+            edge_variable=numbers[first : first + n_edges],
+            edge_factor=numbers[first + n_edges : first + 2 * n_edges],
+            variable_edge_start=numbers[first + 2 * n_edges : last],
+            variable_edge=numbers[last:],
         )
-        self.extent = TableRange(np.empty(n_factors), np.empty(n_factors), np.empty(n_factors, dtype=np.bool_))
-        is_alone = np.empty(n_variables, dtype=np.bool_)
-        n_alone = fill_topology(self.rows, self.universe_sizes, self.arrays, *self.extent, is_alone)
-        self.unconnected: IndexArray = np.flatnonzero(is_alone) if n_alone else NOBODY
+        self.extent = TableRange(log_extent[0], log_extent[1], log_extent[2] == 1.0)
+        self.unconnected: IndexArray = np.flatnonzero(is_alone)
         if asked:
             self._add_ranges()
         self.shared_tables: dict[object, object] = {}

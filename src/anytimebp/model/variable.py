@@ -109,6 +109,10 @@ class VariableTable(Sequence[Variable]):
         self._counts, self._n_states = self._counts[:], self._n_states[:]
         self._is_shared = False
 
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Leave out who else holds the lists, so that a run does not change what a graph is pickled to."""
+        return None, {name: getattr(self, name) for name in self.__slots__} | {"_is_shared": False}
+
     def append(self, labels: Labels, names: tuple[str, ...] | None, count: int) -> range:
         """Add `count` variables with the same labels, under these names or automatic ones."""
         first = self._n

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from anytimebp.errors import MemoryLimitError
-from anytimebp.kernels.sizes import count_entries
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
+from anytimebp.model.scopes import MAX_ARITY
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 
@@ -27,8 +27,12 @@ BYTES_PER_STATE = 80
 
 def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: int | None) -> None:
     """Raise MemoryLimitError if a run over these domains needs more than there is, naming the largest factor."""
+    unchecked = max(UNCHECKED_BYTES, total_memory() // 8)
+    is_whole = domain_sizes is compiled.universe_sizes
+    if max_memory is None and is_whole and compiled.has_tables_only and _bound_of_tables(compiled) < unchecked:
+        return
     most = _upper_bound(compiled, domain_sizes)
-    if max_memory is None and most < max(UNCHECKED_BYTES, total_memory() // 8):
+    if max_memory is None and most < unchecked:
         return
     limit = available_memory() if max_memory is None else max_memory
     if limit is None or (most <= limit and all(block.source.sums is None for block in compiled.blocks)):
@@ -116,17 +120,20 @@ def held_bytes(*groups: Iterable[object]) -> int:
 
 
 def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
-    """Return what a run needs at the most, as if nothing that is asked for were shared: quick.
+    """Return what a run needs at the most, as if no table were shared: quick. Structures may need more than tables."""
+    edge_size = domain_sizes[compiled.arrays.edge_variable].astype(np.float64)
+    first_edge = compiled.arrays.factor_edge_start[:-1]
+    entries = np.multiply.reduceat(edge_size, first_edge) if first_edge.size else np.zeros(1)
+    making = (BYTES_PER_SCORE + 2.0) * float(entries.max())
+    tables = 42.0 * float(entries.sum()) + making
+    return float(tables + 8 * edge_size.sum() + 80 * edge_size.size + 32 * domain_sizes.sum(dtype=np.float64))
 
-    Structures may need more than tables.
-    """
-    layout = compiled.arrays
-    filled, asked, largest, slots, levels = count_entries(
-        compiled.rows, layout.factor_edge_start, layout.edge_variable, domain_sizes
-    )
-    making = max((BYTES_PER_SCORE + 2.0) * largest, 16.0 * levels)
-    messages = 8.0 * slots + 80.0 * len(layout.edge_variable) + 32.0 * float(domain_sizes.sum(dtype=np.float64))
-    return float(8.0 * filled + 42.0 * asked + making + messages)
+
+def _bound_of_tables(compiled: CompiledGraph) -> float:
+    """Return what a run on whole universes needs at the most if all factors are tables, by counts that are there."""
+    scratch = 16.0 * MAX_ARITY * compiled.n_table_entries
+    messages = 8.0 * compiled.n_slots + 80.0 * len(compiled.arrays.edge_variable)
+    return 8.0 * compiled.n_table_entries + scratch + messages + 32.0 * float(compiled.universe_sizes.sum())
 
 
 def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:

@@ -152,13 +152,11 @@ class Tables:
         return sum(owner.nbytes for owner in self._owners)
 
 
-def make_tables(
-    compiled: CompiledGraph, domains: Domains, tables: Tables, blocks: list[MessageBlock]
-) -> Iterator[None]:
-    """Fill `tables` for blocks of message factors; pauses now and then so that the caller can look at the clock."""
+def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
+    """Fill `tables` for all message factors; pauses now and then so that the caller can look at the clock."""
     cut: list[tuple[MessageBlock, list[int]]] = []
     kind = tables.kind.copy()
-    for message_block in blocks:
+    for message_block in compiled.message_blocks:
         offsets = _cut_by_evidence(message_block, domains) if domains.states else []
         if len(offsets) < len(message_block.block.scopes):
             yield from _whole_block(message_block, tables, compiled)

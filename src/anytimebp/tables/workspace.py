@@ -167,8 +167,8 @@ class Workspace:
         if shared is not None:
             yield from reuse_tables(self.compiled, self.tables, shared)
         else:
-            left = make_log_tables(self.compiled, self.domains, self.tables)
-            yield from make_tables(self.compiled, self.domains, self.tables, left)
+            if not make_log_tables(self.compiled, self.domains, self.tables):
+                yield from make_tables(self.compiled, self.domains, self.tables)
             if not (self.domains.states or self._as_tables) and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)

@@ -9,7 +9,6 @@ import numpy as np
 from anytimebp.inference.schedule.protocol import Progress
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.messages import largest_pending, sweep_slice
-from anytimebp.kernels.topology import order_by_variable
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
 from anytimebp.tables.workspace import Workspace
@@ -80,11 +79,10 @@ def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
 
 def _by_variable(layout: GraphLayout) -> IndexArray:
     """Return the factors by their last variable, then by their first."""
-    n_factors, n_variables = len(layout.factor_edge_start) - 1, len(layout.variable_edge_start) - 1
-    start = np.zeros((2, n_variables + 1), dtype=np.int64)
-    by_lowest, order = np.empty(n_factors, dtype=np.int64), np.empty(n_factors, dtype=np.int64)
-    order_by_variable(layout.factor_edge_start, layout.edge_variable, start, by_lowest, order)
-    return order
+    first_edge = layout.factor_edge_start[:-1]
+    lowest = np.minimum.reduceat(layout.edge_variable, first_edge)
+    highest = np.maximum.reduceat(layout.edge_variable, first_edge)
+    return np.argsort(highest * len(layout.variable_edge_start) + lowest, kind="stable")
 
 
 def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArray]:
