@@ -75,7 +75,8 @@ def every_stage():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adaptive_run, "SMALL", 0)
-        patch.setattr(choice, "WORTH", 1e9)
+        patch.setattr(choice, "FIRST_DOMAINS", ((5.0, 5.0, float("inf")),))
+        patch.setattr(choice, "WITH_LEAVES", ((5.0, 5.0, float("inf")),))
         patch.setattr(choice, "EDGE_COST", 0.0)
         patch.setattr(frozen_tails, "EDGE_COST", 0.0)
         patch.setattr(frozen_tails, "SLOW", 0.0)

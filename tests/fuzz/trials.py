@@ -96,7 +96,8 @@ def every_stage(*, wanted):
     with pytest.MonkeyPatch.context() as patch:
         if wanted:
             patch.setattr(adaptive_run, "SMALL", 0)
-            patch.setattr(choice, "WORTH", 1e9)
+            patch.setattr(choice, "FIRST_DOMAINS", ((5.0, 5.0, float("inf")),))
+            patch.setattr(choice, "WITH_LEAVES", ((5.0, 5.0, float("inf")),))
             patch.setattr(choice, "EDGE_COST", 0.0)
             patch.setattr(frozen_tails, "EDGE_COST", 0.0)
             patch.setattr(frozen_tails, "SLOW", 0.0)
@@ -199,8 +200,7 @@ class Trial:
         domains = None
         workspace = getattr(inference._run.method, "workspace", None)
         if self.method == "truncated" and workspace is not None:
-            starts, states = workspace.universe.start, workspace.domain.slot_state
-            domains = [states[s : s + n] for s, n in zip(starts[:-1], workspace.arrays.domain_size, strict=True)]
+            domains = [workspace.domains.states_of(i) for i in range(len(workspace.domains.sizes))]
         if all(alive.any() for alive in supported(self.plan, domains)):
             self._say("inconsistent though messages do not vanish", str(error))
 

@@ -20,8 +20,9 @@ def twin_of(graph, inference, scores=None):
         slow = restricted(graph, domains_of(run), scores)
         take_messages(slow, run)
         return slow
-    layout, arrays, states = run.workspace.layout, run.workspace.arrays, run.workspace.domains.states
-    slow = restricted(graph, [states.get(i, np.arange(v.n_states)) for i, v in enumerate(graph.variables)], scores)
+    assert getattr(run, "complete", lambda: True)()
+    layout, arrays, domains = run.workspace.layout, run.workspace.arrays, run.workspace.domains
+    slow = restricted(graph, [domains.states_of(i) for i in range(len(graph.variables))], scores)
     for factor, scope in enumerate(slow.scopes):
         if len(scope) == 1:
             slow.message.update(slow.updated(factor))

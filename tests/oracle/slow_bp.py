@@ -81,6 +81,7 @@ def dynamic_range(new, old):
 
 def load_messages(slow, run):
     """Put the messages of a run on a graph without evidence into the slow twin."""
+    assert getattr(run, "complete", lambda: True)()
     layout, arrays = run.workspace.layout, run.workspace.arrays
     for f, scope in enumerate(slow.scopes):
         if len(scope) == 1:

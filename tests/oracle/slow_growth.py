@@ -7,9 +7,10 @@ from oracle.slow_bp import SlowBP, log_sum
 
 def domains_of(run, *, settled=True):
     """Return the domain of every variable, in slot order, as of the last consistent state or of now."""
-    arrays = run.workspace.frozen(settled=settled)
-    starts, states = run.workspace.universe.start, run.workspace.domain.slot_state
-    return [states[s : s + n].tolist() for s, n in zip(starts[:-1], arrays.domain_size, strict=True)]
+    arrays, domains = run.growing.frozen(settled=settled), run.workspace.domains
+    return [
+        domains.slot_state[s:][:n].tolist() for s, n in zip(domains.slot_start[:-1], arrays.domain_size, strict=True)
+    ]
 
 
 def restricted(graph, domains, extra=None):
@@ -30,7 +31,7 @@ def restricted(graph, domains, extra=None):
 
 def take_messages(slow, run, *, settled=True):
     """Put the messages of a growing run into the slow twin of its restricted model."""
-    arrays, layout = run.workspace.frozen(settled=settled), run.workspace.layout
+    arrays, layout = run.growing.frozen(settled=settled), run.workspace.layout
     for factor, scope in enumerate(slow.scopes):
         if len(scope) == 1:
             slow.message.update(slow.updated(factor))

@@ -102,7 +102,7 @@ graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.0, 0.3], [0.1, 0.0]])
 print(abp.infer(graph, "bp").stop_reason.name, abp.infer(graph).stop_reason.name, len(update.overloads))
 """
 
-OF_SMALL_GRAPHS = {"exponentiate", "forest", "messages", "readout", "through_table", "to_factor", "to_variable", "lazy"}
+OF_SMALL_GRAPHS = {"exponentiate", "leaves", "messages", "readout", "through_table", "to_factor", "to_variable", "lazy"}
 SHARED = {"arithmetic", "either_arithmetic", "jit"}
 
 

@@ -53,6 +53,8 @@ def test_no_factor_would_move_its_messages_by_more_than_it_has_to_catch_up_with(
     inference = abp.Inference(graph, "adaptive", damping=damping)
     for snapshot in itertools.islice(inference, 8):
         slow, run = twin_of(graph, inference), inference._run.method.now
+        if run.leaves is not None:  # a forest, after a variable of one state has cut it
+            return
         movement, layout = schedule_of(inference)._movement, run.workspace.layout
         waiting = np.add.reduceat(movement.moved[layout.edge_variable] - movement.seen, layout.factor_edge_start[:-1])
         for f, bound in enumerate(waiting.tolist()):

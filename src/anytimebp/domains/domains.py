@@ -1,4 +1,4 @@
-"""Which states take part, and each variable's prior over them: unary factors and evidence folded together."""
+"""Which states are active, and each variable's prior over them: unary factors and evidence folded together."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.priors import fold_priors
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 
 EVERY_STATE = np.empty(0, dtype=np.int64)  # in place of the states in all slots
 
 
 class Domains(NamedTuple):
-    """Domains and log priors of a run.
+    """The active states of a run and their log priors.
 
     Attributes:
-        sizes: (V,) number of states in each domain.
-        slot_start: (V + 1,) where a variable's slots start in arrays with a slot per variable and state.
-        states: Allowed states of the variables whose domain is smaller than the universe.
+        sizes: (V,) number of states in each domain; written to where domains grow.
+        slot_start: (V + 1,) where a variable's slots start; the first `sizes` of them are active, and what is behind
+            them is room to grow.
+        slot_state: The state in each slot; empty where every domain is the universe in order.
         log_prior: A number per slot, at most 0; the workspace makes its prior of it in place.
         log_prior_scale: (V,) what was subtracted to make each variable's largest log prior 0.
         log_prior_min: (V,) smallest finite log prior.
@@ -32,11 +34,25 @@ class Domains(NamedTuple):
 
     sizes: IndexArray
     slot_start: IndexArray
-    states: dict[int, IndexArray]
+    slot_state: IndexArray
     log_prior: FloatArray
     log_prior_scale: FloatArray
     log_prior_min: FloatArray
     scored: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every domain is the universe in order."""
+        return not len(self.slot_state)
+
+    def active_slots(self) -> IndexArray:
+        """Return the places of the slots of active states, variable after variable."""
+        return row_items(self.slot_start[:-1], self.sizes)
+
+    def states_of(self, variable: int) -> IndexArray:
+        """Return the active states of a variable, in the order of its slots; not to be written to."""
+        start, size = self.slot_start[variable], self.sizes[variable]
+        return self.slot_state[start : start + size] if len(self.slot_state) else np.arange(size)
 
 
 def domain_sizes(compiled: CompiledGraph, observed: dict[int, Observation]) -> IndexArray:
@@ -61,10 +77,9 @@ def full_domains(
     """
     states = {i: seen.states for i, seen in observed.items() if seen.states is not None}
     sizes = domain_sizes(compiled, observed)
-    slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
-    sizes.cumsum(out=slot_start[1:])
+    slot_start = row_starts(sizes)
     log_prior = np.zeros(int(slot_start[-1]))
-    slot_state = slot_states(states, sizes, slot_start)
+    slot_state = _slot_states(states, sizes, slot_start)
     scale, smallest, scored, rows = np.empty(len(sizes)), np.empty(len(sizes)), 0, compiled.rows
     if compiled.asked_unary_blocks or unary or observed:
         fold_priors(rows, slot_start, slot_state, log_prior, scale[:0], smallest[:0])
@@ -80,7 +95,7 @@ def full_domains(
         name = compiled.variables.name(impossible)
         msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
         raise InconsistentModelError(msg)
-    return Domains(sizes, slot_start, states, log_prior, scale, smallest, scored)
+    return Domains(sizes, slot_start, slot_state, log_prior, scale, smallest, scored)
 
 
 def _add_asked_factors(
@@ -97,7 +112,7 @@ def _add_asked_factors(
     return scored
 
 
-def slot_states(states: dict[int, IndexArray], sizes: IndexArray, slot_start: IndexArray) -> IndexArray:
+def _slot_states(states: dict[int, IndexArray], sizes: IndexArray, slot_start: IndexArray) -> IndexArray:
     """Return the state in each slot, given those of the variables that evidence restricts; empty if there are none."""
     if not states:
         return EVERY_STATE

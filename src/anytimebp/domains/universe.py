@@ -10,6 +10,7 @@ import numpy.typing as npt
 from anytimebp.domains.domains import Domains, full_domains
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 
 GROUP = 2**18  # states that are sorted at a time
@@ -37,33 +38,43 @@ class Universe:
         self.compiled = compiled
         domains = full_domains(compiled, observed) if domains is None else domains
         sizes = compiled.universe_sizes
-        self.start = np.zeros(len(sizes) + 1, dtype=np.int64)
-        np.cumsum(sizes, out=self.start[1:])
+        self.start = row_starts(sizes)
         self.n_allowed: IndexArray = domains.sizes.copy()
         self.scored = domains.scored
         self.log_prior_scale = domains.log_prior_scale
         self.log_prior_min = domains.log_prior_min
-        self.log_prior, self.allowed = self._spread(domains.states, domains.slot_start, domains.log_prior)
+        self.log_prior, self.allowed = self._spread(domains)
         self._every = np.arange(int(sizes.max(initial=0)))
         self.has_scores = np.zeros(len(sizes), dtype=np.bool_)
         for block in compiled.unary_blocks:
             self.has_scores[block.scopes[:, 0]] = True
         self.has_scores[[i for i, seen in observed.items() if seen.log_scores is not None]] = True
 
-    def _spread(
-        self, states: dict[int, IndexArray], slot_start: IndexArray, log_prior: FloatArray
-    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    def _spread(self, domains: Domains) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
         """Return priors and permission by state, from priors over the states that evidence leaves."""
-        if not states:
-            return log_prior, np.ones(len(log_prior), dtype=np.bool_)
-        shift = np.repeat(self.start[:-1] - slot_start[:-1], np.diff(slot_start))
-        place = np.arange(len(log_prior)) + shift
-        for index, left in states.items():
-            place[slot_start[index] : slot_start[index + 1]] = self.start[index] + left
+        if domains.is_whole:
+            return domains.log_prior, np.ones(len(domains.log_prior), dtype=np.bool_)
+        place = domains.slot_state + np.repeat(self.start[:-1], domains.sizes)
         spread, allowed = np.full(int(self.start[-1]), -np.inf), np.zeros(int(self.start[-1]), dtype=np.bool_)
-        spread[place] = log_prior
+        spread[place] = domains.log_prior
         allowed[place] = True
         return spread, allowed
+
+    def domains(self, sizes: IndexArray, states: IndexArray) -> Domains:
+        """Return domains of some states each, with slots for all of them.
+
+        Args:
+            sizes: (V,) how many states each variable has at first; owned.
+            states: These, variable after variable.
+        """
+        slots = row_items(self.start[:-1], sizes)
+        slot_state, log_prior = np.zeros(len(self.log_prior), dtype=np.int64), np.empty(len(self.log_prior))
+        slot_state[slots] = states
+        log_prior[slots] = own = self.log_prior[np.repeat(self.start[:-1], sizes) + states]
+        smallest = np.zeros(len(sizes))
+        if len(sizes):
+            np.minimum.reduceat(np.where(own > -np.inf, own, 0.0), np.cumsum(sizes) - sizes, out=smallest)
+        return Domains(sizes, self.start, slot_state, log_prior, self.log_prior_scale, smallest, self.scored)
 
     def allowed_states(self, variable: int) -> IndexArray:
         """Return the states of a variable that the evidence allows; not to be written to."""

@@ -1,4 +1,4 @@
-"""BP on all states that the evidence allows: sweeps, residual BP, two passes over a forest."""
+"""BP on all states that the evidence allows: leaves first, then sweeps or residual BP on the core that is left."""
 
 from __future__ import annotations
 
@@ -17,24 +17,28 @@ from anytimebp.inference.control.estimated_error import SweepError
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.readout import Readable, take_snapshot
-from anytimebp.inference.schedule.forest import ForestSchedule, forest_order
+from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
-from anytimebp.inference.schedule.protocol import Progress, Schedule, Settled
+from anytimebp.inference.schedule.leaves_first import LeavesFirst
+from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule, Settled
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.inference.schedule.sweeps import SweepSchedule, random_orders, sequential_orders
-from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE
+from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE
 from anytimebp.kernels.readout import read_beliefs
-from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.layout.graph_layout import GraphLayout, compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.tables.arrays import WorkspaceArrays, frozen
 from anytimebp.tables.carry_over import Start, carry_over
+from anytimebp.tables.leaves import Core, Leaves, peel
 from anytimebp.tables.memory import check_memory
-from anytimebp.tables.workspace import Workspace, WorkspaceArrays, first_arithmetic, frozen
+from anytimebp.tables.readable import readable
+from anytimebp.tables.workspace import Workspace, first_arithmetic
 
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
+INSTEAD_OF_ROUNDS = 0.25  # part of a sweep that one over the core may cost, for `adaptive` to make no inner rounds
 VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
 
 
@@ -51,7 +55,8 @@ class AllStates:
     """Runs of `bp` and `residual`, and of `adaptive` where it works on whole tables.
 
     Attributes:
-        workspace: Messages and tables.
+        workspace: Messages and tables. Those to leaves are sent by `complete`.
+        leaves: Trees and leaves that are summed into the core, if there are any; the core of a forest is empty.
         disturbed: Message factors that have to be updated, where the run started from given messages; None for all.
     """
 
@@ -64,6 +69,7 @@ class AllStates:
         at_any_cost: bool = False,
         compact: CompactTables | None = None,
         start: Start | None = None,
+        put: Callable[[Workspace], None] | None = None,
     ) -> None:
         """Compile the graph, if need be, and check the memory.
 
@@ -71,9 +77,10 @@ class AllStates:
             task: What is to be done.
             domains: All states, if somebody has put them together already; owned.
             before: Domains and messages of an earlier stage to start from.
-            at_any_cost: Whether `adaptive` is to make inner rounds even where they do not pay.
+            at_any_cost: Whether to make a core, and `adaptive` inner rounds, even where they do not pay.
             compact: Domains and tables to run on, instead of all states.
             start: Messages to start from.
+            put: Puts messages to start from into a workspace in linear arithmetic.
         """
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
@@ -81,6 +88,7 @@ class AllStates:
         self._at_any_cost = at_any_cost
         self._before = before
         self._start = start
+        self._put = put
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
         if compact is None:
@@ -109,6 +117,7 @@ class AllStates:
         """Start before the first sweep."""
         self.workspace = Workspace(self._compiled, domains, arithmetic, semiring=self._task.semiring)
         self._damper = Damper(self._options.damping, self.workspace, self._options.tolerance)
+        self.leaves: Leaves | None = None
         self._history = BeliefHistory(domains.slot_start)
         self._sweeps, self._sweep_began = 0, self._figures.updates
         self._is_through = False
@@ -127,9 +136,9 @@ class AllStates:
             yield from self._make_tables()
         if self._start is not None:
             self.disturbed = carry_over(self._start, self.workspace)
-        self._sweep_began = self._figures.updates
-        if self._limits.is_watched:
-            self._note_beliefs()
+        if self._put is not None and self.workspace.tables.arithmetic == LINEAR:
+            self._put(self.workspace)
+        self._begin_sweeps()
         self._schedule = self._make_schedule()
 
     def _start_over_in_logs(self) -> None:
@@ -149,25 +158,75 @@ class AllStates:
                 yield Step.WORKING
         figures.work_parts["growth"] = counted + tables.scored
 
+    def _begin_sweeps(self) -> None:
+        """Stand before the first sweep; follow beliefs from here on, if somebody looks."""
+        self._sweep_began = self._figures.updates
+        if self._limits.is_watched:
+            self._note_beliefs()
+
     def _make_schedule(self) -> Schedule:
-        order = forest_order(self.workspace.layout)
-        if order is not None:
-            return ForestSchedule(self.workspace, order)
-        if self._options.method == "residual":
-            return ResidualSchedule(self.workspace, self._options.tolerance, self.disturbed)
-        if self._options.method == "adaptive" and self._compact is None and can_nest(self.workspace):
+        self.leaves = self._peel()
+        if self.leaves is not None:
+            return LeavesFirst(self.leaves, and_back=self._compact is not None)
+        if self._nests:
             before, self._before = self._before, None
             likely = AT_ANY_COST if self._at_any_cost else LIKELY
-            return FrozenTailSchedule(self.workspace, self._orders(), self._options.tolerance, before, likely)
-        if self._options.method == "adaptive":
-            return LazySchedule(self.workspace, self._orders(), self._options.tolerance)
-        return SweepSchedule(self.workspace, self._orders(), self._options.tolerance)
+            orders = self._orders(self.workspace.layout)
+            return FrozenTailSchedule(self.workspace, orders, self._options.tolerance, before, likely)
+        return self._plain_schedule(self.workspace, self.disturbed)
 
-    def _orders(self) -> Iterator[IndexArray]:
-        layout = self.workspace.layout
+    @property
+    def _nests(self) -> bool:
+        """Whether `adaptive` may make inner rounds, which need the whole graph."""
+        return self._options.method == "adaptive" and self._compact is None and can_nest(self.workspace)
+
+    def _peel(self) -> Leaves | None:
+        """Find the leaves; where inner rounds are the alternative, only those that save more."""
+        largest_part = 1.0 if not self._nests else INSTEAD_OF_ROUNDS
+        if self._compact is not None or self._before is not None:
+            largest_part = 0.0
+        at_any_cost = self._at_any_cost and largest_part == 1.0
+        return peel(self.workspace, self._options.max_memory, largest_part=largest_part, at_any_cost=at_any_cost)
+
+    def _begin_core(self, schedule: LeavesFirst, core: Core) -> None:
+        """Begin with the sweeps on the core, once the pass from the leaves is through."""
+        self._history = BeliefHistory(core.slot_start)
+        self._begin_sweeps()
+        disturbed = None
+        if self.disturbed is not None and self.leaves is not None:
+            disturbed = self.leaves.disturbed(self.disturbed)
+        schedule.on_core = self._plain_schedule(core, disturbed)
+
+    def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
+        if self._options.method == "residual":
+            return ResidualSchedule(messages, self._options.tolerance, disturbed)
+        orders = self._orders(messages.layout)
+        if self._options.method == "adaptive":
+            return LazySchedule(messages, orders, self._options.tolerance)
+        return SweepSchedule(messages, orders, self._options.tolerance)
+
+    def _orders(self, layout: GraphLayout) -> Iterator[IndexArray]:
         if self._options.schedule == "random":
             return random_orders(len(layout.factor_edge_start) - 1, self._options.generator())
         return sequential_orders(layout)
+
+    @property
+    def _core(self) -> Core | None:
+        return self.leaves.core if self.leaves is not None else None
+
+    @property
+    def _messages(self) -> Messages:
+        """What is iterated on: the core, or the whole graph."""
+        return self._core or self.workspace
+
+    @property
+    def _slot_start(self) -> IndexArray:
+        """Where beliefs of its variables start in a row of them."""
+        return self.workspace.domains.slot_start if self._core is None else self._core.slot_start
+
+    def complete(self) -> bool:
+        """Send to all leaves in the workspace; return False where linear arithmetic would lose something."""
+        return self.leaves is None or not self.leaves.is_through or self.leaves.complete()
 
     # ------------------------------------------------------------ a sweep
     def settle(self) -> Iterator[Step]:
@@ -200,6 +259,9 @@ class AllStates:
         progress = schedule.advance(updates, cost, figures.damping)
         figures.updates += progress.updates
         figures.work_parts["messages"] += progress.work
+        core = self._core
+        if core is not None and isinstance(schedule, LeavesFirst) and schedule.on_core is None:
+            self._begin_core(schedule, core)
         return progress
 
     def _end_sweep(self, progress: Progress) -> None:
@@ -253,9 +315,9 @@ class AllStates:
 
     def _note_beliefs(self) -> FloatArray | None:
         """Set a mark at the beliefs as they are, unless messages exclude each other as yet."""
-        workspace, start = self.workspace, self.workspace.domains.slot_start
+        messages, start = self._messages, self._slot_start
         belief, log_normaliser = np.empty(int(start[-1])), np.empty(len(start) - 1)
-        status, _ = read_beliefs(workspace.layout, workspace.arrays, start, belief, log_normaliser)
+        status, _ = read_beliefs(messages.layout, messages.arrays, start, belief, log_normaliser)
         if status != OK:
             return None
         self._history.note(self._sweeps, belief)
@@ -275,17 +337,10 @@ class AllStates:
         return State(arrays, figures, self._domains if figures.consistent else None, self._estimate())
 
     def _read(self, state: State) -> Snapshot:
-        workspace, domains = self.workspace, self.workspace.domains
-        source = Readable(
-            self._compiled,
-            state.arrays,
-            domains.slot_start,
-            domains.states,
-            workspace.tables.log_scale,
-            domains.log_prior_scale,
-        )
+        leaves = self.leaves
+        has_more = leaves is not None and leaves.is_through and not leaves.is_complete
         return take_snapshot(
-            source,
+            readable(self.workspace, state.arrays, leaves if has_more else None),
             state.figures,
             swept=self._figures.swept,
             factor_marginals=self._options.factor_marginals,
@@ -298,15 +353,16 @@ class AllStates:
         """Return the estimated error of the state as it is now, or how to compute it from beliefs."""
         if not self._figures.swept:
             return float("inf")
-        if self._figures.consistent and isinstance(self._schedule, ForestSchedule):
+        if self._figures.consistent and self.leaves is not None and self.leaves.core is None:
             return 0.0
         if self._error is not None:
             return self._error
-        arrays, start = self.workspace.arrays, self.workspace.domains.slot_start
-        residual, has_settled = arrays.edge_residual.copy(), self._figures.ending is StopReason.CONVERGED
+        layout, start = self._messages.layout, self._slot_start
+        residual = self._messages.arrays.edge_residual.copy()
+        has_settled = self._figures.ending is StopReason.CONVERGED
         history, marks, time = self._history, self._history.marks, self._time
         return lambda belief: SweepError(
-            self._compiled.arrays,
+            layout,
             residual,
             belief,
             start,
@@ -319,4 +375,4 @@ class AllStates:
     def _time(self) -> float:
         """Sweeps so far, with the part of the present one that is through."""
         in_sweep = self._figures.updates - self._sweep_began
-        return self._sweeps + min(0.999, in_sweep / max(1, len(self.workspace.layout.factor_edge_start) - 1))
+        return self._sweeps + min(0.999, in_sweep / max(1, len(self._messages.layout.factor_edge_start) - 1))

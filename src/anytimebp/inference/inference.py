@@ -22,6 +22,8 @@ from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
 
+BUDGETS = 6  # kinds of budgets and of watching that `run` takes
+
 
 class Exclusively:
     """Lets a run go on while it is entered, and keeps other threads out."""
@@ -175,7 +177,7 @@ class Inference:
             updates=_total(figures.updates, max_updates),
             work=_total(figures.work, max_work),
             target_error=target_error,
-            is_watched=not (seconds is max_updates is max_work is target_error is callback is watch is None),
+            is_watched=(seconds, max_updates, max_work, target_error, callback, watch).count(None) < BUDGETS,
         )
         with self._exclusively:
             reason = run.until(budget, callback, watch)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from time import monotonic
 from types import FrameType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-_get_handler, _set_handler = signal.getsignal, signal.signal
-with suppress(ImportError):  # the same without a search for the handler among the names of signals, which costs 10 us
-    from _signal import getsignal as _get_handler
-    from _signal import signal as _set_handler
+_get_handler: Callable[..., Any] = signal.getsignal
+_set_handler: Callable[..., Any] = signal.signal
+with suppress(ImportError, AttributeError):  # the same without a search for names of handlers, which costs 10 us a run
+    _functions = import_module("_signal")
+    _get_handler, _set_handler = _functions.getsignal, _functions.signal
 
 AGAIN = 2.0
 """Seconds after a call that Ctrl-C has ended in which it raises when pressed again, to end a loop of calls."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -13,11 +14,11 @@ from anytimebp.errors import InconsistentModelError
 from anytimebp.inference.control.round_limits import RoundLimits
 from anytimebp.inference.control.vanishing import may_be_possible, vanished_on_domains
 from anytimebp.inference.figures import UNLIMITED, Figures
+from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.inference.method import Step, Task
 from anytimebp.inference.policies import all_scores, best_part, first_states, mode_of, part_of, policy_of, scores_of
-from anytimebp.inference.readout import unary_snapshot
+from anytimebp.inference.readout import take_snapshot, unary_snapshot
 from anytimebp.inference.schedule.residual import full_heap
-from anytimebp.inference.sparse_readout import read_sparse
 from anytimebp.kernels import growth as counter
 from anytimebp.kernels.codes import (
     CONVERGE,
@@ -44,21 +45,24 @@ from anytimebp.paper.arrays import RankingArrays, no_ranking
 from anytimebp.paper.asked import AskedFactors
 from anytimebp.paper.dynamic import DynamicGrowth
 from anytimebp.paper.fixed import FixedGrowth
+from anytimebp.paper.growing_domains import GrowingDomains, first_room
 from anytimebp.paper.policy import GrowthView
 from anytimebp.paper.priorities import FixedPriorities
 from anytimebp.paper.queue import make_ranking
-from anytimebp.paper.workspace import SparseWorkspace, first_room
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.memory import check_universe, exceeds_memory
-from anytimebp.tables.workspace import WorkspaceArrays, first_arithmetic
+from anytimebp.tables.readable import readable
+from anytimebp.tables.workspace import Workspace, first_arithmetic
 
 
 class OneByOne:
     """Runs of `truncated`, `random`, `fixed`, `dynamic`, or a policy of the user's.
 
     Attributes:
-        workspace: Messages, tables and domains; None until they are made.
+        workspace: Messages and tables; None until they are made.
+        growing: The domains, and what may join them; None until then.
     """
 
     def __init__(self, task: Task, universe: Universe | None = None) -> None:
@@ -70,7 +74,8 @@ class OneByOne:
         check_universe(self._compiled, options.max_memory)
         self._universe = universe or Universe(self._compiled, options.observed)
         self._round_limits = RoundLimits(options.damping)
-        self.workspace: SparseWorkspace | None = None
+        self.workspace: Workspace | None = None
+        self.growing: GrowingDomains | None = None
         self._policy = policy_of(options)
         self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self._universe.log_prior)))
         self._mode = mode_of(self._policy) if self._grow else RANKED
@@ -97,9 +102,9 @@ class OneByOne:
         figures.states = int(progress[counter.STATES])
         figures.work_parts = self._work_parts(0)
         figures.damping = self._round_limits.damping
-        if self.workspace is None:
+        if self.growing is None:
             return
-        counts, heap = self.workspace.journal.counts, self._heap
+        counts, heap = self.growing.journal.counts, self._heap
         figures.settled_rounds = before.settled_rounds + self._n_settled
         figures.consistent = bool(self._n_settled and not counts[N_SAVED] and not counts[N_GROWN])
         n = len(self._compiled.arrays.factor_edge_start) - 1
@@ -109,7 +114,7 @@ class OneByOne:
     @property
     def _n_settled(self) -> int:
         """How many rounds ended in a consistent state."""
-        return int(self.workspace.journal.counts[EPOCH]) - 1 if self.workspace else 0
+        return int(self.growing.journal.counts[EPOCH]) - 1 if self.growing else 0
 
     def _work_parts(self, offset: int) -> dict[str, int]:
         progress, before = self._progress[offset:], self._before.work_parts
@@ -163,7 +168,7 @@ class OneByOne:
             yield Step.WORKING
 
     def _slice(self) -> tuple[int, int]:
-        workspace, before = self._running, self._before
+        running, before = self._running, self._before
         rounds = int(self._progress[counter.ROUNDS]) + 1 if self._round_limits.is_strained else UNLIMITED
         limits = np.array(
             [
@@ -176,13 +181,13 @@ class OneByOne:
             dtype=np.int64,
         )
         status, variable = growth_slice(
-            workspace.layout,
-            workspace.arrays,
+            running.workspace.layout,
+            running.workspace.arrays,
             self._heap,
-            workspace.journal,
-            workspace.domain,
+            running.journal,
+            running.domain,
             self._ranking,
-            workspace.candidates,
+            running.candidates,
             self._progress,
             self._residual,
             limits,
@@ -207,11 +212,11 @@ class OneByOne:
         else:
             states = best_part(universe, self._view.all_priorities(), sizes)
         code = first_arithmetic(self._compiled, universe.log_prior_min)
-        how = {"grow": self._grow, "mode": self._mode, "arithmetic": code}
-        workspace = SparseWorkspace(universe, sizes, states, self._room, **how)
+        workspace = Workspace(self._compiled, universe.domains(sizes.copy(), states), code, room=self._room)
+        growing = GrowingDomains(universe, workspace, grow=self._grow, mode=self._mode)
         self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
-        self._asked = AskedFactors(workspace)
-        for entries in workspace.fill():
+        self._asked = AskedFactors(growing)
+        for entries in growing.fill():
             self._progress[counter.GROWTH] += entries
             self._tell()
             yield Step.WORKING
@@ -219,35 +224,35 @@ class OneByOne:
             self._take_asked_work()
             self._tell()
             yield Step.WORKING
-        workspace.make_zero_queue()
-        begin = int(sizes.sum()), int(workspace.domain.is_impossible.sum()), CONVERGE
+        growing.make_zero_queue()
+        begin = int(sizes.sum()), int(growing.domain.is_impossible.sum()), CONVERGE
         self._progress[[counter.STATES, counter.N_IMPOSSIBLE, counter.PHASE]] = begin
         if self._mode == RANKED and self._grow:
             self._ranking = make_ranking(universe, all_scores(self._policy, self._view))
         self.workspace = self._view.workspace = workspace
+        self.growing = growing
         if self._mode == POLLED:
             yield from self._score(range(len(sizes)))
         self._tell()
 
     @property
-    def _running(self) -> SparseWorkspace:
-        assert self.workspace is not None  # noqa: S101  (`_prepare` has made it)
-        return self.workspace
+    def _running(self) -> GrowingDomains:
+        assert self.growing is not None  # noqa: S101  (`begin` has made it)
+        return self.growing
 
     def _compute_priorities(self) -> Iterator[Step]:
-        for _ in self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_)):
+        for _ in self._view.compute_priorities():
             self._tell()
             yield Step.WORKING
-        self._view.mark_complete()
 
     # ------------------------------------------------------------ what the kernels ask for
     def _make_room(self, variable: int) -> Iterator[Step]:
-        workspace = self._running
-        if exceeds_memory(workspace.nbytes, workspace.room_bytes(variable), self._options.max_memory):
+        growing = self._running
+        if exceeds_memory(growing.nbytes, growing.room_bytes(variable), self._options.max_memory):
             self._figures.ending = StopReason.OUT_OF_MEMORY
             self._figures.is_news = self._can_be_read
             return
-        for k, (factor, edge) in enumerate(workspace.make_room(variable)):
+        for k, (factor, edge) in enumerate(growing.make_room(variable)):
             self._asked.enlarge(factor, edge)
             if k % 256 == 255:  # noqa: PLR2004
                 yield Step.WORKING
@@ -266,8 +271,7 @@ class OneByOne:
 
     def _rank(self) -> Iterator[Step]:
         """Make the fixed ranking that decides where every candidate is impossible as things stand."""
-        if not self._view.is_complete:
-            yield from self._compute_priorities()
+        yield from self._compute_priorities()
         self._ranking = make_ranking(self._universe, self._view.all_priorities())
 
     def _score(self, variables: range | None = None) -> Iterator[Step]:
@@ -285,7 +289,7 @@ class OneByOne:
     # ------------------------------------------------------------ endings
     def _out_of_range(self) -> None:
         """Turn to logs; where that has happened already, messages grow beyond all bounds and the round is cut."""
-        if self._running.arrays.arithmetic == LOG:
+        if self._running.workspace.arrays.arithmetic == LOG:
             self._cut_round()
         else:
             self._running.to_logs()
@@ -298,12 +302,16 @@ class OneByOne:
         self._progress[counter.PHASE] = RESCORE
         self._progress[[counter.ACCOUNTED, counter.SCORED, counter.NEXT]] = 0
         self._running.candidates.n_dirty[0] = 0
-        start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
+        self._start_over()
 
     def _converge_anew(self) -> None:
         """Begin a round in which nothing joins, from messages set back."""
         self._progress[[counter.PHASE, counter.ROUND_UPDATES]] = CONVERGE, 0
-        start_over(self._running.layout, self._running.arrays, self._heap, self._running.journal)
+        self._start_over()
+
+    def _start_over(self) -> None:
+        workspace = self._running.workspace
+        start_over(workspace.layout, workspace.arrays, self._heap, self._running.journal)
 
     def _finish(self) -> None:
         """End the run, or begin its last round: there is nothing left to grow.
@@ -336,11 +344,11 @@ class OneByOne:
         """Return what the run knows now, unary scores where messages do not say anything yet; or what it knew last."""
         if settled:
             return self._read_settled()
-        if self.workspace is not None and self._can_be_read:
+        if self.growing is not None and self._can_be_read:
             joins = self._progress[counter.PHASE] == START
-            unready = int(self.workspace.domain.chosen_variable[self._progress[counter.NEXT]]) if joins else -1
+            unready = int(self.growing.domain.chosen_variable[self._progress[counter.NEXT]]) if joins else -1
             with suppress(InconsistentModelError):  # not yet: domains that admit no joint state
-                return self._read(self.workspace.frozen(settled=False, unready=unready), self._figures)
+                return self._read(self.growing.frozen(settled=False, unready=unready), self._figures)
         return unary_snapshot(self._universe, self._figures, factor_marginals=self._options.factor_marginals)
 
     @property
@@ -351,7 +359,7 @@ class OneByOne:
 
     def _read_settled(self) -> Snapshot | None:
         """Return the last consistent state, if there was one."""
-        if self.workspace is None or not self._n_settled:
+        if self.growing is None or not self._n_settled:
             return None
         residual = float(self._residual[0])
         figures = replace(
@@ -362,12 +370,18 @@ class OneByOne:
             mean_residual=residual,
             consistent=True,
         )
-        return self._read(self.workspace.frozen(settled=True), figures)
+        return self._read(self.growing.frozen(settled=True), figures)
 
     def _read(self, arrays: WorkspaceArrays, figures: Figures) -> Snapshot:
         n, priority = len(self._compiled.arrays.factor_edge_start) - 1, self._heap.priority
         pending = np.maximum(priority[:n], priority[n:].max(initial=0.0))  # hubs may not have told their factors yet
         if figures.consistent:
             pending[:] = figures.max_residual
-        swept, joint = self._n_settled > 0, self._options.factor_marginals
-        return read_sparse(self._running, arrays, figures, pending, swept=swept, factor_marginals=joint)
+        source = readable(self._running.workspace, arrays)
+        return take_snapshot(
+            source,
+            figures,
+            swept=self._n_settled > 0,
+            factor_marginals=self._options.factor_marginals,
+            outside=partial(UnexploredMass, self._universe, source, pending),
+        )

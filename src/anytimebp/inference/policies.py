@@ -8,12 +8,12 @@ from anytimebp.domains.universe import Universe
 from anytimebp.errors import OptionError
 from anytimebp.inference.options import RunOptions
 from anytimebp.kernels.codes import DYNAMIC, DYNAMIC_RAW, LEAST, POLLED, RANKED
+from anytimebp.model.rows import row_items
 from anytimebp.model.scores import NUMBERS
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.paper.dynamic import DynamicGrowth
 from anytimebp.paper.fixed import FixedGrowth
 from anytimebp.paper.policy import GrowthPolicy, GrowthView
-from anytimebp.paper.start import first_slots
 from anytimebp.paper.uniform import RandomGrowth
 
 
@@ -42,7 +42,7 @@ def part_of(universe: Universe, fraction: float) -> IndexArray:
 def best_part(universe: Universe, priorities: FloatArray, sizes: IndexArray) -> IndexArray:
     """Return the best states of each universe by fixed priorities, so many of each."""
     ranked = universe.ranked(np.where(universe.allowed, np.maximum(priorities, LEAST), -np.inf))
-    return ranked[first_slots(universe.start, sizes)]
+    return ranked[row_items(universe.start[:-1], sizes)]
 
 
 def first_states(policy: GrowthPolicy, view: GrowthView, universe: Universe) -> IndexArray:

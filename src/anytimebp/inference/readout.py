@@ -1,43 +1,26 @@
-"""From the workspace to frozen records: beliefs, factor marginals, the Bethe estimate of log Z."""
+"""From the workspace to frozen records: beliefs, factor marginals, log Z."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from anytimebp.domains.universe import Universe
-from anytimebp.errors import InconsistentModelError, InternalError
+from anytimebp.errors import InternalError
+from anytimebp.inference.beliefs import beliefs_of, bethe_terms, no_belief
 from anytimebp.inference.figures import Figures
+from anytimebp.inference.leaf_readout import LaterBeliefs, core_beliefs
 from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.kernels.codes import LINEAR, OK
-from anytimebp.kernels.readout import read_beliefs, read_weights
+from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.rows import row_starts
+from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
-from anytimebp.tables.workspace import WorkspaceArrays
-
-
-class Readable(NamedTuple):
-    """What beliefs are read from.
-
-    Attributes:
-        compiled: The graph.
-        arrays: Messages.
-        belief_start: (V + 1,) where each variable's belief starts in a row of all of them.
-        states: The states in a variable's slots, where they are not the universe in order; or all of them in a row.
-        log_scale: (F,) of the tables.
-        log_prior_scale: (V,) of the priors.
-    """
-
-    compiled: CompiledGraph
-    arrays: WorkspaceArrays
-    belief_start: IndexArray
-    states: dict[int, IndexArray] | IndexArray
-    log_scale: FloatArray
-    log_prior_scale: FloatArray
+from anytimebp.tables.arrays import WorkspaceArrays
+from anytimebp.tables.readable import Readable
 
 
 def take_snapshot(
@@ -58,22 +41,30 @@ def take_snapshot(
         swept: Whether every factor has been updated.
         factor_marginals: Whether to keep what the marginals of factors need.
         outside: The unexplored mass, or how to compute it from the beliefs and the logs of their sums.
-        error: The estimated error, or how to compute it from the beliefs; None if `outside` knows.
+        error: The estimated error, or how to compute it from the beliefs, of the core where there are leaves; None if
+            `outside` knows.
         domain_sizes: Of the domains, where messages reach further.
     """
-    arrays = source.arrays
-    belief, log_normaliser = np.empty(int(source.belief_start[-1])), np.empty(len(arrays.domain_size))
-    status, variable = read_beliefs(source.compiled.arrays, arrays, source.belief_start, belief, log_normaliser)
-    if status != OK:
-        raise _no_belief(source.compiled, variable)
-    marginals = Marginals(source.compiled.variables, belief, source.belief_start, source.states)
-    unseen = outside(belief, log_normaliser) if callable(outside) else outside
+    arrays, leaves = source.arrays, source.leaves
+    if leaves is None:
+        belief, log_normaliser = beliefs_of(source.compiled, source.compiled.arrays, arrays, source.belief_start)
+        marginals = Marginals(source.compiled.variables, belief, source.belief_start, source.states)
+        unseen = outside(belief, log_normaliser) if callable(outside) else outside
+        log_z = bethe_terms(source.compiled.arrays, arrays, log_normaliser) if swept else float("nan")
+    else:
+        belief, log_z = core_beliefs(leaves)
+        later = LaterBeliefs(leaves, source.belief_start, is_over=figures.ending is not None)
+        marginals = Marginals(source.compiled.variables, later, source.belief_start, source.states)
+        unseen = 0.0
+        if factor_marginals or leaves.workspace.tables.are_borrowed:  # the user may change those before they are read
+            marginals.read()
+            arrays = later.arrays()
     estimate: float | Callable[[], float] = float("inf")
     if error is not None:
         estimate = error(belief) if callable(error) else error
     elif isinstance(unseen, UnexploredMass):
         estimate = unseen.error
-    log_z = _bethe(source, log_normaliser) if swept else float("nan")
+    log_z = _finite(log_z + source.log_scale.sum() + source.log_prior_scale.sum()) if swept else float("nan")
     if swept and figures.consistent and np.isnan(log_z):
         msg = f"internal error: log Z is not a number although all messages have settled; {REPORT_IT}"
         raise InternalError(msg)
@@ -82,9 +73,9 @@ def take_snapshot(
         log_z=log_z,
         outside=unseen,
         error=estimate,
-        domain_sizes=frozen(arrays.domain_size if domain_sizes is None else domain_sizes),
-        arithmetic="linear" if arrays.arithmetic == LINEAR else "log",
-        factor_marginals=_factor_marginals(source, marginals) if factor_marginals else NOT_ASKED_FOR,
+        domain_sizes=read_only(arrays.domain_size if domain_sizes is None else domain_sizes),
+        arithmetic="linear" if source.arrays.arithmetic == LINEAR else "log",
+        factor_marginals=_factor_marginals(source.compiled, arrays, marginals) if factor_marginals else NOT_ASKED_FOR,
         **figures.shown(),
     )
 
@@ -99,8 +90,7 @@ def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bo
     """
     compiled, sizes, allowed = universe.compiled, universe.n_allowed, np.flatnonzero(universe.allowed)
     log_prior = universe.log_prior[allowed]
-    start = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=start[1:])
+    start = row_starts(sizes)
     belief = np.exp(log_prior)
     belief /= np.repeat(np.add.reduceat(belief, start[:-1]), sizes) if len(sizes) else 1.0
     marginals = Marginals(compiled.variables, belief, start, allowed - np.repeat(universe.start[:-1], sizes))
@@ -113,50 +103,22 @@ def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bo
         log_z=float("nan"),
         outside=1.0,
         error=float("inf"),
-        domain_sizes=frozen(sizes),
+        domain_sizes=read_only(sizes),
         arithmetic="linear",
         factor_marginals=joint,
         **figures.shown(),
     )
 
 
-def frozen(values: IndexArray) -> IndexArray:
-    """Return a view that cannot be written to."""
-    view = values.view()
-    view.flags.writeable = False
-    return view
+def _finite(log_z: float) -> float:
+    return float(log_z) if np.isfinite(log_z) else float("nan")
 
 
-def _no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
-    name = compiled.variables.name(variable)
-    return InconsistentModelError(f"no joint state is possible: messages exclude every state of variable {name!r}")
-
-
-def _bethe(source: Readable, log_normaliser: FloatArray) -> float:
-    """Return log Z by the formula that heads the kernels."""
-    arrays, layout = source.arrays, source.compiled.arrays
-    linear = arrays.arithmetic == LINEAR
-    with np.errstate(divide="ignore"):  # a factor that admits no joint state of its domains, as yet
-        total = np.log(arrays.factor_total) if linear else arrays.factor_total
-    scale = np.log(arrays.edge_scale) if linear else arrays.edge_scale
-    arity = layout.factor_edge_start[1:] - layout.factor_edge_start[:-1]
-    parts = (
-        source.log_scale.sum(),
-        ((1 - arity) * total).sum(),
-        scale.sum(),
-        log_normaliser.sum(),
-        source.log_prior_scale.sum(),
-    )
-    log_z = float(sum(parts))
-    return log_z if np.isfinite(log_z) else float("nan")
-
-
-def _factor_marginals(source: Readable, marginals: Marginals) -> FactorMarginals:
-    compiled, arrays = source.compiled, source.arrays
+def _factor_marginals(compiled: CompiledGraph, arrays: WorkspaceArrays, marginals: Marginals) -> FactorMarginals:
     log_weight = np.empty(len(arrays.message))
     status, variable = read_weights(compiled.arrays, arrays, log_weight)
     if status != OK:
-        raise _no_belief(compiled, variable)
+        raise no_belief(compiled, variable)
     return FactorMarginals(marginals, compiled.blocks, _first_edges(compiled), arrays.edge_slot_start, log_weight)
 
 

@@ -65,7 +65,7 @@ class Run:
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         """Stop the clock, and give back what was taken over."""
         self._clock.stop()
-        self._error_state.__exit__()
+        self._error_state.__exit__(None, None, None)
         self._interrupt.__exit__(error)
 
     @property

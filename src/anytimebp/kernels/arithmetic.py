@@ -7,6 +7,7 @@ import numpy as np
 from anytimebp.kernels.jit import UNCOMPILED, kernel
 
 ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest whole number in the low bits
+ONE, ROOT_OF_HALF, WHOLE = 0x3FF0000000000000, 0x3FE6A09E667F3BCD, 0x4330000000000000  # bits of 1, 0.5**0.5, 2**52
 SMALLEST = -708.0  # under this, exp is no longer a normal double and is taken as zero
 
 
@@ -30,6 +31,10 @@ if UNCOMPILED:
         """Return the exponential of a number that is at most some 700."""
         return math.exp(x) if x > SMALLEST else 0.0
 
+    def normal_log(x):
+        """Return the logarithm of a positive normal number, anything for other numbers."""
+        return math.log(x) if x > 0.0 else 0.0
+
 else:
 
     @kernel(frozenset({"contract"}), inline=True)
@@ -51,3 +56,24 @@ else:
         )
         power = np.int64((np.float64(shifted).view(np.int64) + np.int64(1023)) << np.int64(52)).view(np.float64)
         return (1.0 + 2.0 * p / (q - p)) * power if x > SMALLEST else 0.0
+
+    @kernel(frozenset({"contract"}), inline=True)
+    def normal_log(x):
+        """Return the logarithm of a positive normal number, to the last bit or two; anything for other numbers.
+
+        Vectorised as `exp` is. With x = 2**k m and m between the roots of 1/2 and 2, log x = k log 2 + log m, the last
+        by the polynomial of FDLIBM. Unsigned numbers throughout: a shift of signed ones is not vectorised.
+        """
+        bits = np.float64(x).view(np.uint64)
+        biased = (bits + np.uint64(ONE - ROOT_OF_HALF)) >> np.uint64(52)
+        m = np.uint64(bits + np.uint64(ONE) - (biased << np.uint64(52))).view(np.float64)
+        k = np.uint64(biased | np.uint64(WHOLE)).view(np.float64) - (4503599627370496.0 + 1023.0)
+        f = m - 1.0
+        s = f / (2.0 + f)
+        z = s * s
+        rest = 2.222219843214978396e-1 + z * (
+            1.818357216161805012e-1 + z * (1.531383769920937332e-1 + z * 1.479819860511658591e-1)
+        )
+        rest = z * (6.666666666666735130e-1 + z * (3.999999999940941908e-1 + z * (2.857142874366239149e-1 + z * rest)))
+        half = 0.5 * f * f
+        return k * 6.93147180369123816490e-1 - ((half - (s * (half + rest) + k * 1.90821492927058770002e-10)) - f)

@@ -21,7 +21,9 @@ WORKING, ROUND_DONE, FINISHED, NEEDS_ROOM, NEEDS_ENTRIES, NEEDS_SCORES, NEEDS_RA
 # what a growing run does next
 CHOOSE, JOIN, START, CONVERGE, RESCORE, REPORT = range(6)
 
-LOG_TABLE, POTENTIALS, ASKED = 0, 1, 2  # what a factor's source is; ASKED ones are asked from Python
+LOG_TABLE, POTENTIALS, ASKED, SCALED = 0, 1, 2, 3
+"""What a factor's source is: ASKED ones are asked from Python, SCALED ones are potentials with a maximum of 1."""
+
 RANKED, POLLED, DYNAMIC, DYNAMIC_RAW = 0, 1, 2, 3  # where growth priorities come from
 
 LEAST = -1e300  # priority of a state that is impossible as things stand

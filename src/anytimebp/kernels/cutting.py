@@ -28,7 +28,7 @@ def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state,
             maximum, how far the smallest finite number is below, and whether there are zeros; NaN elsewhere.
 
     Returns:
-        How many tables are listed, and the first factor whose cut table admits no joint state, at which it stops, or -1.
+        How many tables are listed, and the first factor whose cut table admits no joint state, where it stops, or -1.
     """
     factor = first = n_tables = place = 0
     for block in range(rows.shape[0]):
@@ -43,7 +43,9 @@ def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state,
                 target = base + 8 * place
                 listed[PLACE, factor], numbers[0, n_tables] = target, log_max[factor]
                 if is_cut:
-                    _cut(given, first, arity, edge_variable, universe_size, size, slot_start, slot_state, made, place, n)
+                    _cut(
+                        given, first, arity, edge_variable, universe_size, size, slot_start, slot_state, made, place, n
+                    )
                     numbers[1, factor], numbers[2, factor], numbers[3, factor] = _extent(made, place, n)
                     numbers[0, n_tables], given = numbers[1, factor], target
                     if numbers[1, factor] == -np.inf:

@@ -118,6 +118,14 @@ def enter_domains(layout, bp, inner, nested):
 @kernel()
 def enter(layout, bp, inner, nested):
     """Fill tables, priors and messages over the domains, after they have grown."""
+    for factor in range(layout.factor_edge_start.size - 1):
+        _copy_table(layout, bp, inner, nested, factor)
+    enter_messages(layout, bp, inner, nested)
+
+
+@kernel()
+def enter_messages(layout, bp, inner, nested):
+    """Fill priors and messages over the domains."""
     for variable in range(bp.domain_size.size):
         start, k = bp.variable_slot_start[variable], nested.size[variable]
         inner.domain_size[variable] = k
@@ -125,8 +133,6 @@ def enter(layout, bp, inner, nested):
             inner.prior[start + d] = bp.prior[start + nested.member[start + d]]
     for edge in range(layout.edge_variable.size):
         _copy_message(layout, bp, inner, nested, edge)
-    for factor in range(layout.factor_edge_start.size - 1):
-        _copy_table(layout, bp, inner, nested, factor)
     sum_hubs(layout, inner)
 
 

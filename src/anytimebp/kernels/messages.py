@@ -59,7 +59,7 @@ LOG_COST = 8  # entries that one costs whose table is in logs
 
 
 @kernel()
-def _smallest_product(layout, bp, factor):
+def smallest_product(layout, bp, factor):
     """Return a lower bound of the positive products a factor can form: sharper, and dearer, than that of `gather`."""
     product, offset = bp.table_min[factor], 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
@@ -86,7 +86,7 @@ def _add_tails(layout, bp, factor):
 
 
 @kernel(merge=True)
-def _sum_out(layout, bp, factor):
+def sum_out(layout, bp, factor):
     """Fill `bp.outgoing` and Z_f from `bp.incoming`, in the arithmetic of the factor's table."""
     n_slots = 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
@@ -134,9 +134,9 @@ def update(layout, bp, factor, damping):
     if bp.factor_kind[factor] != TABLE:
         entries = bp.structure_work[factor]
     doubtful = floor < SAFE and bp.arithmetic == LINEAR and bp.table_has_zero[factor]
-    if doubtful and (lost or _smallest_product(layout, bp, factor) < SAFE):
+    if doubtful and (lost or smallest_product(layout, bp, factor) < SAFE):
         return OUT_OF_RANGE, factor, 0.0, 0
-    _sum_out(layout, bp, factor)
+    sum_out(layout, bp, factor)
     offset, residual = 0, 0.0
     for edge in range(first, last):
         n = edge_size(layout.edge_variable, bp.domain_size, edge)

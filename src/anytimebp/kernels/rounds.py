@@ -4,14 +4,14 @@ import math
 
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import CONVERGED, NEEDS_ENTRIES, OK, UNSETTLED
-from anytimebp.kernels.inner import MADE, SWEEPS, begin_inner, enter, inner_rounds, leave
+from anytimebp.kernels.inner import MADE, SWEEPS, begin_inner, enter, enter_messages, inner_rounds, leave
 from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.readout import fill_beliefs
-from anytimebp.kernels.strips import fill_strips, strip_sweep
+from anytimebp.kernels.strips import fill_strips, fill_tables, strip_sweep
 
 PHASE, POSITION, UPDATES, READ, PICKED = MADE + 1, MADE + 2, MADE + 3, MADE + 4, MADE + 5  # in the progress of a round
 COUNTERS = PICKED + 1
-FILL, ENTER, FIRST_SETTLE, SWEEP, SETTLE, REPORT = range(6)  # phases
+FILL, ENTER, FIRST_SETTLE, SWEEP, SETTLE, REPORT, TABLES, ONLY_SETTLE, ONLY_REPORT = range(9)  # phases
 
 RESIDUAL, TOLERANCE, CHANGE, LOG_Z, OUTSIDE = range(5)  # in the figures of a round
 
@@ -116,6 +116,14 @@ def round_slice(layout, bp, inner, nested, there, back, belief, before, outside,
             progress[PICKED] += entries
             if progress[POSITION] == n_edges:
                 progress[PHASE], status = ENTER, NEEDS_ENTRIES
+        elif progress[PHASE] == TABLES:
+            position = progress[POSITION]
+            progress[POSITION], entries, spent = fill_tables(layout, bp, inner, nested, position, limits[2] - cost)
+            progress[PICKED] += entries
+            if progress[POSITION] == nested.table_size.size:
+                enter_messages(layout, bp, inner, nested)
+                progress[PHASE], progress[POSITION] = ONLY_SETTLE, 0
+                begin_inner(layout, inner, nested, progress, True)  # noqa: FBT003
         elif progress[PHASE] == ENTER:
             enter(layout, bp, inner, nested)
             for variable in range(nested.size.size):
@@ -135,11 +143,11 @@ def round_slice(layout, bp, inner, nested, there, back, belief, before, outside,
                 progress[PHASE] = SETTLE
                 figures[TOLERANCE] = max(goals[0], min(goals[1], goals[2] * figures[RESIDUAL]))
                 begin_inner(layout, inner, nested, progress, False)  # noqa: FBT003
-        elif progress[PHASE] == REPORT:
+        elif progress[PHASE] in (REPORT, ONLY_REPORT):
             status = _report(layout, bp, nested, belief, before, outside, figures)
             return CONVERGED if status == OK else status
         else:
-            tolerance = goals[3] if progress[PHASE] == FIRST_SETTLE else figures[TOLERANCE]
+            tolerance = figures[TOLERANCE] if progress[PHASE] == SETTLE else goals[3]
             left = max(1, limits[1] - progress[UPDATES])
             status, spent = _settle(
                 layout, bp, inner, nested, there, back, progress, tolerance, limits[0], left, limits[2] - cost

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp, log
-from anytimebp.kernels.codes import LINEAR, LOG, SAFE
+from anytimebp.kernels.arithmetic import exp, log, normal_log
+from anytimebp.kernels.codes import LOG, SAFE
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
 
+SMALLEST_NORMAL = 2.3e-308  # under this, digits are gone, and totals take numbers for this one
 FLUSH = -700.0  # log weights this far under the largest one are zero in linear arithmetic
 
 
@@ -28,7 +29,7 @@ def _scale_to_one(weight):
     return peak
 
 
-@kernel()
+@kernel(FAST_WITHOUT_NAN)
 def _finish_logs(arithmetic, weight):
     """Turn summed logs into weights of the run's arithmetic; return what `gather` does."""
     peak = largest(weight)
@@ -41,8 +42,7 @@ def _finish_logs(arithmetic, weight):
     lowest = 0.0
     for v in range(weight.size):
         below = weight[v] - peak
-        if below > -np.inf:
-            lowest = min(lowest, below)
+        lowest = min(lowest, below if below > -np.inf else 0.0)
         weight[v] = exp(below) if below > FLUSH else 0.0
     return (exp(lowest) if lowest > FLUSH else 0.0), 1.0, peak
 
@@ -73,23 +73,32 @@ def _gather_logs(layout, bp, variable, skipped, weight):
 
 
 @kernel()
+def finite_logs(arithmetic, values, logs):
+    """Fill `logs` with the logs of weights, with 0 for those of hard zeros."""
+    if arithmetic == LOG:
+        for v in range(values.size):
+            logs[v] = values[v] if values[v] > -np.inf else 0.0
+    else:
+        for v in range(values.size):
+            logs[v] = normal_log(max(values[v], SMALLEST_NORMAL)) if values[v] > 0.0 else 0.0
+
+
+@kernel()
 def _gather_hub(bp, hub, skipped, weight):
     """Do as `gather`, from the totals that a variable of high degree keeps."""
-    start = bp.hub_start[hub]
-    reference = -np.inf  # totals are large; their differences are what counts, and lose no digits
-    for v in range(weight.size):
-        reference = max(reference, bp.hub_high[start + v])
-    for v in range(weight.size):
-        zeros = bp.hub_zeros[start + v]
-        own = 0.0
-        if skipped >= 0:
-            own = bp.message[bp.edge_slot_start[skipped] + v]
-            if bp.arithmetic == LINEAR:
-                own = log(own)
-            if own == -np.inf:
-                own = 0.0
-                zeros -= 1
-        weight[v] = (bp.hub_high[start + v] - reference) - own + bp.hub_low[start + v] if zeros == 0 else -np.inf
+    start, n = bp.hub_start[hub], weight.size
+    high, low, zeros = bp.hub_high[start : start + n], bp.hub_low[start : start + n], bp.hub_zeros[start : start + n]
+    reference = largest(high)  # totals are large; their differences are what counts, and lose no digits
+    if skipped >= 0:
+        own = bp.message[bp.edge_slot_start[skipped] : bp.edge_slot_start[skipped] + n]
+        nothing = -np.inf if bp.arithmetic == LOG else 0.0
+        finite_logs(bp.arithmetic, own, weight)
+        for v in range(n):
+            rest = (high[v] - reference) - weight[v] + low[v]
+            weight[v] = rest if zeros[v] == np.int64(own[v] == nothing) else -np.inf
+    else:
+        for v in range(n):
+            weight[v] = (high[v] - reference) + low[v] if zeros[v] == 0 else -np.inf
     floor, peak, log_peak = _finish_logs(bp.arithmetic, weight)
     return floor, peak, log_peak + reference
 

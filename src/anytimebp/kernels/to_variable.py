@@ -14,11 +14,11 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import add_exactly, exp, log
+from anytimebp.kernels.arithmetic import add_exactly, exp, log, normal_log
 from anytimebp.kernels.codes import DIVERGED, GONE, LINEAR, LOG, MAX_LOG, VANISHED
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
 from anytimebp.kernels.through_table import log_sum
-from anytimebp.kernels.to_factor import largest
+from anytimebp.kernels.to_factor import SMALLEST_NORMAL, largest
 
 TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
 LOG_GONE = math.log(GONE)
@@ -143,17 +143,16 @@ def _damp(arithmetic, new, old, damping):
 @kernel()
 def move_hub(bp, hub, new, old):
     """Replace a message in the totals of a variable of high degree."""
-    start = bp.hub_start[hub]
-    for v in range(new.size):
-        a = new[v] if bp.arithmetic == LOG else log(new[v])
-        b = old[v] if bp.arithmetic == LOG else log(old[v])
-        bp.hub_zeros[start + v] += int(a == -np.inf) - int(b == -np.inf)
-        high, low = bp.hub_high[start + v], bp.hub_low[start + v]
-        if a > -np.inf:
-            high, low = add_exactly(high, low, a)
-        if b > -np.inf:
-            high, low = add_exactly(high, low, -b)
-        bp.hub_high[start + v], bp.hub_low[start + v] = high, low
+    start, n, nothing = bp.hub_start[hub], new.size, -np.inf if bp.arithmetic == LOG else 0.0
+    high, low, zeros = bp.hub_high[start : start + n], bp.hub_low[start : start + n], bp.hub_zeros[start : start + n]
+    for v in range(n):  # no branches, so that the compiler makes vectors of it
+        if bp.arithmetic == LOG:
+            a, b = new[v], old[v]
+        else:
+            a, b = normal_log(max(new[v], SMALLEST_NORMAL)), normal_log(max(old[v], SMALLEST_NORMAL))
+        total, rest = add_exactly(high[v], low[v], 0.0 if new[v] == nothing else a)
+        high[v], low[v] = add_exactly(total, rest, 0.0 if old[v] == nothing else -b)
+        zeros[v] += np.int64(new[v] == nothing) - np.int64(old[v] == nothing)
 
 
 @kernel(FAST)

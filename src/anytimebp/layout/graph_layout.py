@@ -20,7 +20,6 @@ from anytimebp.model.source import Box, FactorSource, FloatArray, IndexArray, St
 from anytimebp.model.variable import VariableTable
 
 
-
 class GraphLayout(NamedTuple):
     """Topology. V variables, F message factors, E edges; an edge is a (factor, variable) pair.
 
@@ -65,9 +64,9 @@ class CompiledGraph:
         "asked_unary_blocks",
         "blocks",
         "extent",
-        "message_blocks",
         "has_log_tables_only",
         "has_tables_only",
+        "message_blocks",
         "n_slots",
         "n_table_entries",
         "rows",

@@ -42,7 +42,16 @@ class BlockRows:
         asked: Places of the blocks that have no tables.
     """
 
-    __slots__ = ("_numbers", "asked", "has_log_tables_only", "message_blocks", "n_edges", "n_message_factors", "n_slots", "n_table_entries")
+    __slots__ = (
+        "_numbers",
+        "asked",
+        "has_log_tables_only",
+        "message_blocks",
+        "n_edges",
+        "n_message_factors",
+        "n_slots",
+        "n_table_entries",
+    )
 
     def __init__(self, blocks: Iterable[FactorBlock] = ()) -> None:
         """Write the rows of some blocks."""

@@ -18,6 +18,15 @@ def out_of_range(log_scores: FloatArray) -> BoolArray:
     return ~fine
 
 
+def log_sum_exp(log_scores: FloatArray, axes: tuple[int, ...] | None = None) -> FloatArray:
+    """Return the logs of sums of exponentials over some axes, or all of them; -inf where all that is summed is."""
+    peak = log_scores.max(axis=axes, keepdims=True, initial=-np.inf)
+    peak = np.where(peak > -np.inf, peak, 0.0)
+    with np.errstate(divide="ignore"):
+        summed: FloatArray = np.log(np.exp(log_scores - peak).sum(axis=axes)) + peak.squeeze(axis=axes)
+    return summed
+
+
 def read_numbers(given: object) -> FloatArray:
     """Return real numbers as a new array; raise ValueError or TypeError for anything else."""
     if isinstance(given, np.ma.MaskedArray):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -84,14 +85,14 @@ def summarise(blocks: Sequence[FactorBlock], sizes: IndexArray) -> GraphSummary:
         universe_mean=float(sizes.mean()) if sizes.size else 0.0,
         universe_max=int(sizes.max(initial=0)),
         arity_max=max((block.scopes.shape[1] for block in blocks), default=0),
-        table_entries=sum(_entries(block.source.shape) * len(block.scopes) for block in tables),
+        table_entries=sum(math.prod(block.source.shape) * len(block.scopes) for block in tables),
         table_bytes=sum(stored_bytes(block) for block in blocks),
         full_bp_bytes=full_bp_bytes(blocks, sizes),
         n_components=components,
         is_forest=n_edges == len(sizes) + n_factors - components,
         n_structures=sum(len(block.scopes) for block in others),
         listed_entries=sum(_stored_entries(block) * len(block.scopes) for block in others),
-        listed_joint_states=sum(_entries(block.source.shape) * len(block.scopes) for block in others),
+        listed_joint_states=sum(math.prod(block.source.shape) * len(block.scopes) for block in others),
     )
 
 
@@ -134,7 +135,7 @@ def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:
     """Entries of the tables of a block: whole ones that are shared once, those cut by evidence one each."""
     whole = block.source.is_whole(sizes)
     members = min(block.source.n_members, int(whole.sum()))
-    return _cut_entries(block, sizes) + members * float(_entries(block.source.shape))
+    return _cut_entries(block, sizes) + members * float(math.prod(block.source.shape))
 
 
 def _cut_entries(block: FactorBlock, sizes: FloatArray) -> float:
@@ -150,13 +151,6 @@ def stored_bytes(block: FactorBlock) -> int:
 def _stored_entries(block: FactorBlock) -> int:
     """Return how many entries a source that is no table lists: each of its arrays has a row per entry."""
     return max(map(len, block.source.arrays.values()), default=0)
-
-
-def _entries(shape: tuple[int, ...]) -> int:
-    total = 1
-    for n in shape:
-        total *= n
-    return total
 
 
 def count_components(blocks: Sequence[FactorBlock], n_variables: int, n_factors: int) -> int:

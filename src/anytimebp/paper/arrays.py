@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from anytimebp.kernels.codes import DYNAMIC, EXHAUSTED, RANKED
-from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import FloatArray, IndexArray
-
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
+from anytimebp.domains.universe import Universe
+from anytimebp.kernels.codes import ASKED, DYNAMIC, EXHAUSTED, LINEAR, RANKED
+from anytimebp.kernels.journal import EPOCH, ROUND
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+from anytimebp.tables.sources import find_sources
+from anytimebp.tables.workspace import Workspace
 
 JOINTS = 4096  # joint states of a factor that are listed at a time
 
@@ -170,6 +171,59 @@ class CandidateArrays(NamedTuple):
     total: FloatArray
     joint_place: IndexArray
     joint_weight: FloatArray
+
+
+def make_domain(universe: Universe, workspace: Workspace, grow: int) -> DomainArrays:
+    """Return what is known of the domains of a workspace and of candidates, of which `grow` join in a round."""
+    layout, domains, sources = workspace.layout, workspace.domains, find_sources(universe.compiled)
+    sizes, slots = domains.sizes, domains.active_slots()
+    is_open = universe.allowed.copy()
+    is_open[np.repeat(universe.start[:-1], sizes) + domains.slot_state[slots]] = False
+    is_asked, is_impossible = np.zeros(len(sizes), dtype=np.bool_), np.zeros(len(sizes), dtype=np.bool_)
+    is_asked[layout.edge_variable[sources.kind[layout.edge_factor] == ASKED]] = True
+    if len(sizes):
+        best = np.maximum.reduceat(workspace.arrays.prior[slots], np.cumsum(sizes) - sizes)
+        is_impossible[:] = best == (0.0 if workspace.arrays.arithmetic == LINEAR else -np.inf)
+    return DomainArrays(
+        universe_start=universe.start,
+        log_prior=universe.log_prior,
+        is_open=is_open,
+        n_open=universe.n_allowed - sizes,
+        slot_state=domains.slot_state,
+        room=workspace.room.copy(),
+        source_address=sources.address,
+        source_kind=sources.kind,
+        table_scale=workspace.tables.log_scale,
+        edge_stride=sources.stride,
+        is_asked=is_asked,
+        is_impossible=is_impossible,
+        chosen_variable=np.zeros(max(1, grow), dtype=np.int64),
+        chosen_state=np.zeros(max(1, grow), dtype=np.int64),
+        line=np.empty(int(universe.compiled.universe_sizes.max(initial=1))),
+        zero_queue=np.empty((3, 0), dtype=np.int64),
+    )
+
+
+def make_journal(layout: GraphLayout, sizes: IndexArray, n_slots: int) -> JournalArrays:
+    """Return an empty journal."""
+    n_edges, n_factors, n_variables = len(layout.edge_variable), len(layout.factor_edge_start) - 1, len(sizes)
+    counts = np.zeros(5, dtype=np.int64)
+    counts[EPOCH] = counts[ROUND] = 1
+    return JournalArrays(
+        keep=1,
+        counts=counts,
+        saved_message=np.empty(n_slots),
+        saved_scale=np.ones(n_edges),
+        saved_min=np.empty(n_edges),
+        saved_total=np.ones(n_factors),
+        factor_epoch=np.zeros(n_factors, dtype=np.int64),
+        saved_factor=np.empty(n_factors, dtype=np.int64),
+        factor_round=np.zeros(n_factors, dtype=np.int64),
+        touched_factor=np.empty(n_factors, dtype=np.int64),
+        settled_size=sizes.copy(),
+        variable_epoch=np.zeros(n_variables, dtype=np.int64),
+        grown_variable=np.empty(n_variables, dtype=np.int64),
+    )
 
 
 def no_journal() -> JournalArrays:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from anytimebp.domains.universe import Universe
+from anytimebp.kernels.codes import LOG
 from anytimebp.model.factor import FactorBlock
+from anytimebp.model.rows import row_starts
+from anytimebp.model.scores import log_sum_exp
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
+from anytimebp.tables.readable import Readable
+from anytimebp.tables.workspace import Workspace
 
 CHUNK = 2**20  # scores asked for at a time
 NO_STATE: IndexArray = np.empty((0, 0), dtype=np.int64)
@@ -20,43 +25,33 @@ NO_WEIGHT: FloatArray = np.empty((0, 0))
 
 
 def log_ratios(
-    universe: Universe,
-    states_of: Callable[[int], IndexArray],
-    log_weights: Callable[[int], FloatArray],
-    edge_scale: Callable[[int], float],
-    log_scale: FloatArray,
-    variable: int,
+    universe: Universe, workspace: Workspace, log_weights: Callable[[int], FloatArray], variable: int
 ) -> FloatArray:
     """Return log p(v) + sum_f log(o_f(v) / c_f) for all states v of a variable, -inf for what evidence excludes.
 
     Args:
         universe: Topology, sources and priors.
-        states_of: The domain of a variable.
+        workspace: Domains, and scales of messages and tables.
         log_weights: The log message from an edge's variable to its factor, over the domain.
-        edge_scale: log c of an edge.
-        log_scale: (F,) of the tables.
         variable: The variable.
     """
-    compiled = universe.compiled
+    compiled, arrays = universe.compiled, workspace.arrays
     allowed = universe.allowed_states(variable)
     total = universe.log_prior[universe.start[variable] + allowed]
     for edge in compiled.edges_of(variable):
         factor = int(compiled.arrays.edge_factor[edge])
-        total += _message(universe, states_of, log_weights, edge, allowed) - log_scale[factor] - edge_scale(edge)
+        scale = arrays.edge_scale[edge] if arrays.arithmetic == LOG else np.log(arrays.edge_scale[edge])
+        total += _message(workspace, log_weights, edge, allowed) - workspace.tables.log_scale[factor] - scale
     whole = np.full(int(compiled.universe_sizes[variable]), -np.inf)
     whole[allowed] = total
     return whole
 
 
 def _message(
-    universe: Universe,
-    states_of: Callable[[int], IndexArray],
-    log_weights: Callable[[int], FloatArray],
-    edge: int,
-    allowed: IndexArray,
+    workspace: Workspace, log_weights: Callable[[int], FloatArray], edge: int, allowed: IndexArray
 ) -> FloatArray:
     """Return log o_f over some states of an edge's variable."""
-    compiled = universe.compiled
+    compiled, states_of = workspace.compiled, workspace.domains.states_of
     factor = int(compiled.arrays.edge_factor[edge])
     block, offset = compiled.locate(factor)
     edges = compiled.edges(factor)
@@ -68,12 +63,15 @@ def _message(
     return found
 
 
-def all_log_ratios(universe: Universe, domains: FlatDomains, wanted: npt.NDArray[np.bool_]) -> FloatArray:
+def all_log_ratios(
+    universe: Universe, known: Readable, log_weight: FloatArray, wanted: npt.NDArray[np.bool_]
+) -> FloatArray:
     """Do as `log_ratios` for many variables at once, factors of the same shape and domain sizes together.
 
     Args:
         universe: Topology, sources and priors.
-        domains: What is active, and the messages from it.
+        known: What is active.
+        log_weight: Log messages from variables to factors, per edge slot.
         wanted: (V,) the variables; the numbers of others mean nothing.
 
     Returns:
@@ -81,57 +79,36 @@ def all_log_ratios(universe: Universe, domains: FlatDomains, wanted: npt.NDArray
     """
     total = universe.log_prior.copy()
     allowed = np.flatnonzero(universe.allowed) - np.repeat(universe.start[:-1], universe.n_allowed)
-    allowed_start = np.append(0, np.cumsum(universe.n_allowed))
-    layout = universe.compiled.arrays
+    allowed_start = row_starts(universe.n_allowed)
+    layout, log_edge_scale = universe.compiled.arrays, known.log_edge_scale
     for first, block in universe.compiled.message_blocks:
         for axis in range(block.scopes.shape[1]):
             rows = np.flatnonzero(wanted[block.scopes[:, axis]])
-            sizes = domains.size[block.scopes[rows]]
+            sizes = known.arrays.domain_size[block.scopes[rows]]
             sizes[:, axis] = universe.n_allowed[block.scopes[rows, axis]]
             for shape, group in _groups(sizes):
                 for part in np.array_split(rows[group], min(len(group), -(-len(group) * prod(shape) // CHUNK))):
                     edges = layout.factor_edge_start[first + part][:, np.newaxis] + np.arange(len(shape))
-                    states, weights = domains.of(block.scopes[part], edges, shape, axis)
+                    states, weights = _on_domains(known, log_weight, block.scopes[part], edges, shape, axis)
                     own = block.scopes[part, axis]
                     states[axis] = allowed[allowed_start[own][:, np.newaxis] + np.arange(shape[axis])]
                     found = sum_out(block, part, universe.compiled.variables, states, weights, axis)
-                    scale = domains.log_scale[first + part] + domains.log_edge_scale[edges[:, axis]]
+                    scale = known.log_scale[first + part] + log_edge_scale[edges[:, axis]]
                     np.add.at(total, universe.start[own][:, np.newaxis] + states[axis], found - scale[:, np.newaxis])
     return total
 
 
-class FlatDomains(NamedTuple):
-    """Domains and messages from them, one after the other.
-
-    Attributes:
-        size: (V,) active states.
-        start: (V,) where the states of a variable start.
-        states: The active states.
-        slot_start: (E,) where the weights of an edge start.
-        log_weight: Log messages from variables to factors.
-        log_scale: (F,) of the tables.
-        log_edge_scale: (E,) of the messages to variables.
-    """
-
-    size: IndexArray
-    start: IndexArray
-    states: IndexArray
-    slot_start: IndexArray
-    log_weight: FloatArray
-    log_scale: FloatArray
-    log_edge_scale: FloatArray
-
-    def of(
-        self, scopes: IndexArray, edges: IndexArray, shape: tuple[int, ...], axis: int
-    ) -> tuple[list[IndexArray], list[FloatArray]]:
-        """Return states and log weights of factors whose axes have these sizes, but for one axis."""
-        states, weights = [NO_STATE] * len(shape), [NO_WEIGHT] * len(shape)
-        for k in range(len(shape)):
-            if k != axis:
-                step = np.arange(shape[k])
-                states[k] = self.states[self.start[scopes[:, k]][:, np.newaxis] + step]
-                weights[k] = self.log_weight[self.slot_start[edges[:, k]][:, np.newaxis] + step]
-        return states, weights
+def _on_domains(
+    known: Readable, log_weight: FloatArray, scopes: IndexArray, edges: IndexArray, shape: tuple[int, ...], axis: int
+) -> tuple[list[IndexArray], list[FloatArray]]:
+    """Return active states and log weights of factors whose axes have these sizes, but for one axis."""
+    states, weights = [NO_STATE] * len(shape), [NO_WEIGHT] * len(shape)
+    for k in range(len(shape)):
+        if k != axis:
+            step = np.arange(shape[k])
+            states[k] = known.states[known.belief_start[scopes[:, k]][:, np.newaxis] + step]
+            weights[k] = log_weight[known.arrays.edge_slot_start[edges[:, k]][:, np.newaxis] + step]
+    return states, weights
 
 
 def sum_out(
@@ -161,11 +138,7 @@ def sum_out(
         for k, weight in enumerate(weights):
             if k != axis:
                 terms += _along(weight, k, len(states))
-        peak = terms.max(axis=others, keepdims=True)
-        peak = np.where(peak > -np.inf, peak, 0.0)
-        with np.errstate(divide="ignore"):
-            total = np.log(np.exp(terms - peak).sum(axis=others, keepdims=True)) + peak
-        found[:, begin : begin + step] = total.reshape(len(offsets), -1)
+        found[:, begin : begin + step] = log_sum_exp(terms, others)
     return found
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 
 from anytimebp.domains.universe import Universe
-from anytimebp.kernels.codes import LINEAR
+from anytimebp.model.scores import log_sum_exp
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
 from anytimebp.paper.estimates import log_ratios
 from anytimebp.paper.priorities import FixedPriorities
-from anytimebp.paper.workspace import SparseWorkspace
+from anytimebp.tables.carry_over import read_message
+from anytimebp.tables.workspace import Workspace
 
 MOST_GUESSED = 1e7
 """Scores that a first guess may ask from one rule or list; larger factors tell nothing about the first states."""
@@ -26,11 +27,11 @@ class GrowthView:
         """Look at a run that has no domains yet."""
         self._universe = universe
         self._priorities = priorities
-        self.is_complete = False
+        self._is_complete = False
         self._normalised: FloatArray | None = None
         self.guess: FixedPriorities | None = None
         self.rng = rng
-        self.workspace: SparseWorkspace | None = None
+        self.workspace: Workspace | None = None
 
     @property
     def variables(self) -> VariableTable:
@@ -51,19 +52,19 @@ class GrowthView:
 
     def all_priorities(self, *, raw: bool = False) -> FloatArray:
         """Return the fixed priorities of all states of all variables in a row."""
-        if not self.is_complete:
-            for _ in self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_)):
-                pass
-            self.mark_complete()
+        for _ in self.compute_priorities():
+            pass
         if raw:
             return self._priorities.raw
         if self._normalised is None:
             self._normalised = self._priorities.normalised()
         return self._normalised
 
-    def mark_complete(self) -> None:
-        """Take note that the priorities have been computed for all variables."""
-        self.is_complete = True
+    def compute_priorities(self) -> Iterator[None]:
+        """Compute the fixed priorities of all variables, unless that has been done; pauses now and then."""
+        if not self._is_complete:
+            yield from self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_))
+            self._is_complete = True
 
     def make_guess(self) -> Iterator[None]:
         """Compute the priorities of variables without unary scores; pauses now and then."""
@@ -88,7 +89,7 @@ class GrowthView:
 
     def domain(self, variable: int) -> IndexArray:
         """Return the states in a variable's domain, in the order in which they joined."""
-        return self._running().states_of(variable).copy()
+        return self._running().domains.states_of(variable).copy()
 
     def belief(self, variable: int) -> FloatArray:
         """Return a variable's marginal over its domain, as it stands."""
@@ -99,39 +100,30 @@ class GrowthView:
     def estimates(self, variable: int) -> FloatArray:
         """Return the estimated log belief of all states, relative to that of the domain, as `dynamic` scores them."""
         workspace = self._running()
-        arrays = workspace.arrays
 
         def weights(edge: int) -> FloatArray:
             return self._log_weights(int(workspace.layout.edge_variable[edge]), edge)
 
-        scale: Callable[[int], float] = lambda edge: (  # noqa: E731
-            float(np.log(arrays.edge_scale[edge])) if arrays.arithmetic == LINEAR else float(arrays.edge_scale[edge])
-        )
-        sums = log_ratios(self._universe, workspace.states_of, weights, scale, workspace.log_scale, variable)
-        inside = sums[workspace.states_of(variable)]
-        peak = inside.max()
-        total = peak + np.log(np.exp(inside - peak).sum()) if peak > -np.inf else 0.0
-        return sums - total
+        sums = log_ratios(self._universe, workspace, weights, variable)
+        total = log_sum_exp(sums[workspace.domains.states_of(variable)])
+        return sums - total if total > -np.inf else sums
 
     def _log_weights(self, variable: int, skipped: int) -> FloatArray:
         """Return the log prior plus the log messages of all edges but one, largest 0."""
         workspace = self._running()
-        arrays, n = workspace.arrays, int(workspace.arrays.domain_size[variable])
         start = self._universe.start[variable]
-        total = self._universe.log_prior[start + workspace.states_of(variable)]
+        total = self._universe.log_prior[start + workspace.domains.states_of(variable)]
         for edge in workspace.compiled.edges_of(variable):
             if edge != skipped:
-                message = arrays.message[arrays.edge_slot_start[edge] :][:n]
-                with np.errstate(divide="ignore"):
-                    total = total + (np.log(message) if arrays.arithmetic == LINEAR else message)
+                total = total + read_message(workspace, edge)
         peak = total.max()
-        weights: FloatArray = total - peak if peak > -np.inf else np.zeros(n)
+        weights: FloatArray = total - peak if peak > -np.inf else np.zeros(len(total))
         return weights
 
     def _of(self, values: FloatArray, variable: int) -> FloatArray:
         return values[self._universe.start[variable] : self._universe.start[variable + 1]]
 
-    def _running(self) -> SparseWorkspace:
+    def _running(self) -> Workspace:
         if self.workspace is None:
             msg = "domains, beliefs and estimates are known once the first states are chosen"
             raise ValueError(msg)

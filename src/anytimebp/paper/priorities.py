@@ -20,6 +20,7 @@ from anytimebp.kernels.table_sums import table_sums_slice
 from anytimebp.layout.graph_layout import MessageBlock
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.kinds.dense import DenseSource
+from anytimebp.model.scores import log_sum_exp
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 
 SLICE_ENTRIES = 2**19  # read between two looks at the clock
@@ -115,7 +116,7 @@ class FixedPriorities:
         for box, values in block.log_parts(offset, states, self._universe.compiled.variables, ASKED_AT_ONCE // 2):
             self.work += values.size
             for axis, place in enumerate(box):
-                found = _log_sum_exp(values, tuple(k for k in range(len(states)) if k != axis))
+                found = log_sum_exp(values, tuple(k for k in range(len(states)) if k != axis))
                 sums[axis][place] = np.logaddexp(sums[axis][place], found)
             yield
         for variable, allowed, values in zip(block.scopes[offset].tolist(), states, sums, strict=True):
@@ -128,13 +129,3 @@ def _is_narrow(source: DenseSource) -> bool:
     if source.is_log:
         return bool((known.log_max - known.log_min < MAX_LINEAR_RANGE).all())
     return source.is_plain
-
-
-def _log_sum_exp(values: FloatArray, axes: tuple[int, ...]) -> FloatArray:
-    peak = values.max(axis=axes, keepdims=True)
-    peak = np.where(peak > -np.inf, peak, 0.0)
-    with np.errstate(divide="ignore"):
-        total: FloatArray = np.log(np.exp(values - peak).sum(axis=axes)) + peak.reshape(
-            [n for k, n in enumerate(peak.shape) if k not in axes]
-        )
-    return total

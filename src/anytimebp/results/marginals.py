@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -25,30 +25,53 @@ SUM_ERROR = 1e-6  # by which the sum of a marginal may differ from 1; rounding g
 class Marginals(Mapping[str, FloatArray]):
     """A read-only mapping from variable name to its marginal over the whole universe."""
 
-    __slots__ = ("_belief", "_slot_start", "_states", "variables")
+    __slots__ = ("_known", "_slot_start", "_states", "variables")
 
     def __init__(
         self,
         variables: VariableTable,
-        belief: FloatArray,
+        belief: FloatArray | Callable[[], FloatArray],
         slot_start: IndexArray,
-        states: dict[int, IndexArray] | IndexArray,
+        states: IndexArray,
     ) -> None:
         """Hold the beliefs over the domains.
 
         Args:
             variables: Names and universes.
-            belief: A number per slot; owned by this object from now on.
+            belief: A number per slot, owned by this object from now on; or how to make them when they are first read.
             slot_start: (V + 1,) first slot of each variable.
-            states: The state in each slot; or, by variable, for those whose domain is not the universe in order.
+            states: The state in each slot; empty where every domain is the universe in order.
         """
-        belief.flags.writeable = False
-        if len(belief):
-            _check_beliefs(variables, belief, slot_start)
         self.variables = variables
-        self._belief = belief
+        self._known = belief
         self._slot_start = slot_start
         self._states = states
+        if not callable(belief):
+            self._check(belief)
+
+    @property
+    def _belief(self) -> FloatArray:
+        """A number per slot; made now if they have not been read before."""
+        known = self._known
+        if callable(known):
+            known = known()
+            self._check(known)
+            self._known = known
+        return known
+
+    def _check(self, belief: FloatArray) -> None:
+        belief.flags.writeable = False
+        if len(belief):
+            _check_beliefs(self.variables, belief, self._slot_start)
+
+    def read(self) -> None:
+        """Make what is made only when somebody reads."""
+        _ = self._belief
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Leave the way to make beliefs behind when pickled; numbers travel."""
+        self.read()
+        return None, {name: getattr(self, name) for name in self.__slots__}
 
     def __getitem__(self, key: VariableKey) -> FloatArray:
         """Return the marginal of a variable, given by name (or by handle or index)."""
@@ -65,26 +88,16 @@ class Marginals(Mapping[str, FloatArray]):
 
     def concatenated(self) -> FloatArray:
         """Return the marginals of all variables in order, one after the other, as a new array."""
-        if isinstance(self._states, dict) and not self._states:
+        if not len(self._states):  # every domain is the universe in order
             return self._belief.copy()
         sizes = self.variables.sizes()
-        first = np.cumsum(sizes) - sizes
-        slots = np.diff(self._slot_start)
-        if isinstance(self._states, dict):
-            place = np.arange(len(self._belief)) + np.repeat(first - self._slot_start[:-1], slots)
-            for index, states in self._states.items():
-                place[self._slot_start[index] : self._slot_start[index + 1]] = first[index] + states
-        else:
-            place = self._states + np.repeat(first, slots)
         whole = np.zeros(int(sizes.sum()))
-        whole[place] = self._belief
+        whole[self._states + np.repeat(np.cumsum(sizes) - sizes, np.diff(self._slot_start))] = self._belief
         return whole
 
     def domain(self, index: int) -> IndexArray | None:
         """Return the states in a variable's slots, or None for the whole universe in order."""
-        if isinstance(self._states, dict):
-            return self._states.get(index)
-        return self._states[self._slot_start[index] : self._slot_start[index + 1]]
+        return self._states[self._slot_start[index] : self._slot_start[index + 1]] if len(self._states) else None
 
     def __contains__(self, key: object) -> bool:
         """Tell whether there is such a variable."""

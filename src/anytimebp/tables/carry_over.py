@@ -18,7 +18,7 @@ class Start(NamedTuple):
     """What a run starts from instead of uniform messages.
 
     Attributes:
-        workspace: Of an earlier run on a graph with the same variables and factors.
+        workspace: Of an earlier run on a graph with the same variables and factors, its messages to leaves sent.
         changed: Message factors whose tables are others now.
         messages: Log messages to set, by edge, over the active states; -inf is a hard zero.
     """
@@ -56,7 +56,7 @@ def carry_over(start: Start, workspace: Workspace) -> IndexArray:
                 _set_message(workspace, edge, start.messages[edge])
         else:
             if has_other_states[variable]:
-                values = _on_states(values, _states(old, variable), _states(workspace, variable))
+                values = _on_states(values, old.domains.states_of(variable), workspace.domains.states_of(variable))
             _set_message(workspace, edge, values)
     disturbed = np.zeros(len(layout.factor_edge_start) - 1, dtype=np.bool_)
     disturbed[start.changed] = True
@@ -92,8 +92,9 @@ def _slots(workspace: Workspace, edge: int) -> slice:
 def _changed_variables(old: Workspace, new: Workspace) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return (V,) whether a variable's active states differ, and whether only its priors do."""
     states: npt.NDArray[np.bool_] = old.domains.sizes != new.domains.sizes
-    for variable in {*old.domains.states, *new.domains.states}:
-        states[variable] |= not np.array_equal(_states(old, variable), _states(new, variable))
+    if not (old.domains.is_whole and new.domains.is_whole):
+        for variable in np.flatnonzero(~states).tolist():
+            states[variable] = not np.array_equal(old.domains.states_of(variable), new.domains.states_of(variable))
     priors = np.zeros(len(states), dtype=np.bool_)
     for variable in np.flatnonzero(~states).tolist():
         priors[variable] = not np.array_equal(_log_prior(old, variable), _log_prior(new, variable))
@@ -101,18 +102,13 @@ def _changed_variables(old: Workspace, new: Workspace) -> tuple[npt.NDArray[np.b
 
 
 def _log_prior(workspace: Workspace, variable: int) -> FloatArray:
-    start, arrays = workspace.domains.slot_start, workspace.arrays
-    prior = arrays.prior[start[variable] : start[variable + 1]]
+    arrays, start = workspace.arrays, int(workspace.domains.slot_start[variable])
+    prior = arrays.prior[start : start + int(arrays.domain_size[variable])]
     if arrays.arithmetic == LOG:
         return prior
     with np.errstate(divide="ignore"):
         found: FloatArray = np.log(prior)
     return found
-
-
-def _states(workspace: Workspace, variable: int) -> IndexArray:
-    every = np.arange(workspace.compiled.universe_sizes[variable])
-    return workspace.domains.states.get(variable, every)
 
 
 def _on_states(values: FloatArray, old: IndexArray, new: IndexArray) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.domains.domains import Domains, slot_states
+from anytimebp.domains.domains import Domains
 from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.kernels.cutting import GIVEN, PLACE, SIZE, TARGET, cut_tables
@@ -46,13 +46,13 @@ def make_log_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -
     if tables.arithmetic != LINEAR or not compiled.has_log_tables_only or compiled.n_table_entries > SLICE_ENTRIES:
         return False
     entries = compiled.n_table_entries
-    if domains.states:
+    if not domains.is_whole:
         entries += int(min(table_entries(compiled.arrays, domains.sizes), 2.0 * SLICE_ENTRIES))
         if entries > SLICE_ENTRIES:
             return False
     made = np.empty(entries)
     plan = _whole_tables(compiled, made.__array_interface__["data"][0])
-    if domains.states:
+    if not domains.is_whole:
         plan = _cut_by_evidence(compiled, domains, tables, plan, made)
     exponentiate_slice(plan.given, plan.target, plan.size, plan.log_max, 0, 0, SLICE_ENTRIES)
     tables.address[:] = plan.address
@@ -77,9 +77,7 @@ def _whole_tables(compiled: CompiledGraph, base: int) -> Plan:
     return Plan(given, target, size, log_max[first_factor.repeat(members) + member], target[table])
 
 
-def _cut_by_evidence(
-    compiled: CompiledGraph, domains: Domains, tables: Tables, whole: Plan, made: FloatArray
-) -> Plan:
+def _cut_by_evidence(compiled: CompiledGraph, domains: Domains, tables: Tables, whole: Plan, made: FloatArray) -> Plan:
     """Plan tables over the states that evidence leaves, and copy the log scores of those that are cut."""
     n_factors, base = len(whole.address), made.__array_interface__["data"][0]
     listed, numbers = np.empty((4, n_factors), dtype=np.int64), np.empty((4, n_factors))
@@ -91,7 +89,7 @@ def _cut_by_evidence(
         compiled.universe_sizes,
         domains.sizes,
         domains.slot_start,
-        slot_states(domains.states, domains.sizes, domains.slot_start),
+        domains.slot_state,
         whole.log_max[table],
         made,
         base,

@@ -15,6 +15,7 @@ from anytimebp.model.factor import describe_factor
 from anytimebp.model.scopes import MAX_ARITY
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
+from anytimebp.tables.sizes import factor_entries
 
 UNCHECKED_BYTES = 2**28
 """Runs that need less are not checked against the machine: the check would cost more than small runs do.
@@ -32,18 +33,15 @@ def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: 
     if max_memory is None and is_whole and compiled.has_tables_only and _bound_of_tables(compiled) < unchecked:
         return
     most = _upper_bound(compiled, domain_sizes)
-    if max_memory is None and most < unchecked:
-        return
-    limit = available_memory() if max_memory is None else max_memory
+    limit = _limit(most, max_memory, unchecked)
     if limit is None or (most <= limit and all(block.source.sums is None for block in compiled.blocks)):
         return
     needed = full_bp_bytes(compiled.blocks, domain_sizes)
     if needed <= limit:
         return
-    source = "this machine has available" if max_memory is None else "`max_memory` allows"
     msg = (
         f"a run over all states needs {format_bytes(needed)} ({needed:,} bytes), more than the "
-        f"{format_bytes(limit)} that {source}{_largest(compiled, domain_sizes)}; "
+        f"{format_bytes(limit)} that {_whose(max_memory)}{_largest(compiled, domain_sizes)}; "
         '`method="adaptive"` needs no such tables'
     )
     raise MemoryLimitError(msg)
@@ -53,9 +51,7 @@ def check_universe(compiled: CompiledGraph, max_memory: int | None) -> None:
     """Raise MemoryLimitError if there is no room for a few numbers per state, naming the largest variable."""
     sizes = compiled.universe_sizes
     needed = BYTES_PER_STATE * float(sizes.sum(dtype=np.float64))
-    if max_memory is None and needed < UNCHECKED_BYTES:
-        return
-    limit = available_memory() if max_memory is None else max_memory
+    limit = _limit(needed, max_memory)
     if limit is not None and needed > limit:
         largest = int(sizes.argmax())
         msg = (
@@ -85,6 +81,13 @@ def first_bytes(compiled: CompiledGraph, domain_sizes: IndexArray, *, scores_can
     )
 
 
+def _limit(needed: float, max_memory: int | None, unchecked: float = UNCHECKED_BYTES) -> int | None:
+    """Return the bytes that there are for a run that needs so many; None where nobody says, or it needs few."""
+    if max_memory is not None:
+        return max_memory
+    return None if needed < unchecked else available_memory()
+
+
 def _whose(max_memory: int | None) -> str:
     """Return who limits the memory, to complete "the bytes that"."""
     return "are free on this machine" if max_memory is None else "`max_memory` allows"
@@ -92,9 +95,7 @@ def _whose(max_memory: int | None) -> str:
 
 def check_first_domains(compiled: CompiledGraph, domain_sizes: IndexArray, needed: int, max_memory: int | None) -> None:
     """Raise MemoryLimitError if there are not the bytes that first domains of these sizes need."""
-    if max_memory is None and needed < UNCHECKED_BYTES:
-        return
-    limit = available_memory() if max_memory is None else max_memory
+    limit = _limit(needed, max_memory)
     if limit is not None and needed > limit:
         msg = (
             f"the first domains need {format_bytes(needed)} ({needed:,} bytes), more than the "
@@ -121,12 +122,10 @@ def held_bytes(*groups: Iterable[object]) -> int:
 
 def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
     """Return what a run needs at the most, as if no table were shared: quick. Structures may need more than tables."""
-    edge_size = domain_sizes[compiled.arrays.edge_variable].astype(np.float64)
-    first_edge = compiled.arrays.factor_edge_start[:-1]
-    entries = np.multiply.reduceat(edge_size, first_edge) if first_edge.size else np.zeros(1)
-    making = (BYTES_PER_SCORE + 2.0) * float(entries.max())
-    tables = 42.0 * float(entries.sum()) + making
-    return float(tables + 8 * edge_size.sum() + 80 * edge_size.size + 32 * domain_sizes.sum(dtype=np.float64))
+    edge_variable, entries = compiled.arrays.edge_variable, factor_entries(compiled.arrays, domain_sizes)
+    tables = 42.0 * float(entries.sum()) + (BYTES_PER_SCORE + 2.0) * float(entries.max(initial=0.0))
+    messages = 8.0 * float(domain_sizes[edge_variable].sum(dtype=np.float64)) + 80.0 * len(edge_variable)
+    return tables + messages + 32.0 * float(domain_sizes.sum(dtype=np.float64))
 
 
 def _bound_of_tables(compiled: CompiledGraph) -> float:

@@ -1,36 +1,28 @@
 """The tables of a run: where each factor's numbers lie, as potentials or as logs, over its domains.
 
-A table that the run needs as the user gave it is used where the user's array lies. Everything else is made here, once
-per distinct table: exponentiated, logged, filled from entries or rules, or cut to the domains that evidence leaves.
+`making.py` decides which tables are made, and of what; tables over domains that grow are filled state by state.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from anytimebp.domains.domains import Domains
-from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.codes import LINEAR, MAX_LINEAR_RANGE, TABLE
+from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE
 from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.kernels.structures import SUMS
-from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
-from anytimebp.model.factor import FactorBlock, describe_factor
+from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.kinds.dense import DenseSource
-from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, Packed, TableRange, cut
-
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
+from anytimebp.model.source import BoolArray, Box, FloatArray, IndexArray, Packed, TableRange
 
 SLICE_ENTRIES = 2**18  # made between two looks at the clock: half a millisecond, ten where memory is touched first
 SHARED_BYTES = 2**28  # tables made for whole universes stay with the graph up to this size
 
 
 class Tables:
-    """Addresses and scales of the tables, one number per message factor.
+    """Addresses and scales of the tables, one number per message factor; and what was made for them.
 
     Attributes:
         address: (F,) where the float64 numbers of a factor start.
@@ -41,6 +33,8 @@ class Tables:
         kind: (F,) TABLE, or which structure a factor is.
         structure_work: (F,) entries that an update of a structure reads.
         scored: Entries asked from rules and lists.
+        unscaled: Factors with room for a table of which no positive number is known.
+        are_borrowed: Whether some are read where the user's own arrays lie.
     """
 
     def __init__(self, extent: TableRange, arithmetic: int, kind: IndexArray) -> None:
@@ -54,8 +48,11 @@ class Tables:
         self.has_zero = extent.has_zero.copy()
         self.in_logs = self._must_be_logs(self.has_zero, self.log_min)
         self.scored = 0
+        self.are_borrowed = False
         self._owners: list[FloatArray] = []
         self._to_exponentiate: list[tuple[slice, DenseSource]] = []
+        self._enlarged: dict[int, FloatArray] = {}
+        self.unscaled: set[int] = set()
 
     def _must_be_logs(self, has_zero: BoolArray, log_min: FloatArray) -> BoolArray:
         if self.arithmetic == LINEAR:
@@ -65,6 +62,7 @@ class Tables:
     def place(self, factors: slice | int, source: DenseSource) -> None:
         """Let factors use a dense source's tables where they lie."""
         self.address[factors] = source.member_addresses()
+        self.are_borrowed = True
         self._owners.append(source.values)
 
     def place_log_values(self, factors: slice | IndexArray, values: FloatArray) -> None:
@@ -114,6 +112,7 @@ class Tables:
         """Use the tables of another run in the same arithmetic, and keep alive what they point to."""
         for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "kind", "structure_work"):
             getattr(self, name)[:] = getattr(other, name)
+        self.are_borrowed = other.are_borrowed
         self._owners.extend(other._owners)
 
     def exponentiate_later(self, factors: slice, source: DenseSource) -> None:
@@ -151,172 +150,104 @@ class Tables:
         """Bytes held, the user's own tables included."""
         return sum(owner.nbytes for owner in self._owners)
 
+    # ------------------------------------------------------------ tables with room to grow
+    def make_room(self, compiled: CompiledGraph, capacity: IndexArray) -> None:
+        """Give every factor a table in one new buffer, which others fill.
 
-def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
-    """Fill `tables` for all message factors; pauses now and then so that the caller can look at the clock."""
-    cut: list[tuple[MessageBlock, list[int]]] = []
-    kind = tables.kind.copy()
-    for message_block in compiled.message_blocks:
-        offsets = _cut_by_evidence(message_block, domains) if domains.states else []
-        if len(offsets) < len(message_block.block.scopes):
-            yield from _whole_block(message_block, tables, compiled)
-        if offsets:
-            cut.append((message_block, offsets))
-    yield from tables.exponentiate()
-    for message_block, offsets in cut:
-        tables.kind[message_block.first + np.array(offsets)] = kind[message_block.first + np.array(offsets)]
-        yield from _cut_factors(message_block, offsets, domains, tables, compiled)
+        Args:
+            compiled: The graph.
+            capacity: (E,) lengths of the axes; `enlarge` changes them.
+        """
+        self._edge_start, self._capacity = compiled.arrays.factor_edge_start, capacity
+        self.unscaled = set(np.flatnonzero(np.isnan(self.log_scale)).tolist())
+        self.log_scale[[*self.unscaled]] = self.log_min[[*self.unscaled]] = 0.0
+        for first, block in compiled.message_blocks:
+            dense, factors = block.source.tables, slice(first, first + len(block.scopes))
+            if dense is not None and dense.is_plain:
+                self.log_scale[factors], self.log_min[factors] = 0.0, dense.range.log_min
+        start = self._edge_start[:-1]
+        size = np.multiply.reduceat(capacity, start) if len(start) else np.empty(0, dtype=np.int64)
+        self._first_place = np.cumsum(size) - size
+        self._owners.append(np.empty(int(size.sum())))
+        self.address[:] = self._owners[0].ctypes.data + 8 * self._first_place
 
+    def shape(self, factor: int) -> tuple[int, ...]:
+        """Return the lengths of the axes of a factor's table with room."""
+        return tuple(self._capacity[self._edge_start[factor] : self._edge_start[factor + 1]].tolist())
 
-def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Iterator[None]:
-    """Fill `tables` with what another run has made over all states.
+    def numbers(self, factor: int) -> FloatArray:
+        """Return a factor's table, room included; the numbers themselves, not a copy."""
+        found = self._enlarged.get(factor)
+        if found is None:
+            shape, start = self.shape(factor), int(self._first_place[factor])
+            found = self._owners[0][start : start + math.prod(shape)].reshape(shape)
+        return found
 
-    Counts what that cost, and pauses wherever it did, so that work does not depend on which run came first.
-    """
-    done = 0
-    for first, block in compiled.message_blocks:
-        if block.source.tables is not None:
-            continue
-        if made.kind[first] == TABLE:
-            for box in cut(tuple(slice(0, n) for n in block.source.shape), ASKED_AT_ONCE):
-                tables.scored += math.prod(side.stop - side.start for side in box)
-                yield
+    def enlarge(self, factor: int, axis: int, length: int, sizes: list[int]) -> int:
+        """Move a table to where one axis has more room; return the bytes that this has taken.
+
+        Args:
+            factor: The factor.
+            axis: The axis.
+            length: Its length afterwards.
+            sizes: Of the domains, which are copied.
+        """
+        old = self.numbers(factor)
+        self._capacity[self._edge_start[factor] + axis] = length
+        new = np.empty(self.shape(factor))
+        box = tuple(slice(0, n) for n in sizes)
+        new[box] = old[box]
+        self._enlarged[factor] = new
+        self.address[factor] = new.ctypes.data
+        return new.nbytes - old.nbytes
+
+    def widen(self, factor: int, log_scores: FloatArray) -> float:
+        """Take in the range of scores that a table is about to hold; return by how much its scale changes with them.
+
+        What it holds already is left to `lower`. Numbers of an `unscaled` table are all zeros, which have no scale.
+        """
+        finite = log_scores[log_scores > -np.inf]
+        if finite.size < log_scores.size:
+            self.has_zero[factor] = True
+        if not finite.size:
+            return 0.0
+        scale, log_min = self.log_scale, self.log_min
+        shift = float(finite.max() - scale[factor])
+        if factor in self.unscaled:
+            self.unscaled.remove(factor)
         else:
-            tables.scored += int(made.structure_work[first])
-        last = first + len(block.scopes)
-        tables.log_scale[done:last] = made.log_scale[done:last]  # log Z is known once all are there
-        done = last
-        yield
-    tables.take_over(made)
+            shift = max(0.0, shift)
+            log_min[factor] -= shift
+        scale[factor] += shift
+        log_min[factor] = min(log_min[factor], float(finite.min()) - scale[factor])
+        return shift
 
+    def lower(self, factor: int, shift: float) -> None:
+        """Divide what a table holds by exp(shift); turn it to logs first where that would lose something."""
+        self._turn_to_logs(factor)
+        if shift != 0.0:
+            table = self.numbers(factor)
+            with np.errstate(invalid="ignore", over="ignore"):  # what is in the room behind the domains may be anything
+                if self.in_logs[factor]:
+                    table -= shift
+                else:
+                    table *= np.exp(-shift)
 
-def _cut_by_evidence(message_block: MessageBlock, domains: Domains) -> list[int]:
-    """Return which factors of a block have a variable that evidence restricts."""
-    scopes = message_block.block.scopes
-    if len(scopes) == 1:
-        return [0] if any(index in domains.states for index in scopes[0].tolist()) else []
-    return np.flatnonzero(np.isin(scopes, list(domains.states)).any(axis=1)).tolist()
+    def fill_box(self, factor: int, box: Box, log_scores: FloatArray) -> None:
+        """Write scores, whose range is known already, into a part of a table."""
+        values = log_scores - self.log_scale[factor]
+        self.numbers(factor)[box] = values if self.in_logs[factor] else np.exp(values, out=values)
 
+    def to_logs(self) -> None:
+        """Go on in log arithmetic: tables of which linear sums could lose something turn to logs."""
+        self.arithmetic = LOG
+        for factor in np.flatnonzero(self._must_be_logs(self.has_zero, self.log_min)).tolist():
+            self._turn_to_logs(factor)
 
-def needs_log(tables: Tables) -> bool:
-    """Tell whether a factor's range of positive numbers is too wide for linear arithmetic."""
-    return bool((tables.log_min < -MAX_LINEAR_RANGE).any())
-
-
-def _whole_block(message_block: MessageBlock, tables: Tables, compiled: CompiledGraph) -> Iterator[None]:
-    """Make the tables of a block over whole universes; those of factors that evidence cuts are made anew afterwards."""
-    first, block = message_block
-    factors = slice(first, first + len(block.scopes))
-    source, dense = block.source, block.source.tables
-    if dense is not None:
-        in_logs = bool(tables.in_logs[factors].any())
-        tables.in_logs[factors] = in_logs
-        if dense.is_log and not in_logs:
-            tables.exponentiate_later(factors, dense)
-        elif dense.is_log:
-            tables.log_scale[factors] = 0.0
-            tables.place(factors, dense)
-        elif not in_logs and dense.is_plain:
-            tables.log_scale[factors] = 0.0
-            tables.log_min[factors] = dense.range.log_min
-            tables.place(factors, dense)
-        else:
-            tables.place(factors, _convert_potentials(dense, in_logs=in_logs))
-            yield
-        return
-    every = [np.arange(n) for n in source.shape]
-    if source.is_structured(np.array([source.shape], dtype=np.float64))[0]:
-        tables.place_structure(factors, source.packed(every))
-        yield
-        return
-    tables.kind[factors] = TABLE
-    values = yield from _ask(message_block, 0, every, tables, compiled)
-    _check_possible(message_block, [0], values, compiled)
-    tables.place_log_values(factors, values)
-    yield
-
-
-def _convert_potentials(source: DenseSource, *, in_logs: bool) -> DenseSource:
-    """Return the logs of potentials, or potentials of extreme scale, divided by their maximum."""
-    made = source.all_log_values(slice(None))
-    made -= source.range.log_max.reshape(-1, *[1] * len(source.shape))
-    if not in_logs:
-        np.exp(made, out=made)
-    return DenseSource(made, is_log=in_logs, what=str)
-
-
-def _cut_factors(
-    message_block: MessageBlock, offsets: list[int], domains: Domains, tables: Tables, compiled: CompiledGraph
-) -> Iterator[None]:
-    """Make the tables of single factors over the states that evidence leaves, many of the same shape at a time."""
-    first, block = message_block
-    for shape, group in _by_shape(block, offsets, domains).items():
-        if tables.kind[first + group[0]] != TABLE:
-            yield from _cut_structures(message_block, group, domains, tables, compiled)
-            continue
-        dense = block.source.tables is not None
-        step = max(1, SLICE_ENTRIES // 4 // math.prod(shape)) if dense else 1
-        for start in range(0, len(group), step):
-            some = group[start : start + step]
-            states = _states_left(block, some, domains)
-            if dense:
-                values = block.gather(np.array(some), [np.array(axis) for axis in states], compiled.variables)
-            else:
-                values = yield from _ask(message_block, some[0], [axis[0] for axis in states], tables, compiled)
-            _check_possible(message_block, some, values, compiled)
-            tables.place_log_values(first + np.array(some), values)
-            yield
-
-
-def _cut_structures(
-    message_block: MessageBlock, offsets: list[int], domains: Domains, tables: Tables, compiled: CompiledGraph
-) -> Iterator[None]:
-    """Write down structures over the states that evidence leaves, one factor after the other."""
-    first, block = message_block
-    whole = [np.arange(n) for n in block.source.shape]
-    for offset in offsets:
-        scope = block.scopes[offset].tolist()
-        states = [domains.states.get(index, every) for index, every in zip(scope, whole, strict=True)]
-        packed = block.source.packed(states)
-        _check_possible(message_block, [offset], packed.range.log_max, compiled)
-        tables.place_structure(first + offset, packed)
-        yield
-
-
-def _by_shape(block: FactorBlock, offsets: list[int], domains: Domains) -> dict[tuple[int, ...], list[int]]:
-    """Group factors of a block by the sizes of their domains."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for offset, shape in zip(offsets, domains.sizes[block.scopes[offsets]].tolist(), strict=True):
-        groups.setdefault(tuple(shape), []).append(offset)
-    return groups
-
-
-def _states_left(block: FactorBlock, offsets: list[int], domains: Domains) -> list[list[IndexArray]]:
-    """Return the states that evidence leaves, per axis and factor."""
-    whole = [np.arange(n) for n in block.source.shape]
-    scopes = block.scopes[offsets].T.tolist()
-    return [[domains.states.get(i, every) for i in axis] for axis, every in zip(scopes, whole, strict=True)]
-
-
-def _ask(
-    message_block: MessageBlock, offset: int, states: list[IndexArray], tables: Tables, compiled: CompiledGraph
-) -> Generator[None, None, FloatArray]:
-    """Return the log scores of one factor that is no table, shape (1, ...); asks for them a part at a time."""
-    values = np.empty([1, *(len(own) for own in states)])
-    for box, scores in message_block.block.log_parts(offset, states, compiled.variables):
-        values[0][box] = scores
-        tables.scored += scores.size
-        yield
-    return values
-
-
-def _check_possible(
-    message_block: MessageBlock, offsets: list[int], values: FloatArray, compiled: CompiledGraph
-) -> None:
-    """Raise InconsistentModelError for a table without a possible joint state."""
-    impossible = values.reshape(len(values), -1).max(axis=1) == -np.inf
-    if impossible.any():
-        factor = message_block.block.first + offsets[int(impossible.argmax())]
-        name = describe_factor(compiled.blocks, compiled.variables, factor)
-        msg = f"{name} is zero on all the states that are allowed"
-        raise InconsistentModelError(msg)
+    def _turn_to_logs(self, factor: int) -> None:
+        one = slice(factor, factor + 1)
+        if not self.in_logs[factor] and self._must_be_logs(self.has_zero[one], self.log_min[one])[0]:
+            table = self.numbers(factor)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                np.log(table, out=table)
+            self.in_logs[factor] = True

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.inference.schedule.residual import HeapArrays
 from anytimebp.kernels import arithmetic, residual, through_table
-from anytimebp.kernels.forest import elimination_order
+from anytimebp.kernels.leaves import elimination_order
 from anytimebp.layout.graph_layout import CompiledGraph
 from oracle.models import random_loopy
 from oracle.slow_bp import SlowBP, load_messages
@@ -59,7 +59,7 @@ def test_a_sweep_equals_the_slow_twins(seed, zeros, arity):
     for f, scope in enumerate(slow.scopes):
         if len(scope) == 1:
             slow.message.update(slow.updated(f))
-    if graph.summary().is_forest:
+    if inference._run.method.leaves is not None:  # a forest, maybe after a variable of one state has cut it
         return
     for f in sorted(range(len(slow.scopes)), key=lambda f: (max(slow.scopes[f]), min(slow.scopes[f]))):
         if len(slow.scopes[f]) > 1:
@@ -97,9 +97,9 @@ def test_elimination_order_is_leaves_first_and_complete_on_forests_only(seed, n,
     for pair in pairs:
         graph.add_factor(pair, log_table=np.zeros((2, 2)))
     layout = CompiledGraph(graph).arrays
-    order = np.empty(len(pairs), dtype=np.int64)
+    order, way = np.empty(len(pairs), dtype=np.int64), np.empty(2 * len(pairs), dtype=np.int64)
     scratch = (np.zeros(size, dtype=np.int64) for size in (n, n, len(pairs)))
-    ordered = elimination_order(layout, order, *scratch)
+    ordered, _, _ = elimination_order(layout, np.full(n, 2), order, *scratch, way)
     assert (ordered == len(pairs)) == graph.summary().is_forest
     for place, f in enumerate(order[:ordered]):
         later = {v for g in order[place + 1 : ordered] for v in pairs[g]}

@@ -32,6 +32,7 @@ def max_marginals(graph, method="bp"):
     for _ in steps(run, task.figures):
         pass
     assert task.figures.ending is abp.StopReason.CONVERGED
+    assert run.complete()
     start = run.workspace.domains.slot_start
     belief, log_normaliser = np.empty(start[-1]), np.empty(len(start) - 1)
     status, _ = read_beliefs(run.workspace.layout, run.workspace.arrays, start[:-1], belief, log_normaliser)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.inference.adaptive.nested import find_sources
+from anytimebp.inference.adaptive.leaf_axes import find_leaf_axes
 from anytimebp.inference.adaptive.reach import REACHES
+from anytimebp.inference.adaptive.strip_sources import find_strip_sources
 from anytimebp.inference.adaptive.strip_stage import StripStage
 from anytimebp.inference.method import new_task
 from anytimebp.kernels.codes import NEEDS_ENTRIES, OK
@@ -37,17 +38,19 @@ def drained(generator):
             return end.value
 
 
-def stage_on(graph, rng, tolerance=1e-9):
+def stage_on(graph, rng, tolerance=1e-9, *, sum_out=False):
     """Return rounds with all states within reach and random domains, and these domains."""
     compiled = compiled_graph(graph)
+    axes, domains = find_leaf_axes(compiled, sum_out=sum_out), full_domains(compiled, {})
     stage = StripStage(
         new_task(graph, abp.Inference(graph, tolerance=tolerance)._options),
-        compiled,
-        full_domains(compiled, {}),
-        find_sources(compiled),
+        domains,
+        find_strip_sources(compiled, axes, domains),
         drained(message_spread(compiled)),
+        nats=5.0,
         full_fits=True,  # otherwise pairs outside are looked at as well, which the slow twin does not do
     )
+    stage._looks = True
     stage.workspace = workspace = stage._within(len(REACHES) - 1)
     space, nested = workspace.space, workspace.nested
     belief = rng.random(len(space.prior))

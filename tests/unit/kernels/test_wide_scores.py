@@ -89,11 +89,11 @@ def test_messages_scaled_down_for_a_state_that_joins_stay_positive():
     graph = pair_by_rule([[-INF, 0.0], [0.0, -1.0], [0.0, 0.0]], [[0, 0, 0], [0, 0]])
     inference = abp.Inference(graph, "random", rng=0)
     inference.run()
-    workspace = inference._run.method.workspace
+    workspace, growing = inference._run.method.workspace, inference._run.method.growing
     start = int(workspace.arrays.edge_slot_start[0])
     message = workspace.arrays.message[start : start + 3]
     message[:], workspace.arrays.edge_min[0] = [1.0, 1e-200, 0.0], 1e-200
-    _scale_down(workspace.layout, workspace.arrays, workspace.journal, 0, 3, 1e200)
+    _scale_down(workspace.layout, workspace.arrays, growing.journal, 0, 3, 1e200)
     assert message[0] == pytest.approx(1e-200)
     assert message[1] > 0.0
     assert message[2] == 0.0

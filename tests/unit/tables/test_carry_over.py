@@ -32,6 +32,7 @@ def run(graph, method="residual", evidence=None, start=None, unary=None, **optio
         pass
     if task.figures.ending is not abp.StopReason.CONVERGED:
         raise UnsettledError
+    assert made.complete()
     return made, made.read(settled=False)
 
 

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-
-import numpy as np
+from functools import partial
 
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
-from anytimebp.inference.adaptive.choice import Choice, Counts, Way, first_choice
+from anytimebp.inference.adaptive.choice import Choice, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.adaptive.frozen_tails import QUICK
-from anytimebp.inference.adaptive.nested import NestedWorkspace, find_sources
-from anytimebp.inference.adaptive.reach import MOST_NEW, first_strips
+from anytimebp.inference.adaptive.leaf_axes import domains_left, find_leaf_axes
+from anytimebp.inference.adaptive.nested import NestedWorkspace, put_messages
+from anytimebp.inference.adaptive.reach import FIRST_DOMAIN, MOST_NEW, first_strips
+from anytimebp.inference.adaptive.strip_sources import find_strip_sources, source_kinds
 from anytimebp.inference.adaptive.strip_stage import Outcome, StripStage
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Step, Task
@@ -33,10 +34,9 @@ from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_memory, check_universe, exceeds_memory
-from anytimebp.tables.sizes import factor_kinds, message_spread, strip_entries, table_entries, update_entries
+from anytimebp.tables.sizes import factor_kinds, message_spread, table_entries, update_entries
 from anytimebp.tables.workspace import first_arithmetic
 
-EXPECTED_DOMAIN = 7.0  # nats of prior under the best, within which states are expected in the domains
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
@@ -60,6 +60,8 @@ class AdaptiveRun:
         self._compiled = compiled_graph(task.graph)
         self._full_fits = self._check_memory()
         self._domains: Domains = full_domains(self._compiled, self._options.observed)
+        self._leaf_axes = find_leaf_axes(self._compiled, sum_out=self._full_fits and not self._options.factor_marginals)
+        self._nats = FIRST_DOMAIN
         self.now: Method | None = None
         self._stage: StripStage | None = None
         self._stage_rounds = 0
@@ -94,12 +96,9 @@ class AdaptiveRun:
             return self._instead("damping was asked for")
         if not self._full_fits and any(block.source.proposes for _, block in compiled.message_blocks):
             return Choice(Way.COMPACT, "rules propose candidates, so that no universe has to be walked")
-        likely = domains.log_prior > -EXPECTED_DOMAIN
-        sizes = np.add.reduceat(likely, domains.slot_start[:-1], dtype=np.int64)
-        strips = float(strip_entries(compiled.arrays, sizes, domains.sizes).sum())
         has_rules = any(block.source.is_rule for _, block in compiled.message_blocks)
-        n_edges = len(compiled.arrays.edge_variable)
-        choice = first_choice(Counts(entries, strips, n_edges, float(likely.mean()), has_rules))
+        left = domains_left(self._leaf_axes, domains)
+        choice, self._nats = first_choice(self._leaf_axes, source_kinds(compiled), left, has_rules=has_rules)
         return choice if self._full_fits else Choice(Way.DOMAINS, "whole tables do not fit into memory")
 
     def _may_make_rounds(self, choice: Choice) -> bool:
@@ -168,10 +167,10 @@ class AdaptiveRun:
     def _make_stage(self, spread: FloatArray) -> StripStage:
         return StripStage(
             self._task,
-            self._compiled,
             self._domains,
-            find_sources(self._compiled),
+            find_strip_sources(self._compiled, self._leaf_axes, self._domains),
             spread,
+            nats=self._nats,
             full_fits=self._full_fits,
             at_any_cost=self._at_any_cost,
         )
@@ -216,9 +215,9 @@ class AdaptiveRun:
         self._stage_rounds = figures.rounds
         useful = outcome in {Outcome.DEAR, Outcome.WIDE, Outcome.CLOSE, Outcome.MEMORY}
         if self._full_fits:
-            figures.choice = str(Choice(Way.TAILS if useful else Way.FULL, outcome.value))
-            before = stage.workspace if useful else None
-            self.now = AllStates(self._task, self._domains, before, at_any_cost=self._at_any_cost)
+            has_tails = useful and not len(self._leaf_axes.leaves)
+            figures.choice = str(Choice(Way.TAILS if has_tails else Way.FULL, outcome.value))
+            self.now = self._on_all_states(stage.workspace if useful else None)
         else:
             figures.choice = str(Choice(Way.COMPACT, outcome.value))
             error = figures.estimated_error
@@ -226,6 +225,13 @@ class AdaptiveRun:
             if useful:
                 compact.start_from(stage.domains(), stage.threshold, error)
         yield from self._begin_stage()
+
+    def _on_all_states(self, before: NestedWorkspace | None) -> AllStates:
+        """Return sweeps over whole tables, from the messages of an earlier stage if there is one."""
+        if before is None or not len(self._leaf_axes.leaves):
+            return AllStates(self._task, self._domains, before, at_any_cost=self._at_any_cost)
+        put = partial(put_messages, before, self._leaf_axes)
+        return AllStates(self._task, self._domains, at_any_cost=self._at_any_cost, put=put)
 
     @property
     def nested(self) -> NestedWorkspace | None:

@@ -135,7 +135,8 @@ class CompactTables:
         universe, sizes = self.universe, self.sizes
         slot_start = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(sizes, out=slot_start[1:])
-        states = {v: own if len(own) else universe.allowed_states(v)[:1] for v, own in enumerate(self.states)}
+        states = [own if len(own) else universe.allowed_states(v)[:1] for v, own in enumerate(self.states)]
+        slot_state = np.concatenate([*states, np.empty(0, dtype=np.int64)])
         log_prior = np.zeros(int(slot_start[-1]))
         scale, low = np.zeros(len(sizes)), np.zeros(len(sizes))
         for variable, own in enumerate(self.states):
@@ -145,7 +146,7 @@ class CompactTables:
                 prior = prior - scale[variable] if scale[variable] > -np.inf else prior
                 log_prior[slot_start[variable] : slot_start[variable + 1]] = prior
                 low[variable] = prior[prior > -np.inf].min(initial=0.0)
-        return Domains(sizes, slot_start, states, log_prior, scale + universe.log_prior_scale, low, scored=0)
+        return Domains(sizes, slot_start, slot_state, log_prior, scale + universe.log_prior_scale, low, scored=0)
 
     def fill(self, workspace: Workspace) -> Iterator[None]:
         """Give a run its tables; asks for the entries that are new."""

@@ -9,8 +9,7 @@ import numpy as np
 from anytimebp.inference.adaptive.compact import CompactTables
 from anytimebp.inference.adaptive.outlook import Outlook
 from anytimebp.inference.figures import Figures
-from anytimebp.inference.readout import frozen
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import FactorMarginals, Marginals, NoFactorMarginals
 from anytimebp.results.snapshot import Snapshot
 
@@ -51,7 +50,7 @@ class Known(NamedTuple):
             log_z=self.log_z,
             outside=self.outside,
             error=self.error,
-            domain_sizes=frozen(self.domain_sizes),
+            domain_sizes=read_only(self.domain_sizes),
             arithmetic=self.arithmetic,
             factor_marginals=self.factor_marginals,
             **self.figures.shown(),

@@ -285,7 +285,7 @@ class _Tails:
         """Return a workspace with domains inside the universes; with those, and the messages, of an earlier one."""
         domains = self._workspace.domains
         place = np.arange(int(domains.slot_start[-1]))
-        nested = NestedWorkspace(self._workspace, Reach(domains, place, place), None)
+        nested = NestedWorkspace(self._workspace, Reach(domains, place, place, domains.slot_start[:-1]), None)
         if before is not None:
             nested.carry_over(before)
         return nested

@@ -13,13 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.codes import ASKED, LINEAR, LOG_TABLE, POTENTIALS, TABLE
+from anytimebp.inference.adaptive.leaf_axes import LeafAxes
+from anytimebp.inference.adaptive.strip_sources import StripSources
+from anytimebp.kernels.codes import LINEAR, TABLE
 from anytimebp.kernels.inner import take_stock
 from anytimebp.kernels.strips import plan_strips
-from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.model.rows import row_items
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.memory import held_bytes
-from anytimebp.tables.workspace import Workspace, WorkspaceArrays
+from anytimebp.tables.workspace import Workspace
 
 MAX_ARITY = 32  # axes that NumPy's arrays can have
 
@@ -34,8 +38,14 @@ class NestedArrays(NamedTuple):
         slot_state: Per variable slot: the state.
         universe_size: (V,) all states.
         source_address: (F,) where a dense factor's numbers lie, 0 for those that are asked from Python.
-        source_kind: (F,) LOG_TABLE, POTENTIALS or ASKED.
+        source_kind: (F,) LOG_TABLE, POTENTIALS, SCALED or ASKED.
         shift: (F,) what to subtract from log scores.
+        table_size: (F,) entries at that address.
+        edge_stride: (E,) entries between two states of the edge's variable.
+        leaf_stride: (F,) the same for the leaf that strips sum out.
+        leaf_size: (F,) its states; 1 where there is none.
+        leaf_start: (F,) where its states start in a row of those of all variables, leaves included; -1 for none.
+        leaf_weight: Priors of all states in that row; nothing where there are no leaves.
         pool: All strips.
         strip_start: (E,) where an edge's strip starts: rows of joint states of the other domains, each along the
             universe.
@@ -48,7 +58,7 @@ class NestedArrays(NamedTuple):
         outside_total: (F,) Z_f of the joint states with the first variable outside its domain, over that product.
         moved: (V,) sum of all that messages to a variable have moved on its domain.
         seen: (E,) how much of it there was when the factor was last updated.
-        row_base: Scratch: a number per row of a strip.
+        row_base: Scratch: a number per row of a strip, or per entry of a table over the domains.
         row_old: Scratch, the same.
         row_target: Scratch, the same.
         row_weight: Scratch, the same.
@@ -65,6 +75,12 @@ class NestedArrays(NamedTuple):
     source_address: IndexArray
     source_kind: IndexArray
     shift: FloatArray
+    table_size: IndexArray
+    edge_stride: IndexArray
+    leaf_stride: IndexArray
+    leaf_size: IndexArray
+    leaf_start: IndexArray
+    leaf_weight: FloatArray
     pool: FloatArray
     strip_start: IndexArray
     old_pool: FloatArray
@@ -96,7 +112,7 @@ class NestedWorkspace:
         reach: The states within reach.
     """
 
-    def __init__(self, workspace: Workspace, reach: Reach, sources: Sources | None) -> None:
+    def __init__(self, workspace: Workspace, reach: Reach, sources: StripSources | None) -> None:
         """Start from domains without any state.
 
         Args:
@@ -118,6 +134,12 @@ class NestedWorkspace:
             source_address=sources.address if sources else space.table_address,
             source_kind=sources.kind if sources else space.table_address,
             shift=sources.shift if sources else space.table_min,
+            table_size=sources.axes.table_size if sources else space.table_address,
+            edge_stride=sources.axes.edge_stride if sources else space.table_address,
+            leaf_stride=sources.axes.leaf_stride if sources else space.table_address,
+            leaf_size=sources.axes.leaf_size if sources else space.table_address,
+            leaf_start=sources.leaf_start if sources else space.table_address,
+            leaf_weight=sources.leaf_weight if sources else space.table_min,
             pool=np.empty(0),
             strip_start=np.zeros(n_edges, dtype=np.int64),
             old_pool=np.empty(0),
@@ -134,7 +156,7 @@ class NestedWorkspace:
             row_target=np.empty(0, dtype=np.int64),
             row_weight=np.empty(0),
             dots=np.empty(0),
-            outside=np.empty(len(space.peak)),
+            outside=np.empty(max(len(space.peak), int(sources.axes.leaf_size.max(initial=1)) if sources else 1)),
             offsets=np.empty(MAX_ARITY, dtype=np.int64),
         )
         self.inner = _inner_arrays(space)
@@ -165,13 +187,14 @@ class NestedWorkspace:
                 old_pool=old.pool,
                 old_start=old.strip_start,
             )
-        if rows > len(old.row_base):
+        entries = max(rows, int(np.diff(table_start).max(initial=0)))
+        if entries > len(old.row_base):
             self.nested = self.nested._replace(
-                row_base=np.empty(rows, dtype=np.int64),
-                row_old=np.empty(rows, dtype=np.int64),
-                row_target=np.empty(rows, dtype=np.int64),
-                row_weight=np.empty(rows),
-                dots=np.empty(rows),
+                row_base=np.empty(entries, dtype=np.int64),
+                row_old=np.empty(entries, dtype=np.int64),
+                row_target=np.empty(entries, dtype=np.int64),
+                row_weight=np.empty(entries),
+                dots=np.empty(entries),
             )
         self._tables = np.empty(int(table_start[-1]))
         self.inner.table_address[:] = self._tables.__array_interface__["data"][0] + 8 * table_start[:-1]
@@ -212,32 +235,26 @@ class NestedWorkspace:
         take_stock(layout, space)
 
 
+def put_messages(before: NestedWorkspace, axes: LeafAxes, workspace: Workspace) -> None:
+    """Put the messages of a workspace without leaves in place of those that one over the whole graph starts with.
+
+    States out of reach get the smallest number of the message. Linear arithmetic on both sides.
+    """
+    space, arrays, layout = before.space, workspace.arrays, before.layout
+    within = before.reach.place - np.repeat(before.reach.slot_start, space.domain_size)
+    size, whole_size = space.domain_size[layout.edge_variable], arrays.edge_capacity[axes.edge]
+    slot = row_items(space.variable_slot_start[layout.edge_variable], size)
+    first = arrays.edge_slot_start[axes.edge]
+    arrays.message[row_items(first, whole_size)] = np.repeat(space.edge_min, whole_size)
+    arrays.message[np.repeat(first, size) + within[slot]] = space.message[row_items(space.edge_slot_start, size)]
+    take_stock(workspace.layout, arrays)
+
+
 def can_nest(workspace: Workspace) -> bool:
     """Tell whether inner rounds are possible: there are factors, all of them tables without zeros, summed linearly."""
     arrays = workspace.arrays
     all_tables = len(arrays.factor_kind) > 0 and bool((arrays.factor_kind == TABLE).all())
     return arrays.arithmetic == LINEAR and all_tables and not arrays.table_has_zero.any()
-
-
-class Sources(NamedTuple):
-    """Where dense factors' numbers lie, what they are, and the log of the largest; see NestedArrays."""
-
-    address: IndexArray
-    kind: IndexArray
-    shift: FloatArray
-
-
-def find_sources(compiled: CompiledGraph) -> Sources:
-    """Return where the scores of a graph's message factors come from."""
-    n_factors = len(compiled.extent.log_max)
-    address, kind = np.zeros(n_factors, dtype=np.int64), np.full(n_factors, ASKED)
-    for first, block in compiled.message_blocks:
-        tables, factors = block.source.tables, slice(first, first + len(block.scopes))
-        if tables is not None:
-            address[factors] = tables.member_addresses()
-            kind[factors] = LOG_TABLE if tables.is_log else POTENTIALS
-    log_max = compiled.extent.log_max
-    return Sources(address, kind, np.where(np.isnan(log_max), 0.0, log_max))
 
 
 class Reach(NamedTuple):
@@ -247,20 +264,23 @@ class Reach(NamedTuple):
         domains: Over these states; owned, as a workspace changes its priors.
         slot_state: The state in each variable slot.
         place: Of each variable slot in the row of all slots that the evidence leaves.
+        slot_start: (V,) where each variable's slots start in that row.
     """
 
     domains: Domains
     slot_state: IndexArray
     place: IndexArray
+    slot_start: IndexArray
 
 
 def within_reach(domains: Domains, least: FloatArray | None) -> Reach:
     """Return the states whose log prior is above their variable's `least`; all of them if that is None."""
-    slot_state: IndexArray = np.arange(len(domains.log_prior)) - np.repeat(domains.slot_start[:-1], domains.sizes)
-    for variable, states in domains.states.items():
-        slot_state[domains.slot_start[variable] : domains.slot_start[variable + 1]] = states
+    slot_state = domains.slot_state
+    if domains.is_whole:
+        slot_state = np.arange(len(domains.log_prior)) - np.repeat(domains.slot_start[:-1], domains.sizes)
     if least is None:
-        return Reach(domains._replace(log_prior=domains.log_prior.copy()), slot_state, np.arange(len(slot_state)))
+        whole = domains._replace(log_prior=domains.log_prior.copy())
+        return Reach(whole, slot_state, np.arange(len(slot_state)), domains.slot_start[:-1])
     near = domains.log_prior > np.repeat(least, domains.sizes)
     place = np.flatnonzero(near)
     slot_start = np.zeros(len(domains.sizes) + 1, dtype=np.int64)
@@ -269,10 +289,11 @@ def within_reach(domains: Domains, least: FloatArray | None) -> Reach:
     left = domains._replace(
         sizes=sizes,
         slot_start=slot_start,
+        slot_state=slot_state[place],
         log_prior=domains.log_prior[place],
         log_prior_min=np.maximum(domains.log_prior_min, least),
     )
-    return Reach(left, slot_state[place], place)
+    return Reach(left, slot_state[place], place, domains.slot_start[:-1])
 
 
 def _inner_arrays(space: WorkspaceArrays) -> WorkspaceArrays:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from anytimebp.inference.adaptive.nested import NestedWorkspace
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.tables.workspace import WorkspaceArrays
+from anytimebp.tables.arrays import WorkspaceArrays
 
 
 class RoundEnd(NamedTuple):

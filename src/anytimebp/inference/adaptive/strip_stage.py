@@ -15,15 +15,19 @@ from enum import Enum
 import numpy as np
 
 from anytimebp.domains.domains import Domains
+from anytimebp.domains.universe import Universe
 from anytimebp.inference.adaptive.asked_strips import AskedStrips, NotPositiveError
-from anytimebp.inference.adaptive.choice import round_cost, sweep_cost
-from anytimebp.inference.adaptive.nested import NestedWorkspace, Sources, within_reach
-from anytimebp.inference.adaptive.reach import FIRST_DOMAIN, MOST_NEW, REACHES, WORTH_CUTTING, guessed_gain, least_prior
+from anytimebp.inference.adaptive.choice import pick_costs, round_cost, whole_cost
+from anytimebp.inference.adaptive.leaf_axes import domains_left
+from anytimebp.inference.adaptive.nested import NestedWorkspace, within_reach
+from anytimebp.inference.adaptive.reach import MOST_NEW, REACHES, WORTH_CUTTING, guessed_gain, least_prior
 from anytimebp.inference.adaptive.round_end import RoundEnd
 from anytimebp.inference.adaptive.strip_readout import read_stage
+from anytimebp.inference.adaptive.strip_sources import StripSources
 from anytimebp.inference.control.estimated_error import domains_error
 from anytimebp.inference.look.pair_readout import pairs_of_strips
 from anytimebp.inference.method import Step, Task
+from anytimebp.inference.readout import unary_snapshot
 from anytimebp.inference.schedule.forest import forest_order
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.codes import CONVERGED, FACTOR_VANISHED, LINEAR, NEEDS_ENTRIES, OK, UNSETTLED
@@ -31,23 +35,27 @@ from anytimebp.kernels.readout import read_beliefs
 from anytimebp.kernels.rounds import (
     CHANGE,
     COUNTERS,
+    FILL,
     LOG_Z,
     OUTSIDE,
+    PHASE,
     PICKED,
     READ,
     RESIDUAL,
+    TABLES,
     TOLERANCE,
     UPDATES,
     round_slice,
     share_out_of_reach,
 )
 from anytimebp.kernels.strips import join_above
-from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
+from anytimebp.tables.arrays import frozen
 from anytimebp.tables.memory import exceeds_memory
 from anytimebp.tables.sizes import strip_entries, table_entries
-from anytimebp.tables.workspace import Workspace, frozen
+from anytimebp.tables.workspace import Workspace
 
 THRESHOLDS = (5e-3, 5e-4)  # of estimated belief above which states join first: the lower one, if it is affordable
 SHRINKS = 0.1  # to this part, each round
@@ -55,14 +63,16 @@ LAST_THRESHOLD = 1e-20  # after which the rest joins at once
 REACHES_FOR = 100.0  # times the threshold that the beliefs out of reach may be under
 UNHEARD = 1e-30  # weight of states outside the domains before any message has reached them
 MAX_SWEEPS = 300  # inner sweeps after which a round does not settle
-FIRST_TOLERANCE = 1.0  # to which the first domains settle before anything is heard from outside them
+FIRST_TOLERANCE = 0.1  # to which the first domains settle before anything is heard from outside them
+WORTH = 0.5  # part of the cost of whole tables, and a sweep over them, that all strips together may cost
+MANY_PICKED = 1e6  # cost of the first strips, from which on there is an answer before they are filled
 LOOSE = 0.1  # inner rounds settle to this part of what the sweep before them has moved
 
 
 class Outcome(Enum):
     """Why the rounds have ended; the texts complete "left the domains because"."""
 
-    DEAR = "a round would now cost more than a sweep over whole tables"
+    DEAR = "strips would now cost half as much as whole tables do"
     WIDE = "strips would ask for more scores than looking at states in passing does"
     CLOSE = "what is left out no longer counts"
     UNSETTLED = "messages on the domains do not settle"
@@ -75,7 +85,8 @@ class StripStage:
     """Rounds on sparse domains.
 
     Attributes:
-        compiled: The graph.
+        compiled: The graph, without the leaves that are summed out.
+        sources: Where strips come from.
         outcome: Why the rounds have ended, or None.
         settled: The end of the last round, or None before the first.
         workspace: Messages and domains.
@@ -85,11 +96,11 @@ class StripStage:
     def __init__(
         self,
         task: Task,
-        compiled: CompiledGraph,
         domains: Domains,
-        sources: Sources,
+        sources: StripSources,
         spread: FloatArray,
         *,
+        nats: float,
         full_fits: bool,
         at_any_cost: bool = False,
     ) -> None:
@@ -97,26 +108,33 @@ class StripStage:
 
         Args:
             task: What is to be done.
-            compiled: The graph.
             domains: All states that the evidence leaves; not changed.
-            sources: Where strips come from.
+            sources: Where strips come from, and which leaves they sum out.
             spread: (V,) standard deviation of what messages add to a state's log prior, in nats, as far as tables vary.
+            nats: Under the best prior, within which states are in the first domains.
             full_fits: Whether whole tables are an alternative.
             at_any_cost: Whether to go on until the domains hold every state.
         """
-        self.compiled, self._domains, self._sources, self._spread = compiled, domains, sources, spread
+        axes = sources.axes
+        self.compiled = compiled = axes.compiled
+        self.variables, self.sources = compiled.variables, sources
+        self._task, self._all, self._domains = task, domains, domains_left(axes, domains)
+        self._spread = spread[axes.variables]
+        self._n_leaf_states = int(domains.sizes[axes.leaves].sum())
         self._run, self._limits, options = task.figures, task.limits, task.options
         self._tolerance, self._max_memory = options.tolerance, options.max_memory
         self._factor_marginals = options.factor_marginals
         self._full_fits = full_fits and not at_any_cost
         self._at_any_cost = at_any_cost
-        self._entries = table_entries(compiled.arrays, domains.sizes)
+        self._pick_cost = pick_costs(axes, sources.kind)
+        self._most_cost = WORTH * whole_cost(axes, self._domains.sizes, 1.0)
         self._asked = AskedStrips(compiled, sources.kind)
         self.outcome: Outcome | None = None
         self.settled: RoundEnd | None = None
         self._reach_level = -1
         self.threshold = THRESHOLDS[-1]
         self._whole_rounds = self._rounds = 0
+        self._looks = True
         self._progress = np.zeros(COUNTERS, dtype=np.int64)
         self._figures = np.zeros(5)
         self._log_scale = float(domains.log_prior_scale.sum())
@@ -124,8 +142,21 @@ class StripStage:
         orders = sequential_orders(compiled.arrays) if order is None else iter((order, order[::-1].copy()))
         self._there, self._back = next(orders), next(orders)
         self.workspace = workspace = self._within(0)
-        join_above(workspace.layout, workspace.space, workspace.nested, workspace.space.prior, math.exp(-FIRST_DOMAIN))
-        self._run.states = int(workspace.nested.size.sum())
+        join_above(workspace.layout, workspace.space, workspace.nested, workspace.space.prior, math.exp(-nats))
+        strips = strip_entries(workspace.layout, workspace.nested.size, workspace.space.domain_size)
+        self._looks = self._asked.is_needed or float((self._pick_cost * strips).sum()) < MANY_PICKED
+        self._run.states = self._n_leaf_states + int(workspace.nested.size.sum())
+
+    def sizes_with_leaves(self, sizes: IndexArray) -> IndexArray:
+        """Return the sizes of the domains of all variables; all states of leaves take part."""
+        whole = self._all.sizes.copy()
+        whole[self.sources.axes.variables] = sizes
+        return whole
+
+    def unary(self) -> Snapshot:
+        """Return what is known before the first round."""
+        universe = Universe(compiled_graph(self._task.graph), self._task.options.observed, self._all)
+        return unary_snapshot(universe, self._run, factor_marginals=False)
 
     def domains(self) -> list[IndexArray]:
         """Return the states in each variable's domain."""
@@ -152,7 +183,8 @@ class StripStage:
         """Return a workspace over the states within reach at some level, or one that is worth the difference."""
         reach = None
         while REACHES[level] > 0.0 and reach is None:
-            reach = within_reach(self._domains, least_prior(REACHES[level], self._spread))
+            least = least_prior(REACHES[level], self._spread)
+            reach = within_reach(self._domains, least)
             if len(reach.place) > WORTH_CUTTING * len(self._domains.log_prior):
                 level, reach = level + 1, None
         self._reach_level = level
@@ -160,7 +192,7 @@ class StripStage:
         self._out_of_reach = np.empty(len(self._domains.sizes))
         share_out_of_reach(self._domains.log_prior, self._domains.slot_start, reach.place, self._out_of_reach)
         workspace = NestedWorkspace(
-            Workspace(self.compiled, reach.domains, LINEAR, structures=False), reach, self._sources
+            Workspace(self.compiled, reach.domains, LINEAR, structures=False), reach, self.sources
         )
         workspace.space.edge_scale[:] = UNHEARD
         return workspace
@@ -232,7 +264,7 @@ class StripStage:
         """Fill, sweep, settle, read; looks at the clock where a slice is used up."""
         workspace, before = self.workspace, self.settled
         self._run.consistent = False
-        workspace.make_room(strips=True)
+        workspace.make_room(strips=self._looks)
         space = workspace.space
         belief, outside = np.empty(len(space.prior)), np.empty(len(space.domain_size))
         known = before.belief if before is not None and before.workspace is workspace else np.empty(0)
@@ -241,6 +273,8 @@ class StripStage:
         tightest = 0.1 * self._tolerance if self._whole_rounds else self._tolerance
         progress, goals = self._progress, np.array([tightest, self.threshold, LOOSE, FIRST_TOLERANCE])
         progress[:] = 0
+        progress[PHASE] = FILL if self._looks else TABLES
+        self._figures[RESIDUAL] = self._figures[TOLERANCE] = FIRST_TOLERANCE
         status = OK
         while status != CONVERGED:
             progress[[UPDATES, READ, PICKED]] = 0
@@ -304,11 +338,11 @@ class StripStage:
         run = self._run
         run.rounds += 1
         run.settled_rounds += 1
-        self._rounds += 1
+        self._rounds += self._looks
         workspace.release_old_strips()
         run.max_residual = run.mean_residual = float(self._figures[RESIDUAL])  # the mean is not kept
         run.tolerance = float(self._figures[TOLERANCE])
-        run.states = int(workspace.nested.size.sum())
+        run.states = self._n_leaf_states + int(workspace.nested.size.sum())
         gain = (guessed_gain(self._spread), self._heard_gain(outside))
         unseen = np.minimum(1.0, self._out_of_reach * np.maximum(*gain))
         self.settled = RoundEnd(
@@ -319,9 +353,9 @@ class StripStage:
             float(self._figures[TOLERANCE]),
             run.max_residual,
             float(self._figures[CHANGE]),
-            float((outside + (1.0 - outside) * unseen).max(initial=0.0)),
+            float((outside + (1.0 - outside) * unseen).max(initial=0.0)) if self._looks else 1.0,
             self._error(float(unseen.mean()) if len(unseen) else 0.0, pairs),
-            float(self._figures[LOG_Z] + self._sources.shift.sum()) + self._log_scale,
+            float(self._figures[LOG_Z] + self.sources.shift.sum()) + self._log_scale,
             run.updates,
             dict(run.work_parts),
         )
@@ -334,6 +368,8 @@ class StripStage:
 
     def _error(self, cut: float, pairs: float) -> float:
         """Return the estimated error at the end of a round; nothing is left where all states have settled."""
+        if not self._looks:
+            return float("inf")
         if self._holds_everything and self._figures[TOLERANCE] <= self._tolerance:
             return float(self._figures[TOLERANCE])
         return domains_error(float(self._figures[OUTSIDE]) + pairs, float(self._figures[CHANGE]), cut)
@@ -343,6 +379,9 @@ class StripStage:
         """Let states join for the next round, or find out why there will be none."""
         settled, workspace = self.settled, self.workspace
         assert settled is not None  # noqa: S101  (a round has ended)
+        if not self._looks:
+            self._looks = True
+            return
         if self._holds_everything:
             if settled.residual <= self._tolerance:
                 self.outcome = Outcome.CONVERGED
@@ -367,7 +406,7 @@ class StripStage:
         join_above(workspace.layout, workspace.space, workspace.nested, belief, self.threshold)
 
     def _is_affordable(self, belief: FloatArray, threshold: float) -> bool:
-        """Tell whether a round costs less than a sweep over whole tables, if there is one; look at the memory."""
+        """Tell whether strips cost less than a part of what whole tables do, if these fit; look at the memory."""
         workspace, nested = self.workspace, self.workspace.nested
         will = nested.is_member | (belief > threshold)
         sizes = np.add.reduceat(will, workspace.space.variable_slot_start[:-1], dtype=np.int64)
@@ -381,5 +420,4 @@ class StripStage:
             if strips - nested.pool.size > MOST_NEW and not self._at_any_cost:
                 self.outcome = Outcome.WIDE
             return self.outcome is None
-        cost = round_cost(strips, strips - nested.pool.size, len(strip))
-        return cost <= sweep_cost(self._entries, len(strip))
+        return round_cost(strips, float((self._pick_cost * strip).sum()), len(strip)) <= self._most_cost

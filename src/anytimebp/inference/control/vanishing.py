@@ -11,7 +11,7 @@ from anytimebp.kernels.codes import VARIABLE_VANISHED
 from anytimebp.kernels.journal import N_TOUCHED
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
-from anytimebp.paper.workspace import SparseWorkspace
+from anytimebp.paper.growing_domains import GrowingDomains
 
 
 def vanished(compiled: CompiledGraph, status: int, culprit: int, given: str) -> InconsistentModelError:
@@ -43,11 +43,11 @@ def vanished_on_domains(
     return vanished(compiled, status, culprit, given)
 
 
-def may_be_possible(workspace: SparseWorkspace, status: int) -> bool:
+def may_be_possible(growing: GrowingDomains, status: int) -> bool:
     """Tell whether the domains of a run that has not settled yet admit a joint state, as far as messages tell.
 
     Without hard zeros they do. Otherwise messages must not have vanished when they were last sent (`status`), and every
     factor must have sent some. Beliefs that have not heard from all factors may be certain of what is impossible.
     """
-    has_zero = workspace.arrays.table_has_zero
-    return not has_zero.any() or (status == 0 and int(workspace.journal.counts[N_TOUCHED]) == len(has_zero))
+    has_zero = growing.workspace.tables.has_zero
+    return not has_zero.any() or (status == 0 and int(growing.journal.counts[N_TOUCHED]) == len(has_zero))

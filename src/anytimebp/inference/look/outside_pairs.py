@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.scores import log_sum_exp
 from anytimebp.model.source import FloatArray, IndexArray
 
 MOST_PAIRS = 100_000  # scores of a factor that are asked for at the most
@@ -108,7 +109,9 @@ def _pair(
         return 0.0  # domains as wide as this hold what counts
     log_total = float(sight.log_total[factor])
     if math.isnan(log_total):
-        log_total = _log_sum((yield from factor_view.summed(states, (axes[0],))) + factor_view.weights[axes[0]])
+        log_total = float(
+            log_sum_exp((yield from factor_view.summed(states, (axes[0],))) + factor_view.weights[axes[0]])
+        )
     ratios = []
     for axis, one, (_, log_ratio) in zip(axes, single, chosen, strict=True):
         sums = yield from factor_view.summed(one, (axis,))
@@ -148,7 +151,7 @@ class _Factor(NamedTuple):
             yield _size(part)
             end = begin + len(part[axes[0]])
             terms = self._sums(part, axes) + np.add.outer(log_ratio[0][begin:end], log_ratio[1])
-            total, begin = float(np.logaddexp(total, _log_sum(terms))), end
+            total, begin = float(np.logaddexp(total, log_sum_exp(terms))), end
         return total
 
     def _sums(self, states: list[IndexArray], kept: tuple[int, ...]) -> FloatArray:
@@ -157,13 +160,7 @@ class _Factor(NamedTuple):
             if axis not in kept:
                 terms += weight.reshape([-1 if k == axis else 1 for k in range(terms.ndim)])
         gone = tuple(axis for axis in range(terms.ndim) if axis not in kept)
-        if not gone:
-            return terms
-        peak = terms.max(axis=gone, keepdims=True)
-        peak = np.where(peak > -np.inf, peak, 0.0)
-        with np.errstate(divide="ignore"):
-            summed: FloatArray = np.log(np.exp(terms - peak).sum(axis=gone)) + peak.squeeze(axis=gone)
-        return summed
+        return log_sum_exp(terms, gone) if gone else terms
 
 
 def _size(states: list[IndexArray]) -> int:
@@ -193,12 +190,7 @@ def _drawn(
     states: IndexArray, log_ratio: FloatArray, n: int, rng: np.random.Generator
 ) -> tuple[IndexArray, FloatArray]:
     """Draw states by their ratio; return each once, with the log of what its draws stand for."""
-    total = _log_sum(log_ratio)
+    total = log_sum_exp(log_ratio)
     share = np.exp(log_ratio - total)
     places, counts = np.unique(rng.choice(len(states), size=n, p=share / share.sum()), return_counts=True)
     return states[places], total + np.log(counts / n) if n else log_ratio[:0]
-
-
-def _log_sum(values: FloatArray) -> float:
-    peak = float(values.max(initial=-np.inf))
-    return peak + math.log(float(np.exp(values - peak).sum())) if peak > -np.inf else -np.inf

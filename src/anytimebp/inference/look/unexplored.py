@@ -9,11 +9,11 @@ import numpy as np
 from anytimebp.domains.universe import Universe
 from anytimebp.inference.control.estimated_error import LARGEST, LEAST, MOST, UNKNOWN, UNSEEN, moved_by
 from anytimebp.inference.look.outside_pairs import LARGEST_LOG, Sight, add_pairs
-from anytimebp.kernels.codes import LINEAR, OK
+from anytimebp.kernels.codes import OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.paper.estimates import FlatDomains, all_log_ratios
-from anytimebp.tables.workspace import WorkspaceArrays
+from anytimebp.paper.estimates import all_log_ratios
+from anytimebp.tables.readable import Readable
 
 
 class UnexploredMass:
@@ -22,9 +22,7 @@ class UnexploredMass:
     def __init__(
         self,
         universe: Universe,
-        arrays: WorkspaceArrays,
-        states: IndexArray,
-        log_scale: FloatArray,
+        source: Readable,
         pending: FloatArray,
         belief: FloatArray,
         log_normaliser: FloatArray,
@@ -33,19 +31,12 @@ class UnexploredMass:
 
         Args:
             universe: Topology, sources and priors, which do not change.
-            arrays: Frozen messages.
-            states: The states of all domains, variable after variable.
-            log_scale: (F,) of the tables.
+            source: Domains and messages, which do not change either.
             pending: (F,) by how much the messages of each factor may still move, in nats.
             belief: Of all domains, variable after variable.
             log_normaliser: (V,) log sum of each belief.
         """
-        self._universe = universe
-        self._arrays = arrays
-        self._states = states
-        self._log_scale = log_scale
-        self._start = np.zeros(len(log_normaliser) + 1, dtype=np.int64)
-        np.cumsum(arrays.domain_size, out=self._start[1:])
+        self._universe, self._source = universe, source
         self._pending, self._belief, self._log_normaliser = pending, belief, log_normaliser
 
     def __call__(self) -> float:
@@ -66,7 +57,7 @@ class UnexploredMass:
         layout = self._universe.compiled.arrays
         per_edge = np.repeat(np.minimum(self._pending, MOST), np.diff(layout.factor_edge_start))
         nats: FloatArray = np.bincount(layout.edge_variable, per_edge, len(shares))  # type: ignore[assignment]
-        unsettled, _ = moved_by(self._belief, self._start, nats)
+        unsettled, _ = moved_by(self._belief, self._source.belief_start, nats)
         least = LEAST * float(self._pending.max(initial=0.0))  # only what has settled can be without error
         return min(LARGEST, max(least, float(UNSEEN * shares.mean() + UNKNOWN * unsettled.mean())))
 
@@ -77,7 +68,7 @@ class UnexploredMass:
         That is where messages that have not settled exclude a whole domain, and where hard zeros shut states out that
         others, not active yet, may let in: one round of messages sees only what the domains admit.
         """
-        universe, arrays = self._universe, self._arrays
+        universe, source, arrays = self._universe, self._source, self._source.arrays
         weight = np.empty(len(arrays.message))
         status, _ = read_weights(universe.compiled.arrays, arrays, weight)
         if status != OK:
@@ -85,53 +76,43 @@ class UnexploredMass:
         unexplored = arrays.domain_size < universe.n_allowed
         if not unexplored.any():
             return np.zeros(len(arrays.domain_size))
-        log_edge_scale = np.log(arrays.edge_scale) if arrays.arithmetic == LINEAR else arrays.edge_scale
-        domains = FlatDomains(
-            arrays.domain_size,
-            self._start[:-1],
-            self._states,
-            arrays.edge_slot_start,
-            weight,
-            self._log_scale,
-            log_edge_scale,
-        )
-        ratio = all_log_ratios(universe, domains, unexplored)
+        ratio = all_log_ratios(universe, source, weight, unexplored)
         sizes = np.diff(universe.start)
         ratio -= np.repeat(self._log_normaliser, sizes)
         is_outside = np.repeat(unexplored, sizes)
-        is_outside[np.repeat(universe.start[:-1], arrays.domain_size) + self._states] = False
+        is_outside[np.repeat(universe.start[:-1], arrays.domain_size) + source.states] = False
         if (is_outside & (universe.log_prior > -np.inf) & (ratio == -np.inf)).any():
             return None
         outside = np.where(is_outside, ratio, -np.inf)
-        return self._with_pairs(_shares(outside, universe.start), outside, domains)
+        return self._with_pairs(_shares(outside, universe.start), outside, weight)
 
-    def _with_pairs(self, shares: FloatArray, log_ratio: FloatArray, domains: FlatDomains) -> FloatArray:
+    def _with_pairs(self, shares: FloatArray, log_ratio: FloatArray, weight: FloatArray) -> FloatArray:
         """Return the shares with those of joint states that are outside the domains of two variables at once.
 
         Args:
             shares: (V,) of single states.
             log_ratio: Per (variable, state) pair, its belief relative to that of the domain; -inf inside.
-            domains: What is active, and the messages from it.
+            weight: Log messages from variables to factors, per edge slot.
         """
-        universe, arrays = self._universe, self._arrays
+        universe, source, arrays = self._universe, self._source, self._source.arrays
         edge_variable = universe.compiled.arrays.edge_variable
 
         def domain(variable: int) -> IndexArray:
-            return domains.states[self._start[variable] : self._start[variable + 1]]
+            return source.states[source.belief_start[variable] : source.belief_start[variable + 1]]
 
         def log_weight(edge: int) -> FloatArray:
-            start = domains.slot_start[edge]
-            return domains.log_weight[start : start + domains.size[edge_variable[edge]]]
+            start = arrays.edge_slot_start[edge]
+            return weight[start : start + arrays.domain_size[edge_variable[edge]]]
 
         def outside(variable: int) -> tuple[IndexArray, FloatArray]:
             own = log_ratio[universe.start[variable] : universe.start[variable + 1]]
             states = np.flatnonzero(own > -np.inf)
             return states, own[states]
 
-        total = np.log(arrays.factor_total) if arrays.arithmetic == LINEAR else arrays.factor_total
+        log_total = source.log_factor_total + source.log_scale
         log_outside = log_odds(shares)
         mass = np.exp(log_outside)
-        sight = Sight(universe.compiled, domain, log_weight, total + self._log_scale, outside, log_outside)
+        sight = Sight(universe.compiled, domain, log_weight, log_total, outside, log_outside)
         for _ in add_pairs(sight, mass):
             pass
         return mass / (1.0 + mass)

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.inference.schedule.protocol import Progress
+from anytimebp.inference.schedule.protocol import Messages, Progress
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.lazy import lazy_slice
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.tables.workspace import Workspace
 
 WAITS = 0.01  # what a factor may have to catch up with, as a part of the largest residual of the sweep before
 
@@ -42,10 +41,10 @@ class Movement(NamedTuple):
 class LazySchedule:
     """Goes through one order of factors after another; enough updates count as a sweep."""
 
-    def __init__(self, workspace: Workspace, orders: Iterator[IndexArray], tolerance: float) -> None:
+    def __init__(self, messages: Messages, orders: Iterator[IndexArray], tolerance: float) -> None:
         """Start before the first sweep, in which every factor is updated."""
-        layout = workspace.layout
-        self._workspace = workspace
+        layout = messages.layout
+        self._messages = messages
         self._orders = orders
         self._tolerance = tolerance
         self._movement = Movement(
@@ -64,8 +63,8 @@ class LazySchedule:
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep."""
         status, culprit, self._position, updates, work, largest, total, left = lazy_slice(
-            self._workspace.layout,
-            self._workspace.arrays,
+            self._messages.layout,
+            self._messages.arrays,
             self._movement,
             self._order,
             self._position,
@@ -96,7 +95,7 @@ class LazySchedule:
         self._in_sweep += self._in_pass
         self._threshold = max(self._tolerance, WAITS * self._largest * 0.5 ** max(0, self._passes_stuck() - STUCK))
         if self._movement.moved.max(initial=0.0) > FULL:
-            self._movement.seen[:] -= self._movement.moved[self._workspace.layout.edge_variable]
+            self._movement.seen[:] -= self._movement.moved[self._messages.layout.edge_variable]
             self._movement.moved[:] = 0.0
         self._begin_pass()
         if self._in_sweep < HALF * n and not converged:

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
+from anytimebp.tables.arrays import WorkspaceArrays
+
+
+class Messages(Protocol):
+    """What messages are passed on: a workspace, or the core of one."""
+
+    @property
+    def layout(self) -> GraphLayout:
+        """Topology."""
+        ...
+
+    @property
+    def arrays(self) -> WorkspaceArrays:
+        """What kernels write."""
+        ...
 
 
 class Settled(NamedTuple):

@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.inference.schedule.protocol import Progress
+from anytimebp.inference.schedule.protocol import Messages, Progress
 from anytimebp.kernels.codes import CONVERGED, OK
 from anytimebp.kernels.residual import residual_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.paper.arrays import no_journal
-from anytimebp.tables.workspace import Workspace
 
 
 class HeapArrays(NamedTuple):
@@ -51,12 +50,12 @@ def full_heap(layout: GraphLayout, n_hubs: int) -> HeapArrays:
 class ResidualSchedule:
     """Updates by priority; as many updates as there are factors count as a sweep."""
 
-    def __init__(self, workspace: Workspace, tolerance: float, disturbed: IndexArray | None = None) -> None:
+    def __init__(self, messages: Messages, tolerance: float, disturbed: IndexArray | None = None) -> None:
         """Start with every factor, or those that are disturbed, at infinite priority."""
-        self._workspace = workspace
+        self._messages = messages
         self._tolerance = tolerance
-        self._n_factors = len(workspace.layout.factor_edge_start) - 1
-        self._heap = full_heap(workspace.layout, len(workspace.arrays.hub_variable))
+        self._n_factors = len(messages.layout.factor_edge_start) - 1
+        self._heap = full_heap(messages.layout, len(messages.arrays.hub_variable))
         if disturbed is not None:
             self._heap.priority[: self._n_factors] = 0.0
             self._heap.priority[disturbed] = np.inf
@@ -70,8 +69,8 @@ class ResidualSchedule:
         """Update what is at the top of the heap."""
         limit = min(update_limit, self._n_factors - self._in_sweep)
         status, culprit, updates, work, _ = residual_slice(
-            self._workspace.layout,
-            self._workspace.arrays,
+            self._messages.layout,
+            self._messages.arrays,
             self._heap,
             self._journal,
             limit,

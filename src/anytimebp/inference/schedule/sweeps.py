@@ -6,20 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.inference.schedule.protocol import Progress
+from anytimebp.inference.schedule.protocol import Messages, Progress
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.messages import largest_pending, sweep_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
-from anytimebp.tables.workspace import Workspace
 
 
 class SweepSchedule:
     """Goes through one order of factors after another until a sweep moves nothing."""
 
-    def __init__(self, workspace: Workspace, orders: Iterator[IndexArray], tolerance: float) -> None:
+    def __init__(self, messages: Messages, orders: Iterator[IndexArray], tolerance: float) -> None:
         """Start before the first sweep."""
-        self._workspace = workspace
+        self._messages = messages
         self._orders = orders
         self._tolerance = tolerance
         self._order = next(orders)
@@ -31,7 +30,7 @@ class SweepSchedule:
         """Go on with the sweep."""
         stop = min(len(self._order), self._position + update_limit)
         status, culprit, position, work, largest, total = sweep_slice(
-            self._workspace.layout, self._workspace.arrays, self._order, self._position, stop, cost_limit, damping
+            self._messages.layout, self._messages.arrays, self._order, self._position, stop, cost_limit, damping
         )
         updates = position - self._position
         self._position = position
@@ -59,9 +58,9 @@ class SweepSchedule:
 
     def _pending(self, damping: float) -> float:
         """Return a bound on what another pass would move, which may be more than the last sweep did."""
-        workspace = self._workspace
-        moved = np.zeros(len(workspace.domains.sizes))
-        return float(largest_pending(workspace.layout, workspace.arrays, self._order, moved, damping))
+        layout = self._messages.layout
+        moved = np.zeros(len(layout.variable_edge_start) - 1)
+        return float(largest_pending(layout, self._messages.arrays, self._order, moved, damping))
 
 
 def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
 from anytimebp.model.kinds.listed import list_words, listed_range, pack_list
+from anytimebp.model.rows import row_items
 from anytimebp.model.scores import read_log_score, read_log_scores
 from anytimebp.model.source import LOG_SCORE, WHOLE, FactorSource, Field, FloatArray, IndexArray, Packed, States
 
@@ -119,7 +120,7 @@ class DifferenceSource(FactorSource):
         high = np.searchsorted(second, first - self.first, side="right", sorter=order)
         count = high - low
         left = np.repeat(np.arange(len(first)), count)
-        right = order[np.arange(int(count.sum())) + np.repeat(low - (np.cumsum(count) - count), count)]
+        right = order[row_items(low, count)]
         return self.log_kernel[first[left] - second[right] - self.first], [left, right]
 
     def update_entries(self, sizes: FloatArray) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.scores import LOG_RULE, NUMBERS, out_of_range, read_numbers
 from anytimebp.model.source import LOG_SCORE, FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
 
@@ -46,8 +47,7 @@ class ListedSource(FactorSource):
         found = self._by_axis.get(axis)
         if found is None:
             column = self.indices[:, axis]
-            start = np.zeros(self.shape[axis] + 1, dtype=np.int64)
-            np.cumsum(np.bincount(column, minlength=self.shape[axis]), out=start[1:])
+            start = row_starts(np.bincount(column, minlength=self.shape[axis]))
             found = self._by_axis[axis] = np.argsort(column, kind="stable"), start
         return found
 
@@ -62,8 +62,7 @@ class ListedSource(FactorSource):
         axis = int(np.argmin(share))
         order, start = self.by_axis(axis)
         first, count = start[states[axis]], start[states[axis] + 1] - start[states[axis]]
-        shift = np.repeat(first - (np.cumsum(count) - count), count)
-        entries = order[np.arange(int(count.sum())) + shift]
+        entries = order[row_items(first, count)]
         places = {axis: np.repeat(np.arange(len(states[axis])), count)}
         for other, given in enumerate(states):
             if other != axis:

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.domains.domains import full_domains
 from anytimebp.inference.adaptive import choice
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
-from anytimebp.inference.adaptive.choice import Counts, Way, first_choice
+from anytimebp.inference.adaptive.choice import Way, first_choice
+from anytimebp.inference.adaptive.leaf_axes import domains_left, find_leaf_axes
+from anytimebp.inference.adaptive.strip_sources import source_kinds
 from anytimebp.inference.method import new_task
+from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid
 
 
@@ -28,9 +32,9 @@ def first_words(graph, **options):
 
 @pytest.mark.compiled
 def test_flat_models_begin_with_full_bp_and_large_peaked_ones_on_domains():
-    assert first_words(grid(6, 60, 0.5, 0.5, seed=0)).startswith("full BP: domains of")
-    assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("sparse domains: domains of")
-    assert first_words(grid(4, 100, 10.0, 1.0, seed=0)).startswith("full BP: domains of")
+    assert first_words(grid(6, 60, 0.5, 0.5, seed=0)).startswith("full BP: states within 7 nats")
+    assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("sparse domains: states within 7 nats")
+    assert first_words(grid(3, 60, 10.0, 1.0, seed=0)).startswith("full BP: states within 7 nats")
     assert first_words(grid(4, 8, 10.0, 1.0, seed=0)).startswith("full BP: tables of")
 
 
@@ -52,16 +56,44 @@ def test_what_rules_rounds_on_domains_out_is_named():
     assert first_words(large(), evidence={f"x{i}": 0 for i in range(16)}).startswith("full BP: tables of 24 entries")
 
 
+def chosen(graph, *, has_rules=False):
+    compiled = compiled_graph(graph)
+    axes, domains = find_leaf_axes(compiled, sum_out=True), full_domains(compiled, {})
+    kinds = source_kinds(compiled)
+    found, nats = first_choice(axes, kinds, domains_left(axes, domains), has_rules=has_rules)
+    return found.way, nats
+
+
 def test_domains_are_begun_with_where_they_cost_a_small_part_of_full_bp():
-    peaked_counts = Counts(entries=1e7, strips=1e5, edges=100, share=0.01, has_rules=False)
-    assert first_choice(peaked_counts).way is Way.DOMAINS
-    assert first_choice(peaked_counts._replace(strips=1e7)).way is Way.FULL
-    assert first_choice(peaked_counts._replace(edges=10**6)).way is Way.FULL
-    small = peaked_counts._replace(entries=5e5, strips=5e3, edges=10)
-    assert first_choice(small).way is Way.FULL
-    assert first_choice(small._replace(has_rules=True)).way is Way.DOMAINS
+    assert chosen(grid(4, 300, 10.0, 1.0, seed=0)) == (Way.DOMAINS, 5.0)
+    assert chosen(grid(4, 300, 1.0, 1.0, seed=0))[0] is Way.FULL
+    assert chosen(grid(3, 200, 10.0, 1.0, seed=0))[0] is Way.FULL
+    assert chosen(grid(3, 200, 10.0, 1.0, seed=0), has_rules=True)[0] is Way.DOMAINS
     costs = [choice.round_cost(strips, strips, 10) for strips in (1e3, 1e4, 1e5)]
     assert costs == sorted(costs)
+
+
+def joint_extraction(n_entities, n_types, n_relations, deviation):
+    """Return entities with a relation for every pair, on one tied table: every relation is a leaf."""
+    rng = np.random.default_rng(0)
+    graph = abp.FactorGraph()
+    pairs = np.array([(a, b) for a in range(n_entities) for b in range(n_entities) if a != b])
+    types = graph.add_variables(n_entities, n_types)
+    relations = graph.add_variables(len(pairs), n_relations)
+    for variables, n in ((types, n_types), (relations, n_relations)):
+        scores = rng.normal(0.0, deviation, (len(variables), n))
+        graph.add_factors(np.array(variables)[:, None], log_table=scores)
+    scopes = np.column_stack([pairs, np.array(relations)])
+    graph.add_factors(scopes, log_table=rng.normal(size=(n_types, n_types, n_relations)))
+    return graph
+
+
+def test_leaves_are_summed_out_before_costs_are_compared():
+    graph = joint_extraction(12, 30, 40, 6.0)
+    axes = find_leaf_axes(compiled_graph(graph), sum_out=True)
+    assert axes.variables.tolist() == list(range(12))
+    assert chosen(graph)[0] is Way.DOMAINS
+    assert chosen(joint_extraction(12, 30, 40, 0.5))[0] is Way.FULL
 
 
 @pytest.mark.compiled

@@ -1,0 +1,54 @@
+"""Beliefs out of messages, and the Bethe estimate of log Z."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anytimebp.errors import InconsistentModelError
+from anytimebp.kernels.codes import LINEAR, OK
+from anytimebp.kernels.readout import read_beliefs
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.arrays import WorkspaceArrays
+
+
+def beliefs_of(
+    compiled: CompiledGraph,
+    layout: GraphLayout,
+    arrays: WorkspaceArrays,
+    belief_start: IndexArray,
+    variables: IndexArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the beliefs, variable after variable, and the logs of what they were divided by.
+
+    Args:
+        compiled: The graph.
+        layout: Topology of the graph, or of its core.
+        arrays: Messages.
+        belief_start: Where each variable's belief starts.
+        variables: Numbers of the core's variables in the graph; None for the whole graph.
+
+    Raises:
+        InconsistentModelError: Where messages exclude every state of a variable.
+    """
+    belief, log_normaliser = np.empty(int(belief_start[-1])), np.empty(len(arrays.domain_size))
+    status, variable = read_beliefs(layout, arrays, belief_start, belief, log_normaliser)
+    if status != OK:
+        raise no_belief(compiled, variable if variables is None else int(variables[variable]))
+    return belief, log_normaliser
+
+
+def no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
+    """Return the error that names a variable without a possible state."""
+    name = compiled.variables.name(variable)
+    return InconsistentModelError(f"no joint state is possible: messages exclude every state of variable {name!r}")
+
+
+def bethe_terms(layout: GraphLayout, arrays: WorkspaceArrays, log_normaliser: FloatArray) -> float:
+    """Return log Z by the formula that heads the kernels, but for the scales of tables and priors."""
+    linear = arrays.arithmetic == LINEAR
+    with np.errstate(divide="ignore"):  # a factor that admits no joint state of its domains, as yet
+        total = np.log(arrays.factor_total) if linear else arrays.factor_total
+    scale = np.log(arrays.edge_scale) if linear else arrays.edge_scale
+    arity = layout.factor_edge_start[1:] - layout.factor_edge_start[:-1]
+    return float(((1 - arity) * total).sum() + scale.sum() + log_normaliser.sum())

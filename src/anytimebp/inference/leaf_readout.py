@@ -1,0 +1,55 @@
+"""Beliefs of a graph whose leaves were summed into its core: those of leaves are made when somebody reads."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import numpy as np
+
+from anytimebp.inference.beliefs import beliefs_of, bethe_terms
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.arrays import WorkspaceArrays
+from anytimebp.tables.leaves import Leaves, copied
+
+
+class LaterBeliefs:
+    """Makes the beliefs of all variables, from messages as they are now; sends to the leaves once, when asked."""
+
+    def __init__(self, leaves: Leaves, belief_start: IndexArray, *, is_over: bool) -> None:
+        """Keep the messages.
+
+        Args:
+            leaves: Of a run whose pass up is through.
+            belief_start: (V + 1,) where each variable's belief starts.
+            is_over: Whether the run is, so that nothing but this object will write to its messages.
+        """
+        self._leaves = leaves
+        self._start = belief_start
+        self._copy = None if is_over else copied(leaves.workspace.layout, leaves.all_arrays())
+        self._is_sent = False
+        self._lock = Lock()
+
+    def arrays(self) -> WorkspaceArrays:
+        """Return the messages, those to leaves included."""
+        with self._lock:
+            if self._copy is None:
+                return self._leaves.final_arrays()
+            if not self._is_sent:
+                self._copy = self._leaves.send_down(self._copy)
+                self._is_sent = True
+            return self._copy
+
+    def __call__(self) -> FloatArray:
+        """Return the beliefs, variable after variable."""
+        workspace = self._leaves.workspace
+        return beliefs_of(workspace.compiled, workspace.layout, self.arrays(), self._start)[0]
+
+
+def core_beliefs(leaves: Leaves) -> tuple[FloatArray, float]:
+    """Return the beliefs of the core's variables as they are now, and log Z but for the scales of tables and priors."""
+    core = leaves.core
+    if core is None:
+        return np.empty(0), leaves.constant
+    compiled = leaves.workspace.compiled
+    belief, log_normaliser = beliefs_of(compiled, core.layout, core.arrays, core.slot_start, core.variables)
+    return belief, leaves.constant + bethe_terms(core.layout, core.arrays, log_normaliser)

@@ -1,0 +1,49 @@
+"""Leaves first: one pass up the trees to the core, and then any schedule on the core. A forest is all trees."""
+
+from __future__ import annotations
+
+from anytimebp.inference.schedule.protocol import Progress, Schedule
+from anytimebp.kernels.codes import OK, VARIABLE_VANISHED
+from anytimebp.tables.leaves import Leaves
+
+
+class LeavesFirst:
+    """A pass that is not damped, then the core. In a forest there is none, and the pass is exact.
+
+    Attributes:
+        on_core: The schedule of the core, to be set once the core is there.
+    """
+
+    def __init__(self, leaves: Leaves, *, and_back: bool = False) -> None:
+        """Start before the pass up.
+
+        Args:
+            leaves: The trees.
+            and_back: Whether the leaves of a forest are sent to by the run itself, not when somebody reads.
+        """
+        self._leaves = leaves
+        self._and_back = and_back
+        self.on_core: Schedule | None = None
+
+    def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
+        """Go on with the pass, or on the core."""
+        if self.on_core is None:
+            return self._pass(update_limit, cost_limit)
+        progress = self.on_core.advance(update_limit, cost_limit, damping)
+        core = self._leaves.core
+        if progress.end_of_sweep:
+            self._leaves.note_residuals()
+        if progress.status == OK or core is None:
+            return progress
+        number = core.variables if progress.status == VARIABLE_VANISHED else core.factors
+        return progress._replace(culprit=int(number[progress.culprit]))
+
+    def _pass(self, update_limit: int, cost_limit: int) -> Progress:
+        leaves = self._leaves
+        step = leaves.pass_down if leaves.is_through else leaves.pass_up
+        progress = Progress(*step(update_limit, cost_limit))
+        if progress.status != OK or not leaves.is_through or leaves.core is not None:
+            return progress
+        if self._and_back and not leaves.is_complete:
+            return progress
+        return progress._replace(end_of_sweep=True, converged=True, max_residual=0.0, mean_residual=0.0)

@@ -1,0 +1,456 @@
+"""Trees that hang on a loopy core: which factors they are, and the passes from the leaves to the core and back.
+
+A message that goes up, from a tree towards the core, depends on nothing that the core says, so it is sent once. Of a
+factor in the core, the axes of leaves are summed out of the table once, weighted by what the leaves send:
+
+    t'(core states)  =  sum over leaf states of t(x) * product of n_j(x_j), j a leaf
+
+The core with these tables, and with the messages from trees in its priors, has the messages, totals Z_f and scales c_i
+of the whole graph; what was divided out of n_j on the way up is a constant of log Z. Messages down to the leaves are
+sent when somebody reads.
+"""
+
+import math
+
+import numpy as np
+
+from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.codes import (
+    FACTOR_VANISHED,
+    GATHER,
+    LINEAR,
+    LOG,
+    MAX,
+    MAX_LINEAR_RANGE,
+    OK,
+    OUT_OF_RANGE,
+    SAFE,
+    STORE,
+    TABLE,
+    VANISHED,
+    VARIABLE_VANISHED,
+)
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, kernel, table_view
+from anytimebp.kernels.messages import EDGE_COST, LOG_COST, cost_of, smallest_product, sum_out
+from anytimebp.kernels.through_table import edge_size, log_sum
+from anytimebp.kernels.to_factor import gather_at
+from anytimebp.kernels.to_variable import store_at
+
+CORE, UP, DOWN, CUT = range(4)  # ways of edges: in the core; from a tree to the core; to a leaf; to a lone state
+TIED_WORTH = 4  # states of leaves together, from which on summing them out of a table that factors share pays
+
+
+@kernel()
+def elimination_order(layout, domain_size, order, n_left, left_key, n_open, way):
+    """Peel trees off a graph: fill `order` with message factors, leaves first, each with at most one open variable.
+
+    A variable is open while others of its factors are left; one with a single active state never is. A factor is
+    taken once all its variables but one are not open. `left_key` of a variable is the exclusive or of its factors that
+    are left, which names the last of them without a search.
+
+    Args:
+        layout: Topology.
+        domain_size: (V,) active states.
+        order: (F,) overwritten.
+        n_left: (V,) zeros, overwritten: factors of a variable that are left.
+        left_key: (V,) zeros, overwritten.
+        n_open: (F,) zeros, overwritten: open variables of a factor, -1 once it is taken.
+        way: (E,) overwritten: UP to the open variable of a factor that is taken, CORE to those of one that is left, CUT
+            to a variable of one state, DOWN to any other.
+
+    Returns:
+        How many factors were ordered: all of them if and only if the graph is a forest. How many edges are in the core,
+        and how many variables have no edge at all.
+    """
+    layout = borrow(layout)
+    n_factors = layout.factor_edge_start.size - 1
+    for edge in range(layout.edge_variable.size):
+        n_left[layout.edge_variable[edge]] += 1
+        left_key[layout.edge_variable[edge]] ^= layout.edge_factor[edge]
+    n_lone = 0
+    for variable in range(n_left.size):
+        n_lone += n_left[variable] == 0
+    for edge in range(layout.edge_variable.size):
+        variable = layout.edge_variable[edge]
+        n_open[layout.edge_factor[edge]] += n_left[variable] > 1 and domain_size[variable] > 1
+    ordered = 0
+    for factor in range(n_factors):
+        if n_open[factor] <= 1:
+            order[ordered] = factor
+            n_open[factor] = -1
+            ordered += 1
+    done = 0
+    while done < ordered:
+        factor = order[done]
+        done += 1
+        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            variable = layout.edge_variable[edge]
+            if domain_size[variable] == 1:
+                way[edge] = CUT
+                continue
+            way[edge] = UP if n_left[variable] > 1 else DOWN
+            n_left[variable] -= 1
+            left_key[variable] ^= factor
+            if n_left[variable] == 1:
+                last = left_key[variable]
+                if n_open[last] >= 0:
+                    n_open[last] -= 1
+                    if n_open[last] <= 1:
+                        order[ordered] = last
+                        n_open[last] = -1
+                        ordered += 1
+    n_core = 0
+    for edge in range(layout.edge_variable.size):
+        variable = layout.edge_variable[edge]
+        if n_open[layout.edge_factor[edge]] >= 0:
+            way[edge] = CUT if domain_size[variable] == 1 else CORE if n_left[variable] > 1 else DOWN
+            n_core += way[edge] == CORE
+    return ordered, n_core, n_lone
+
+
+@kernel()
+def _smaller_table(layout, domain_size, way, factor):
+    """Return the entries of a factor's table, those without its leaves, and those with its last leaf summed out."""
+    entries, left, first_sum = 1, 1, 0
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        n = domain_size[layout.edge_variable[edge]]
+        entries *= n
+        left *= 1 if way[edge] == DOWN else n
+    n_leaves = 0
+    for edge in range(layout.factor_edge_start[factor + 1] - 1, layout.factor_edge_start[factor] - 1, -1):
+        if way[edge] == DOWN:
+            n_leaves += 1
+            if n_leaves == 1:
+                first_sum = entries // domain_size[layout.edge_variable[edge]]
+    return entries, left, first_sum if n_leaves > 1 else 0
+
+
+@kernel()
+def plan_tables(layout, tables, domain_size, n_open, way, limit, table_start):
+    """Choose the core's factors whose leaves are summed out of their tables; the others keep their leaves in the core.
+
+    Those are structures, and tables that are shared and would gain little, or would take more room than there is.
+
+    Args:
+        layout: Topology.
+        tables: A TableArrays, read.
+        domain_size: (V,) active states.
+        n_open: (F,) of `elimination_order`, read.
+        way: (E,) of `elimination_order`; edges of factors that stay whole are set to CORE.
+        limit: Entries that the smaller tables may have in all.
+        table_start: (F,) overwritten: where a factor's smaller table starts, -1 where there is none.
+
+    Returns:
+        Entries of the smaller tables in all, entries of scratch, the cost of a sweep over the whole graph and over the
+        core, and the edges of the core.
+    """
+    layout, tables = borrow(layout), borrow(tables)
+    total, scratch, whole, core, core_edges = 0, 0, 0.0, 0.0, 0
+    n_factors = layout.factor_edge_start.size - 1
+    for factor in range(n_factors):
+        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+        entries, left, first_sum = _smaller_table(layout, domain_size, way, factor)
+        is_table = tables.kind[factor] == TABLE
+        work = entries if is_table else tables.structure_work[factor]
+        whole += cost_of(layout.factor_edge_start, tables.in_logs, factor, work)
+        table_start[factor] = -1
+        if n_open[factor] < 0:
+            continue
+        address = tables.address[factor]
+        tied = factor > 0 and tables.address[factor - 1] == address
+        tied |= factor + 1 < n_factors and tables.address[factor + 1] == address
+        pays = is_table and (not tied or entries >= TIED_WORTH * left) and total + left <= limit
+        if left < entries and pays:
+            table_start[factor] = total
+            total += left
+            scratch = max(scratch, first_sum)
+        elif left < entries or not is_table:
+            left = work
+            for edge in range(first, last):
+                way[edge] = CORE
+        n_edges = 0
+        for edge in range(first, last):
+            n_edges += way[edge] == CORE
+        core_edges += n_edges
+        core += EDGE_COST * n_edges + (LOG_COST * left if tables.in_logs[factor] else left)
+    return total, scratch, whole, core, core_edges
+
+
+# ---------------------------------------------------------------- leaves summed out of a table
+@kernel(FAST)
+def _sum_last_axis(table, rows, n, weight, out):
+    """Fill out[r] with the sum of row r times weights, four rows at a time (linear)."""
+    r = 0
+    while r + 4 <= rows:
+        start = r * n
+        row0, row1 = table[start : start + n], table[start + n : start + 2 * n]
+        row2, row3 = table[start + 2 * n : start + 3 * n], table[start + 3 * n : start + 4 * n]
+        sum0, sum1, sum2, sum3 = 0.0, 0.0, 0.0, 0.0
+        for v in range(n):
+            w = weight[v]
+            sum0 += row0[v] * w
+            sum1 += row1[v] * w
+            sum2 += row2[v] * w
+            sum3 += row3[v] * w
+        out[r], out[r + 1], out[r + 2], out[r + 3] = sum0, sum1, sum2, sum3
+        r += 4
+    while r < rows:
+        row, total = table[r * n : r * n + n], 0.0
+        for v in range(n):
+            total += row[v] * weight[v]
+        out[r] = total
+        r += 1
+
+
+@kernel(FAST)
+def _sum_inner_axis(table, outer, n, inner, weight, out):
+    """Fill out[o, i] with the sum over v of table[o, v, i] times weights (linear)."""
+    for o in range(outer):
+        target = out[o * inner : o * inner + inner]
+        for i in range(inner):
+            target[i] = 0.0
+        for v in range(n):
+            start, w = (o * n + v) * inner, weight[v]
+            row = table[start : start + inner]
+            for i in range(inner):
+                target[i] += w * row[i]
+
+
+@kernel(FAST_WITHOUT_NAN)
+def _best_or_log_sum(arithmetic, semiring, table, outer, n, inner, weight, out):
+    """Do the same in logs, or with the largest term in place of the sum."""
+    for o in range(outer):
+        for i in range(inner):
+            peak = -np.inf
+            for v in range(n):
+                entry = table[(o * n + v) * inner + i]
+                peak = max(peak, entry + weight[v] if arithmetic == LOG else entry * weight[v])
+            if semiring != MAX and peak > -np.inf:
+                total = 0.0
+                for v in range(n):
+                    total += exp(table[(o * n + v) * inner + i] + weight[v] - peak)
+                peak += math.log(total)
+            out[o * inner + i] = peak
+
+
+@kernel()
+def sum_axis(arithmetic, semiring, table, outer, n, inner, weight, out):
+    """Sum the middle axis of a table of shape (outer, n, inner) out, weighted; `out` has shape (outer, inner)."""
+    if arithmetic == LINEAR and semiring != MAX:
+        if inner == 1:
+            _sum_last_axis(table, outer, n, weight, out)
+        else:
+            _sum_inner_axis(table, outer, n, inner, weight, out)
+    elif inner == 1 and semiring != MAX:
+        for r in range(outer):
+            out[r] = log_sum(table[r * n : r * n + n], weight)
+    else:
+        _best_or_log_sum(arithmetic, semiring, table, outer, n, inner, weight, out)
+
+
+@kernel()
+def _sum_leaves(layout, bp, leaves, factor):
+    """Fill a factor's smaller table from the weights of its leaves in `bp.incoming`, and the least that it can hold."""
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    offset, outer, n_leaves, arithmetic, least = 0, 1, 0, bp.arithmetic, bp.table_min[factor]
+    if arithmetic == LOG and not bp.table_in_logs[factor]:
+        arithmetic = np.int64(LINEAR)
+    for edge in range(first, last):
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
+        outer *= n
+        if leaves.way[edge] == DOWN:
+            n_leaves += 1
+            smallest = 1.0
+            for v in range(offset, offset + n):
+                if bp.arithmetic != arithmetic:
+                    bp.incoming[v] = exp(bp.incoming[v])
+                if arithmetic == LINEAR and bp.incoming[v] > 0.0:
+                    smallest = min(smallest, bp.incoming[v])
+            least *= smallest
+        offset += n
+    leaves.table_min[factor] = least
+    table, inner, half, turn = table_view(bp.table_address[factor], outer), 1, leaves.scratch.size // 2, 0
+    for edge in range(last - 1, first - 1, -1):
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
+        offset -= n
+        outer //= n
+        if leaves.way[edge] != DOWN:
+            inner *= n
+            continue
+        n_leaves -= 1
+        if n_leaves:
+            out = leaves.scratch[turn * half : turn * half + outer * inner]
+            turn = 1 - turn
+        else:
+            out = table_view(leaves.table_address[factor], outer * inner)
+        sum_axis(arithmetic, bp.semiring, table, outer, n, inner, bp.incoming[offset : offset + n], out)
+        table = out
+
+
+# ---------------------------------------------------------------- passes
+@kernel()
+def _gather_axes(layout, bp, way, factor, to):
+    """Fill `bp.incoming`: with the weights of all axes, or on the way UP with those of leaves, and ones.
+
+    Returns:
+        Status, what vanished, the entries to be read, and the log of what was divided out of the weights.
+    """
+    floor, lost, offset, entries, log_scale = bp.table_min[factor], False, 0, 1, 0.0
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        variable = layout.edge_variable[edge]
+        n = bp.domain_size[variable]
+        weight = bp.incoming[offset : offset + n]
+        if to == UP and (way[edge] == CORE or way[edge] == UP):
+            for v in range(n):
+                weight[v] = 0.0 if bp.arithmetic == LOG else 1.0
+        else:
+            bound, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
+            if bound < 0.0:
+                return VARIABLE_VANISHED, variable, 0, 0.0
+            lost |= bound == 0.0
+            floor *= bound
+            log_scale += math.log(peak) + log_peak
+        offset += n
+        entries *= n
+    doubtful = floor < SAFE and bp.arithmetic == LINEAR and bp.table_has_zero[factor]
+    if doubtful and (lost or smallest_product(layout, bp, factor) < SAFE):
+        return OUT_OF_RANGE, factor, 0, 0.0
+    return OK, -1, entries if bp.factor_kind[factor] == TABLE else bp.structure_work[factor], log_scale
+
+
+@kernel()
+def _send(layout, bp, way, factor, to):
+    """Send the messages of a factor that go in one way, from the weights in `bp.incoming`.
+
+    Returns:
+        Status, and the log of what they were divided by; of Z_f if there are none.
+    """
+    sum_out(layout, bp, factor)
+    total = bp.factor_total[factor] if bp.arithmetic == LOG else log(bp.factor_total[factor])
+    if total == -np.inf:
+        return FACTOR_VANISHED, 0.0
+    log_scale, offset, n_sent = 0.0, 0, 0
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        end = offset + edge_size(layout.edge_variable, bp.domain_size, edge)
+        if way[edge] == to:
+            weight, new = bp.incoming[offset:end], bp.outgoing[offset:end]
+            moved = store_at(bp.calls[STORE], (layout, bp, edge, weight, new, 0.0))
+            if moved < 0.0:
+                return FACTOR_VANISHED if moved == VANISHED else OUT_OF_RANGE, 0.0
+            log_scale += bp.edge_scale[edge] if bp.arithmetic == LOG else log(bp.edge_scale[edge])
+            n_sent += 1
+        offset = end
+    return OK, log_scale if n_sent else total
+
+
+@kernel()
+def pass_slice(layout, bp, leaves, order, to, position, stop, cost_limit):
+    """Go on with a pass over the factors order[position:stop], at most until `cost_limit` entries are read.
+
+    On the way UP, a factor of a tree sends towards the core, and one of the core has its leaves summed out. On the way
+    DOWN, both send to their leaves and to nobody else, so that the core does not notice.
+
+    Returns:
+        Status, what vanished, the position reached, entries read, and the constant that the factors add to log Z.
+    """
+    layout, bp, leaves = borrow(layout), borrow(bp), borrow(leaves)
+    work, cost, constant = 0, 0, 0.0
+    while position < stop and cost < cost_limit:
+        factor = order[position]
+        status, culprit, entries, log_scale = _gather_axes(layout, bp, leaves.way, factor, to)
+        if status != OK:
+            return status, culprit, position, work, constant
+        if to == UP and leaves.table_address[factor]:
+            _sum_leaves(layout, bp, leaves, factor)
+        else:
+            status, log_sent = _send(layout, bp, leaves.way, factor, to)
+            if status != OK:
+                return status, factor, position, work, constant
+            log_scale += log_sent
+        position += 1
+        work += entries
+        constant += log_scale
+        cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
+    return OK, -1, position, work, constant
+
+
+# ---------------------------------------------------------------- the core
+@kernel()
+def _fold(layout, bp, way, variable, weight):
+    """Fill `weight` with a prior times the messages from trees, scaled; return the least number and the log scale.
+
+    Both are -inf where nothing is left.
+    """
+    start, is_alone = bp.variable_slot_start[variable], True
+    for v in range(weight.size):
+        weight[v] = bp.prior[start + v]
+    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        edge = layout.variable_edge[place]
+        if way[edge] == UP:
+            start = bp.edge_slot_start[edge]
+            for v in range(weight.size):
+                if is_alone and bp.arithmetic == LINEAR:
+                    weight[v] = log(weight[v])
+                own = bp.message[start + v]
+                weight[v] += own if bp.arithmetic == LOG else log(own)
+            is_alone = False
+    if is_alone:
+        return bp.prior_min[variable], 0.0
+    peak, lowest = -np.inf, 0.0
+    for v in range(weight.size):
+        peak = max(peak, weight[v])
+    if peak == -np.inf:
+        return -np.inf, -np.inf
+    for v in range(weight.size):
+        weight[v] -= peak
+        if weight[v] > -np.inf:
+            lowest = min(lowest, weight[v])
+        if bp.arithmetic == LINEAR:
+            weight[v] = exp(weight[v])
+    return (math.exp(lowest) if lowest > -MAX_LINEAR_RANGE else 0.0), peak
+
+
+@kernel()
+def fill_core(layout, bp, way, core, variables, slot_start, prior, prior_min):
+    """Fill what the core has of its own: edges by variable, and priors with the messages from trees in them.
+
+    Variables of high degree keep their priors: their totals have those messages in them already.
+
+    Args:
+        layout: Topology of the whole graph.
+        bp: Messages of the whole graph.
+        way: (E,) of the edges.
+        core: Topology of the core; its `variable_edge` is overwritten, and `variable_edge_start` complete.
+        variables: The core's variables, by their numbers in the whole graph.
+        slot_start: Where their slots start in `prior`.
+        prior: Overwritten.
+        prior_min: Overwritten.
+
+    Returns:
+        Status, the variable at fault, and the constant that the priors add to log Z.
+    """
+    layout, bp, core = borrow(layout), borrow(bp), borrow(core)
+    for edge in range(core.edge_variable.size):
+        place = core.variable_edge_start[core.edge_variable[edge]]
+        core.variable_edge[place] = edge
+        core.variable_edge_start[core.edge_variable[edge]] = place + 1
+    for k in range(variables.size, 0, -1):  # every start has moved to where the next one was
+        core.variable_edge_start[k] = core.variable_edge_start[k - 1]
+    core.variable_edge_start[0] = 0
+    constant = 0.0
+    for k in range(variables.size):
+        weight = prior[slot_start[k] : slot_start[k + 1]]
+        if bp.variable_hub[variables[k]] >= 0:
+            start = bp.variable_slot_start[variables[k]]
+            for v in range(weight.size):
+                weight[v] = bp.prior[start + v]
+            prior_min[k] = bp.prior_min[variables[k]]
+            continue
+        least, log_scale = _fold(layout, bp, way, variables[k], weight)
+        if log_scale == -np.inf:
+            return VARIABLE_VANISHED, variables[k], 0.0
+        if least == 0.0 and bp.arithmetic == LINEAR:
+            return OUT_OF_RANGE, variables[k], 0.0
+        prior_min[k] = least
+        constant += log_scale
+    return OK, -1, constant

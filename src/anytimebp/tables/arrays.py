@@ -1,0 +1,197 @@
+"""The arrays of a run as kernels see them, and how they are allocated.
+
+Slots come in the same state order on all edges of a variable, and the domain is always the first `domain_size` of them:
+an edge's slots start at `edge_slot_start`, so a domain can have room to grow without any kernel noticing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.domains.domains import Domains
+from anytimebp.kernels.codes import LINEAR
+from anytimebp.kernels.messages import CALLS, link_calls
+from anytimebp.kernels.sizes import scratch_sizes
+from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+from anytimebp.tables.store import Tables
+
+HUB_DEGREE = 16
+"""Variables with more edges keep totals; below, multiplying all messages anew is faster and loses no digits."""
+
+
+READ = (
+    "domain_size",
+    "edge_slot_start",
+    "message",
+    "edge_scale",
+    "edge_min",
+    "factor_total",
+    "hub_high",
+    "hub_low",
+    "hub_zeros",
+)
+"""What beliefs are read from, and runs change."""
+
+
+class WorkspaceArrays(NamedTuple):
+    """What kernels read and write. V variables, F factors, E edges, H hubs (variables of high degree).
+
+    Attributes:
+        arithmetic: LINEAR or LOG; which of the two all numbers marked * are in.
+        semiring: SUM or MAX.
+        domain_size: (V,) active states.
+        variable_slot_start: (V + 1,) first slot of a variable in `prior`.
+        edge_slot_start: (E,) first slot of an edge in `message`.
+        edge_capacity: (E,) length of the table's axis; a domain that grows leaves room behind its states.
+        prior: * per variable slot, largest 1.
+        prior_min: (V,) smallest positive prior.
+        message: * per edge slot, factor to variable, largest 1.
+        edge_min: (E,) smallest positive number of the message (linear).
+        edge_scale: (E,) * what the message was divided by.
+        edge_residual: (E,) by how much the last update moved the message, in nats.
+        tail: Per edge slot, what states outside the domain add to the unscaled message; empty where none do (linear).
+        factor_total: (F,) * Z_f of the last update.
+        factor_kind: (F,) TABLE, or which structure it is.
+        structure_work: (F,) entries read to update a factor that is no table.
+        table_address: (F,) where the factor's numbers lie, in the order of its axes.
+        table_in_logs: (F,) whether they are logarithms.
+        table_min: (F,) smallest positive number of the table (linear).
+        table_has_zero: (F,) whether the table has zeros.
+        variable_hub: (V,) number of the hub, or -1.
+        hub_variable: (H,) the variable.
+        hub_start: (H,) first slot in the three hub arrays.
+        hub_high: Sum of the finite logs of the prior and all messages, per hub slot.
+        hub_low: What rounding took from that sum.
+        hub_zeros: How many of those logs are -inf.
+        incoming: Scratch: messages to one factor, axis after axis.
+        outgoing: Scratch: messages from one factor.
+        prefix: Scratch: products of incoming messages over the leading axes.
+        dots: Scratch: tables with the trailing axes summed out.
+        peak: Scratch: two numbers per state of one variable, four per variable of a factor.
+        row_start: Scratch: where the rows of a table with room to grow start.
+        structure_inputs: Where structures find what they need, see `kernels/structures.py`; empty where there are none.
+        calls: Addresses of kernels that others call, see `kernels/messages.py`.
+    """
+
+    arithmetic: int
+    semiring: int
+    domain_size: IndexArray
+    variable_slot_start: IndexArray
+    edge_slot_start: IndexArray
+    edge_capacity: IndexArray
+    prior: FloatArray
+    prior_min: FloatArray
+    message: FloatArray
+    edge_min: FloatArray
+    edge_scale: FloatArray
+    edge_residual: FloatArray
+    tail: FloatArray
+    factor_total: FloatArray
+    factor_kind: IndexArray
+    structure_work: IndexArray
+    table_address: IndexArray
+    table_in_logs: BoolArray
+    table_min: FloatArray
+    table_has_zero: BoolArray
+    variable_hub: IndexArray
+    hub_variable: IndexArray
+    hub_start: IndexArray
+    hub_high: FloatArray
+    hub_low: FloatArray
+    hub_zeros: IndexArray
+    incoming: FloatArray
+    outgoing: FloatArray
+    prefix: FloatArray
+    dots: FloatArray
+    peak: FloatArray
+    row_start: IndexArray
+    structure_inputs: IndexArray
+    calls: IndexArray
+
+
+def allocate(
+    layout: GraphLayout,
+    domains: Domains,
+    tables: Tables,
+    semiring: int,
+    room: IndexArray,
+    widest: IndexArray,
+) -> WorkspaceArrays:
+    """Return the arrays of a run with messages as they start; `WorkspaceArrays` says what each is.
+
+    Args:
+        layout: Topology.
+        domains: The active states; their sizes and log priors become those of the run.
+        tables: Of the run.
+        semiring: SUM or MAX.
+        room: (V,) slots that each variable has room for.
+        widest: (V,) slots that it may ever have; `room` itself if domains do not grow.
+    """
+    n_edges, n_factors = len(layout.edge_variable), len(layout.factor_edge_start) - 1
+    linear = tables.arithmetic == LINEAR
+    capacity = room[layout.edge_variable]
+    edge_slot_end = np.cumsum(capacity)
+    n_slots = int(edge_slot_end[-1]) if n_edges else 0
+    factor_slots, levels, most_edges = scratch_sizes(layout.factor_edge_start, capacity, tables.kind)
+    largest = int(widest.max(initial=1))
+    if widest is not room:
+        wide = scratch_sizes(layout.factor_edge_start, widest[layout.edge_variable], tables.kind)
+        factor_slots = max(largest, wide[0])
+    hub_variable, variable_hub = _hubs(layout)
+    hub_sizes = widest[hub_variable]
+    n_hub_slots = int(hub_sizes.sum())
+    arrays = WorkspaceArrays(
+        arithmetic=tables.arithmetic,
+        semiring=semiring,
+        domain_size=domains.sizes,
+        variable_slot_start=domains.slot_start,
+        edge_slot_start=edge_slot_end - capacity,
+        edge_capacity=capacity,
+        prior=domains.log_prior,
+        prior_min=np.exp(domains.log_prior_min),
+        message=np.ones(n_slots) if linear else np.zeros(n_slots),
+        edge_min=np.ones(n_edges),
+        edge_scale=np.ones(n_edges) if linear else np.zeros(n_edges),
+        edge_residual=np.zeros(n_edges),
+        tail=np.empty(0),
+        factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
+        factor_kind=tables.kind,
+        structure_work=tables.structure_work,
+        table_address=tables.address,
+        table_in_logs=tables.in_logs,
+        table_min=np.ones(n_factors),
+        table_has_zero=tables.has_zero,
+        variable_hub=variable_hub,
+        hub_variable=hub_variable,
+        hub_start=np.cumsum(hub_sizes) - hub_sizes,
+        hub_high=np.zeros(n_hub_slots),
+        hub_low=np.zeros(n_hub_slots),
+        hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
+        incoming=np.empty(factor_slots),
+        outgoing=np.empty(factor_slots),
+        prefix=np.empty(int(levels)),
+        dots=np.empty(int(levels)),
+        peak=np.empty(2 * largest + 2 + 4 * most_edges),
+        row_start=np.empty(0 if widest is room else int(levels), dtype=np.int64),
+        structure_inputs=np.empty(0, dtype=np.int64),
+        calls=CALLS,
+    )
+    link_calls(layout, arrays)
+    return arrays
+
+
+def frozen(arrays: WorkspaceArrays) -> WorkspaceArrays:
+    """Return the arrays with copies of all that beliefs are read from, which nothing changes any more."""
+    return arrays._replace(**{name: getattr(arrays, name).copy() for name in READ})
+
+
+def _hubs(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
+    """Return the variables of high degree, and for every variable its number among them or -1."""
+    degree = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1]
+    hub_variable = np.flatnonzero(degree > HUB_DEGREE)
+    variable_hub = np.full(len(degree), -1, dtype=np.int64)
+    variable_hub[hub_variable] = np.arange(len(hub_variable))
+    return hub_variable, variable_hub

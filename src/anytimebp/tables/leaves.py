@@ -1,0 +1,381 @@
+"""Trees that hang on a loopy core are summed into it once, and messages are passed on the core alone.
+
+What a tree, or a variable with one factor, says does not depend on what it is told. `peel` finds them; `Leaves` passes
+messages up to the core, makes the core's own layout and arrays, and sends down to the leaves when somebody reads.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.errors import AnytimeBPError, InconsistentModelError
+from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, TABLE, VARIABLE_VANISHED
+from anytimebp.kernels.leaves import CORE, DOWN, UP, elimination_order, fill_core, pass_slice, plan_tables
+from anytimebp.kernels.messages import EDGE_COST, LOG_COST
+from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+from anytimebp.model.summary import full_bp_bytes
+from anytimebp.tables.arrays import WorkspaceArrays, frozen
+from anytimebp.tables.memory import available_memory
+from anytimebp.tables.workspace import Workspace, make_structure_inputs
+
+OVERHEAD = 2.0**18
+"""Entries that could be read in the time that it takes to set a core up, however small; infinite: there are no cores.
+
+Smaller, and graphs of ten variables lose more by a core than they gain; larger, and those of a hundred gain nothing."""
+OVERHEAD_PER_EDGE = 200.0  # the same per edge of the core
+SWEEPS = 8.0  # that a run takes at least; in fewer, a core would not pay
+MOST_BYTES = 2**28  # of smaller tables, where nobody limits the memory; with more, only a part of what is free
+PART_OF_FREE = 4
+ROUNDING = 1e-13  # nats that a message moves if it is taken over as its logs, and sent anew
+SLICE_COST = 2**22  # entries read between two moments in which Ctrl-C is heard
+
+
+class TableArrays(NamedTuple):
+    """What it takes to plan smaller tables: (F,) each, as `WorkspaceArrays` has them."""
+
+    kind: IndexArray
+    structure_work: IndexArray
+    in_logs: BoolArray
+    address: IndexArray
+
+
+class LeafArrays(NamedTuple):
+    """What kernels read and write of trees and leaves. F factors, E edges of the whole graph.
+
+    Attributes:
+        way: (E,) CORE, UP, DOWN or CUT.
+        table_address: (F,) where a factor's table without its leaves goes; 0 where they stay.
+        table_min: (F,) smallest positive product that such an entry is made of (linear).
+        scratch: For tables that several leaves are summed out of.
+    """
+
+    way: IndexArray
+    table_address: IndexArray
+    table_min: FloatArray
+    scratch: FloatArray
+
+
+class Core(NamedTuple):
+    """The part of a graph that is iterated on; numbered for itself, messages in the slots of the whole graph.
+
+    Attributes:
+        layout: Topology.
+        arrays: What kernels write. Messages and totals of hubs are those of the workspace.
+        variables: Numbers in the whole graph.
+        factors: Numbers in the whole graph.
+        edges: Numbers in the whole graph.
+        slot_start: Where each variable's slots start in a row of the core's beliefs.
+    """
+
+    layout: GraphLayout
+    arrays: WorkspaceArrays
+    variables: IndexArray
+    factors: IndexArray
+    edges: IndexArray
+    slot_start: IndexArray
+
+
+class Leaves:
+    """What hangs on the core of a workspace, and the passes over it.
+
+    Attributes:
+        arrays: For the kernels.
+        order: Factors of the pass up: those of trees, leaves first, and then those of the core that have leaves.
+        n_core_factors: Factors that are not in trees; none in a forest.
+        constant: What trees and leaves add to log Z, but for the scales of tables and priors, as far as passed.
+        core: Made once the pass up is through; None in a forest.
+        is_through: Whether the pass up is.
+    """
+
+    def __init__(
+        self, workspace: Workspace, order: IndexArray, arrays: LeafArrays, n_core_factors: int, n_lone: int
+    ) -> None:
+        """Stand before the pass up; `n_lone` variables have no message factor."""
+        self.workspace = workspace
+        self.arrays = arrays
+        self.order = order
+        self.n_core_factors = n_core_factors
+        self._n_lone = n_lone
+        self.constant = 0.0
+        self.core: Core | None = None
+        self.is_through = False
+        self._back = order[::-1].copy()
+        self._n_up, self._n_down = 0, 0
+        self._tables: FloatArray | None = None
+        self._final: WorkspaceArrays | None = None
+        self._lock = Lock()
+
+    def keep(self, tables: FloatArray) -> None:
+        """Keep the numbers alive that `table_address` points to."""
+        self._tables = tables
+
+    # ------------------------------------------------------------ up
+    def pass_up(self, update_limit: int, cost_limit: int) -> tuple[int, int, int, int]:
+        """Go on with the pass up, and make the core at its end.
+
+        Returns:
+            Status, what vanished, how many factors were passed, and the entries read.
+        """
+        before, stop = self._n_up, min(len(self.order), self._n_up + update_limit)
+        status, culprit, self._n_up, work, constant = pass_slice(
+            self.workspace.layout, self.workspace.arrays, self.arrays, self.order, UP, before, stop, cost_limit
+        )
+        self.constant += constant
+        if status == OK and self._n_up == len(self.order):
+            status, culprit = self._make_core()
+        return status, culprit, self._n_up - before, work
+
+    def _make_core(self) -> tuple[int, int]:
+        """Make the core after the pass up; return a status and the variable at fault."""
+        workspace, way = self.workspace, self.arrays.way
+        layout, arrays = workspace.layout, workspace.arrays
+        if self._n_lone:
+            self.constant += self._lone_variables()
+        if not self.n_core_factors:
+            self.is_through = True
+            return OK, -1
+        core_layout, variables, factors, edges = _core_layout(layout, way)
+        sizes = arrays.domain_size[variables]
+        slot_start = np.zeros(len(variables) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=slot_start[1:])
+        prior, prior_min = np.empty(int(slot_start[-1])), np.empty(len(variables))
+        status, culprit, constant = fill_core(layout, arrays, way, core_layout, variables, slot_start, prior, prior_min)
+        if status != OK:
+            return status, culprit
+        self.constant += constant
+        own = self._core_arrays(variables, factors, edges)
+        own = own._replace(domain_size=sizes, variable_slot_start=slot_start, prior=prior, prior_min=prior_min)
+        if (own.factor_kind != TABLE).any():
+            own = own._replace(structure_inputs=make_structure_inputs(core_layout, own))
+        self.core = Core(core_layout, own, variables, factors, edges, slot_start)
+        self.is_through = True
+        return OK, -1
+
+    def _core_arrays(self, variables: IndexArray, factors: IndexArray, edges: IndexArray) -> WorkspaceArrays:
+        """Return the arrays of the core, but for domains and priors."""
+        arrays, leaves = self.workspace.arrays, self.arrays
+        address = leaves.table_address[factors]
+        is_smaller = address != 0
+        number = np.full(len(arrays.variable_hub), -1, dtype=np.int64)
+        number[variables] = np.arange(len(variables))
+        return arrays._replace(
+            edge_slot_start=arrays.edge_slot_start[edges],
+            edge_capacity=arrays.edge_capacity[edges],
+            edge_min=arrays.edge_min[edges],
+            edge_scale=arrays.edge_scale[edges],
+            edge_residual=arrays.edge_residual[edges],
+            factor_total=arrays.factor_total[factors],
+            factor_kind=arrays.factor_kind[factors],
+            structure_work=arrays.structure_work[factors],
+            table_address=np.where(is_smaller, address, arrays.table_address[factors]),
+            table_in_logs=arrays.table_in_logs[factors],
+            table_min=np.where(is_smaller, leaves.table_min[factors], arrays.table_min[factors]),
+            table_has_zero=arrays.table_has_zero[factors],
+            variable_hub=arrays.variable_hub[variables],
+            hub_variable=number[arrays.hub_variable],
+        )
+
+    def _lone_variables(self) -> float:
+        """Return what variables without any message factor add to log Z."""
+        layout, arrays = self.workspace.layout, self.workspace.arrays
+        degree = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1]
+        prior = arrays.prior if arrays.arithmetic == LINEAR else np.exp(arrays.prior)
+        total = np.add.reduceat(prior, arrays.variable_slot_start[:-1])
+        return float(np.log(total[degree == 0]).sum())
+
+    # ------------------------------------------------------------ what a start from other messages disturbs
+    def disturbed(self, disturbed: IndexArray) -> IndexArray:
+        """Return the core's factors that have to be updated, by their numbers there.
+
+        Args:
+            disturbed: Factors of the whole graph that have to, before the pass up.
+        """
+        layout, arrays, core = self.workspace.layout, self.workspace.arrays, self.core
+        assert core is not None  # noqa: S101  (there are factors to update)
+        has_news = np.zeros(len(arrays.domain_size), dtype=np.bool_)
+        has_news[layout.edge_variable[(self.arrays.way == UP) & (arrays.edge_residual > ROUNDING)]] = True
+        is_disturbed: BoolArray = np.zeros(len(arrays.factor_total), dtype=np.bool_)
+        is_disturbed[disturbed] = True
+        is_disturbed[layout.edge_factor[has_news[layout.edge_variable]]] = True
+        found: IndexArray = np.flatnonzero(is_disturbed[core.factors])
+        return found
+
+    # ------------------------------------------------------------ down
+    def all_arrays(self) -> WorkspaceArrays:
+        """Return the arrays of the whole graph with what the core has of its own; to leaves nothing is sent yet."""
+        self._put_back(self.workspace.arrays)
+        return self.workspace.arrays
+
+    def _put_back(self, arrays: WorkspaceArrays) -> None:
+        """Write what the core has of its own into arrays of the whole graph."""
+        core = self.core
+        if core is not None:
+            for name in ("edge_min", "edge_scale", "edge_residual"):
+                getattr(arrays, name)[core.edges] = getattr(core.arrays, name)
+            arrays.factor_total[core.factors] = core.arrays.factor_total
+
+    def note_residuals(self) -> None:
+        """Let the workspace know by how much messages in the core have moved."""
+        core = self.core
+        if core is not None:
+            self.workspace.arrays.edge_residual[core.edges] = core.arrays.edge_residual
+
+    def pass_down(self, update_limit: int, cost_limit: int) -> tuple[int, int, int, int]:
+        """Go on with a pass down in place; return what `pass_up` does. Nothing that the core reads is changed."""
+        before, stop = self._n_down, min(len(self.order), self._n_down + update_limit)
+        status, culprit, self._n_down, work, _ = pass_slice(
+            self.workspace.layout, self.workspace.arrays, self.arrays, self._back, DOWN, before, stop, cost_limit
+        )
+        return status, culprit, self._n_down - before, work
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every message of a forest is sent, by a pass down in place. The core of another graph may go on."""
+        return self.core is None and self._n_down == len(self.order)
+
+    def send_down(self, arrays: WorkspaceArrays) -> WorkspaceArrays:
+        """Send to all leaves; return the arrays, or others in logs if linear arithmetic would lose something.
+
+        Args:
+            arrays: Of the whole graph, with those of the core put back; overwritten.
+        """
+        position, n = 0, len(self.order)
+        while position < n:
+            status, culprit, position, _, _ = pass_slice(
+                self.workspace.layout, arrays, self.arrays, self._back, DOWN, position, n, SLICE_COST
+            )
+            if status == OUT_OF_RANGE and arrays.arithmetic == LINEAR:
+                in_logs = _in_logs(self.workspace, arrays)
+                return self.send_down(in_logs.arrays)
+            if status == OUT_OF_RANGE:
+                msg = "messages to leaves grow beyond all bounds: scores are too far apart"
+                raise AnytimeBPError(msg)
+            if status != OK:
+                raise self._impossible(status, culprit)
+        return arrays
+
+    def _impossible(self, status: int, culprit: int) -> InconsistentModelError:
+        compiled = self.workspace.compiled
+        layout = self.workspace.layout
+        variable = culprit if status == VARIABLE_VANISHED else layout.edge_variable[layout.factor_edge_start[culprit]]
+        name = compiled.variables.name(int(variable))
+        return InconsistentModelError(f"no joint state is possible: messages exclude every state of variable {name!r}")
+
+    def complete(self) -> bool:
+        """Send to all leaves in place, so that every message of the workspace is what its factor would send.
+
+        Nothing that the core reads is changed.
+
+        Returns:
+            Whether that is done; not where linear arithmetic would lose something.
+        """
+        arrays = self.all_arrays()
+        return self.send_down(arrays) is arrays
+
+    def final_arrays(self) -> WorkspaceArrays:
+        """Return what `send_down` does, in place and once, for a run that is over. Any thread may ask."""
+        with self._lock:
+            if self._final is None:
+                self._final = self.send_down(self.all_arrays())
+            return self._final
+
+
+def copied(layout: GraphLayout, arrays: WorkspaceArrays) -> WorkspaceArrays:
+    """Return arrays that can be written to while others go on with those that they were taken from."""
+    names = ("incoming", "outgoing", "prefix", "dots", "peak")
+    made = frozen(arrays)._replace(**{name: np.empty_like(getattr(arrays, name)) for name in names})
+    if len(arrays.structure_inputs):
+        made = made._replace(structure_inputs=make_structure_inputs(layout, made))
+    return made
+
+
+def _in_logs(workspace: Workspace, arrays: WorkspaceArrays) -> Workspace:
+    """Return the same messages in logs, with tables as log arithmetic needs them."""
+    with np.errstate(divide="ignore", under="ignore"):
+        domains = workspace.domains._replace(log_prior=np.log(arrays.prior))
+        made = Workspace(workspace.compiled, domains, LOG, semiring=arrays.semiring)
+        for _ in made.prepare():
+            pass
+        made.arrays.message[:] = np.log(arrays.message)
+    for name in ("edge_min", "hub_high", "hub_low", "hub_zeros"):
+        getattr(made.arrays, name)[:] = getattr(arrays, name)
+    return made
+
+
+def _core_layout(layout: GraphLayout, way: IndexArray) -> tuple[GraphLayout, IndexArray, IndexArray, IndexArray]:
+    """Return the core's topology but for `variable_edge`, and its variables, factors and edges in the whole graph."""
+    edges = np.flatnonzero(way == CORE)
+    variable, factor = layout.edge_variable[edges], layout.edge_factor[edges]
+    degree = np.bincount(variable, minlength=len(layout.variable_edge_start) - 1)
+    arity = np.bincount(factor, minlength=len(layout.factor_edge_start) - 1)
+    variables, factors = np.flatnonzero(degree), np.flatnonzero(arity)
+    variable_number, factor_number = np.cumsum(degree > 0) - 1, np.cumsum(arity > 0) - 1
+    made = GraphLayout(
+        factor_edge_start=_starts(arity[factors]),
+        edge_variable=variable_number[variable],
+        edge_factor=factor_number[factor],
+        variable_edge_start=_starts(degree[variables]),
+        variable_edge=np.empty(len(edges), dtype=np.int64),
+    )
+    return made, variables, factors, edges
+
+
+def _starts(counts: IndexArray) -> IndexArray:
+    starts = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def peel(
+    workspace: Workspace, max_memory: int | None, *, largest_part: float = 1.0, at_any_cost: bool = False
+) -> Leaves | None:
+    """Return what hangs on the core of a graph, or None where nothing does, or where it is not worth a core of its own.
+
+    Args:
+        workspace: Whose tables are there.
+        max_memory: Bytes that the run may allocate.
+        largest_part: Of the cost of a sweep that one over the core may have; 0 for forests only.
+        at_any_cost: Whether to make a core even where that does not pay.
+    """
+    layout, arrays = workspace.layout, workspace.arrays
+    n_factors, n_variables = len(layout.factor_edge_start) - 1, len(arrays.domain_size)
+    order, n_open = np.empty(n_factors, dtype=np.int64), np.zeros(n_factors, dtype=np.int64)
+    way = np.empty(len(layout.edge_variable), dtype=np.int64)
+    n_left, left_key = np.zeros(n_variables, dtype=np.int64), np.zeros(n_variables, dtype=np.int64)
+    ordered, n_core, n_lone = elimination_order(layout, arrays.domain_size, order, n_left, left_key, n_open, way)
+    address = np.zeros(n_factors, dtype=np.int64)
+    if ordered == n_factors:
+        return Leaves(workspace, order, LeafArrays(way, address, np.empty(0), np.empty(0)), 0, n_lone)
+    most_saved = SWEEPS * (EDGE_COST * len(way) + LOG_COST * n_factors * workspace.tables.nbytes / 8)
+    if largest_part == 0.0 or n_core == len(way) or (most_saved < OVERHEAD and not at_any_cost):
+        return None
+    table_start, limit = np.empty(n_factors, dtype=np.int64), _room(workspace, max_memory)
+    tables = TableArrays(arrays.factor_kind, arrays.structure_work, arrays.table_in_logs, arrays.table_address)
+    given = (layout, tables, arrays.domain_size, n_open)
+    peeled = way.copy()
+    total, scratch, whole, core, n_edges = plan_tables(*given, way, limit, table_start)
+    if max_memory is None and 8 * total > MOST_BYTES:
+        limit = max(MOST_BYTES, (available_memory() or 0) // PART_OF_FREE) // 8
+        way = peeled
+        total, scratch, whole, core, n_edges = plan_tables(*given, way, limit, table_start)
+    pays = SWEEPS * (whole - core) >= OVERHEAD + OVERHEAD_PER_EDGE * n_edges and core <= largest_part * whole
+    if n_edges == len(way) or not (pays or at_any_cost):
+        return None
+    smaller = np.empty(total)
+    has_leaves = np.flatnonzero(table_start >= 0)
+    address[has_leaves] = smaller.ctypes.data + 8 * table_start[has_leaves]
+    leaves = LeafArrays(way, address, np.ones(n_factors), np.empty(2 * scratch))
+    made = Leaves(workspace, np.concatenate([order[:ordered], has_leaves]), leaves, n_factors - ordered, n_lone)
+    made.keep(smaller)
+    return made
+
+
+def _room(workspace: Workspace, max_memory: int | None) -> int:
+    """Return the entries that smaller tables may have in all, before it is known what they need."""
+    if max_memory is None:
+        return 2**62
+    return max(0, max_memory - full_bp_bytes(workspace.compiled.blocks, workspace.domains.sizes)) // 8
