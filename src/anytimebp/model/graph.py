@@ -132,7 +132,7 @@ class FactorGraph:
         title = factor_title(self._n_factors, self._read_factor_name(name))
         indices = read_scope(self._variables, scope, title)
         what = f"{title} ({self._scope_names(indices)})"
-        shape = tuple([len(self._variables[i].labels) for i in indices])
+        shape = tuple([self._variables.size(i) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
         stated = Stated(log_table, table, rule, entries, structure, default, propose)
         stated.check(what)

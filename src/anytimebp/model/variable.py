@@ -189,6 +189,10 @@ class VariableTable(Sequence[Variable]):
         block = self._block(index)
         return f"x{index}" if block.names is None else block.names[index - block.first]
 
+    def size(self, index: int) -> int:
+        """Return the number of states of a variable."""
+        return len(self._block(index).labels)
+
     @property
     def blocks(self) -> tuple[VariableBlock, ...]:
         """The variables, in blocks of one call each, for whoever goes through very many."""
