@@ -12,7 +12,7 @@ from anytimebp.cli.paths import model_argument, read_given_model
 from anytimebp.cli.standard_streams import input_name
 from anytimebp.model.source import IndexArray
 from anytimebp.model.summary import GraphSummary, format_bytes
-from anytimebp.tables.memory import available_memory
+from anytimebp.tables.machine import available_memory
 
 BAR = 40  # characters of the longest bar
 

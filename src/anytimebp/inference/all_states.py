@@ -39,6 +39,8 @@ from anytimebp.tables.workspace import Workspace, first_arithmetic
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
 INSTEAD_OF_ROUNDS = 0.25  # part of a sweep that one over the core may cost, for `adaptive` to make no inner rounds
+LEAF = 0.5  # error of a leaf, in that of the core's variables: what a factor passes on is less than what it is told
+PENDING = 2.0  # times what is pending on a message that it is expected to move by: what it moves comes back to it
 VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
 
 
@@ -362,7 +364,7 @@ class AllStates:
         if self._error is not None:
             return self._error
         layout, start = self._messages.layout, self._slot_start
-        residual = self._messages.arrays.edge_residual.copy()
+        residual = self._pending()
         has_settled = self._figures.ending is StopReason.CONVERGED
         history, marks, time = self._history, self._history.marks, self._time
         return lambda belief: SweepError(
@@ -373,7 +375,22 @@ class AllStates:
             history.trend(marks, time, belief),
             self._options.tolerance,
             has_settled=has_settled,
+            share=self._share_of_core(),
         )
+
+    def _pending(self) -> FloatArray:
+        """Return (E,) by how much messages last moved, or less if the schedule knows that little is pending; a copy."""
+        moved = self._messages.arrays.edge_residual.copy()
+        schedule = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
+        return np.minimum(moved, PENDING * schedule.pending()) if isinstance(schedule, ResidualSchedule) else moved
+
+    def _share_of_core(self) -> float:
+        """Return the part of the core's error that is the mean over all variables: leaves move less than the core."""
+        core, sizes = self._core, self.workspace.domains.sizes
+        if core is None:
+            return 1.0
+        n_leaves = int((sizes > 1).sum()) - len(core.variables)
+        return (len(core.variables) + LEAF * n_leaves) / len(sizes)
 
     @property
     def _time(self) -> float:

@@ -19,7 +19,7 @@ from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.model.summary import full_bp_bytes
 from anytimebp.tables.arrays import WorkspaceArrays, frozen
-from anytimebp.tables.memory import available_memory
+from anytimebp.tables.machine import available_memory
 from anytimebp.tables.workspace import Workspace, make_structure_inputs
 
 OVERHEAD = 2.0**18

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +12,7 @@ from anytimebp.model.factor import describe_factor
 from anytimebp.model.scopes import MAX_ARITY
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
+from anytimebp.tables.machine import available_memory, total_memory
 from anytimebp.tables.sizes import factor_entries
 
 UNCHECKED_BYTES = 2**28
@@ -148,23 +146,3 @@ def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
         return ""
     name = describe_factor(compiled.blocks, compiled.variables, best)
     return f"; the largest table is that of {name}, {format_bytes(8 * best_entries)}"
-
-
-@cache
-def total_memory() -> int:
-    """Return the bytes that this machine has, 0 where it does not say; asked once in a process."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return 0
-
-
-def available_memory() -> int | None:
-    """Return the bytes that can still be allocated on this machine, or None where it does not say."""
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return total_memory() or None

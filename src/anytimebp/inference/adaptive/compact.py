@@ -152,6 +152,7 @@ class CompactTables:
         """Give a run its tables; asks for the entries that are new."""
         tables, layout = workspace.tables, self.compiled.arrays
         self.arithmetic, before = tables.arithmetic, self.asked
+        tables.are_borrowed = True  # they move when the domains grow
         for factor in range(len(tables.kind)):
             variables = layout.edge_variable[layout.factor_edge_start[factor] : layout.factor_edge_start[factor + 1]]
             source, _ = self.compiled.source(factor)

@@ -32,7 +32,8 @@ from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.memory import UNCHECKED_BYTES, available_memory, exceeds_memory
+from anytimebp.tables.machine import available_memory
+from anytimebp.tables.memory import UNCHECKED_BYTES, exceeds_memory
 from anytimebp.tables.sizes import factor_entries
 
 FIRST_DOMAIN = 5.0  # nats under the best, within which states are in a variable's first domain

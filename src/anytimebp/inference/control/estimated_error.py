@@ -56,6 +56,7 @@ class SweepError:
         tolerance: float,
         *,
         has_settled: bool = False,
+        share: float = 1.0,
     ) -> None:
         """Hold what the estimate needs.
 
@@ -67,14 +68,17 @@ class SweepError:
             trend: Of the beliefs.
             tolerance: Of the run, in nats.
             has_settled: Whether no message would move by more than that, so that even the slowest run is close.
+            share: Of the error, if these are not all variables: the mean over all is that part of the mean over these.
         """
         self._layout, self._residual, self._belief, self._slot_start = layout, residual, belief, slot_start
-        self._trend, self._tolerance, self._has_settled = trend, tolerance, has_settled
+        self._trend, self._tolerance, self._has_settled, self._share = trend, tolerance, has_settled, share
 
     def __call__(self) -> float:
         """Return the estimate."""
-        if not len(self._belief):
-            return 0.0
+        return self._share * self._mean_error() if len(self._belief) else 0.0
+
+    def _mean_error(self) -> float:
+        """Return the mean over the variables that there are."""
         start, trend = self._slot_start, self._trend
         residual = np.minimum(self._residual, self._tolerance if self._has_settled else MOST)
         moved: FloatArray = np.bincount(self._layout.edge_variable, residual, len(start) - 1)  # type: ignore[assignment]

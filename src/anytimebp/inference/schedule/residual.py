@@ -65,6 +65,15 @@ class ResidualSchedule:
         self._journal = no_journal()
         self._in_sweep = 0
 
+    def pending(self) -> FloatArray:
+        """Return (E,) a bound on how far each message is from what its factor would send now, in nats."""
+        layout, priority = self._messages.layout, self._heap.priority
+        at_hub = np.append(priority[self._n_factors :], 0.0)  # what a hub has not passed on yet; the last is for no hub
+        unheard = at_hub[self._messages.arrays.variable_hub[layout.edge_variable]]
+        of_factor = priority[: self._n_factors] + np.bincount(layout.edge_factor, unheard, self._n_factors)
+        bound: FloatArray = of_factor[layout.edge_factor]
+        return bound
+
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Update what is at the top of the heap."""
         limit = min(update_limit, self._n_factors - self._in_sweep)

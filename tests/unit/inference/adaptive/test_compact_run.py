@@ -29,6 +29,21 @@ def test_compact_runs_end_at_the_marginals_of_bp(kind):
     assert found.log_z == pytest.approx(expected.log_z, abs=1e-7)
 
 
+@pytest.mark.usefixtures("always_compact")
+def test_marginals_that_are_read_late_do_not_depend_on_what_became_of_the_tables():
+    graph = abp.FactorGraph()
+    rng = np.random.default_rng(0)
+    graph.add_variables(4, 60)
+    graph.add_factors([[i] for i in range(4)], log_table=rng.normal(0.0, 4.0, (4, 60)))
+    scores = rng.normal(size=(3, 60, 60))
+    for k in range(3):  # a chain: a forest, whose leaves are sent to when somebody reads
+        graph.add_factor([k, k + 1], rule=lambda a, b, k=k: scores[k][a, b])
+    found = abp.infer(graph, "adaptive", tolerance=1e-11)
+    _ = [np.full(3600, 7.0) for _ in range(2000)]  # where tables may have been
+    expected = abp.infer(graph, "bp", tolerance=1e-11)
+    np.testing.assert_allclose(found.marginals.concatenated(), expected.marginals.concatenated(), atol=1e-9)
+
+
 def grid_of_rules(n, unary, rng, propose=None):
     """Return a loop of four variables with a smooth rule on each side."""
     graph = abp.FactorGraph()
