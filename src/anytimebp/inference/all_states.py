@@ -342,9 +342,9 @@ class AllStates:
 
     def _read(self, state: State) -> Snapshot:
         leaves = self.leaves
-        has_more = leaves is not None and leaves.is_through and not leaves.is_complete
+        has_leaves = leaves is not None and leaves.is_through
         return take_snapshot(
-            readable(self.workspace, state.arrays, leaves if has_more else None),
+            readable(self.workspace, state.arrays, leaves if has_leaves else None),
             state.figures,
             swept=self._figures.swept,
             factor_marginals=self._options.factor_marginals,

@@ -4,10 +4,11 @@ import math
 
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import CONVERGED, NEEDS_ENTRIES, OK, UNSETTLED
+from anytimebp.kernels.fill_strips import fill_strips, fill_tables
 from anytimebp.kernels.inner import MADE, SWEEPS, begin_inner, enter, enter_messages, inner_rounds, leave
 from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.readout import fill_beliefs
-from anytimebp.kernels.strips import fill_strips, fill_tables, strip_sweep
+from anytimebp.kernels.strips import strip_sweep
 
 PHASE, POSITION, UPDATES, READ, PICKED = MADE + 1, MADE + 2, MADE + 3, MADE + 4, MADE + 5  # in the progress of a round
 COUNTERS = PICKED + 1

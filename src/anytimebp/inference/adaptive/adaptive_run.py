@@ -22,8 +22,9 @@ from anytimebp.inference.adaptive.frozen_tails import QUICK
 from anytimebp.inference.adaptive.leaf_axes import domains_left, find_leaf_axes
 from anytimebp.inference.adaptive.nested import NestedWorkspace, put_messages
 from anytimebp.inference.adaptive.reach import FIRST_DOMAIN, MOST_NEW, first_strips
+from anytimebp.inference.adaptive.round_end import Outcome
 from anytimebp.inference.adaptive.strip_sources import find_strip_sources, source_kinds
-from anytimebp.inference.adaptive.strip_stage import Outcome, StripStage
+from anytimebp.inference.adaptive.strip_stage import StripStage
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.one_by_one import OneByOne
@@ -241,12 +242,11 @@ class AdaptiveRun:
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
         """Return what the run knows now, or at the last consistent state."""
-        if self.now is None:
+        found = self.now.read(settled=settled) if self.now is not None else None
+        if found is None and not settled:
             universe = Universe(self._compiled, self._options.observed, self._domains)
-            joint = self._options.factor_marginals
-            return None if settled else unary_snapshot(universe, self._figures, factor_marginals=joint)
-        found = self.now.read(settled=settled)
-        if not settled or found is not None:
+            return unary_snapshot(universe, self._figures, factor_marginals=self._options.factor_marginals)
+        if found is not None:
             return found
         if self._earlier is not None:
             found = self._earlier.read(settled=True)

@@ -16,8 +16,8 @@ from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.leaf_axes import LeafAxes
 from anytimebp.inference.adaptive.strip_sources import StripSources
 from anytimebp.kernels.codes import LINEAR, TABLE
+from anytimebp.kernels.fill_strips import plan_strips
 from anytimebp.kernels.inner import take_stock
-from anytimebp.kernels.strips import plan_strips
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.rows import row_items
 from anytimebp.model.source import FloatArray, IndexArray

@@ -1,12 +1,25 @@
-"""What rounds on strips leave behind."""
+"""What rounds on strips leave behind, and why there are no more of them."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 from anytimebp.inference.adaptive.nested import NestedWorkspace
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
+
+
+class Outcome(Enum):
+    """Why the rounds have ended; the texts complete "left the domains because"."""
+
+    DEAR = "strips would now cost half as much as whole tables do"
+    WIDE = "strips would ask for more scores than looking at states in passing does"
+    CLOSE = "what is left out no longer counts"
+    UNSETTLED = "messages on the domains do not settle"
+    NOT_POSITIVE = "scores have hard zeros or a range beyond linear arithmetic"
+    MEMORY = "the domains would outgrow the memory"
+    CONVERGED = "the domains hold every state, and messages have settled"
 
 
 class RoundEnd(NamedTuple):

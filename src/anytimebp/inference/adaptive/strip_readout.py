@@ -36,10 +36,6 @@ class Rounds(Protocol):
         """Return the sizes of the domains of all variables, leaves included."""
         ...
 
-    def unary(self) -> Snapshot:
-        """Return what is known before the first round."""
-        ...
-
 
 def read_stage(stage: Rounds, figures: Figures, *, settled: bool, joint: bool) -> Snapshot:
     """Return what a stage knows: at the end of its last round, or now; `joint` if factor marginals are wanted."""
@@ -65,8 +61,6 @@ def read_stage(stage: Rounds, figures: Figures, *, settled: bool, joint: bool) -
         workspace.nested.shift,
         domains.log_prior_scale,
     )
-    if last is None and len(stage.sources.axes.leaves):
-        return stage.unary()
     if last is None or joint:
         return take_snapshot(
             source,

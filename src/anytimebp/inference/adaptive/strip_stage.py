@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from enum import Enum
 
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.domains.universe import Universe
 from anytimebp.inference.adaptive.asked_strips import AskedStrips, NotPositiveError
 from anytimebp.inference.adaptive.choice import pick_costs, round_cost, whole_cost
 from anytimebp.inference.adaptive.leaf_axes import domains_left
 from anytimebp.inference.adaptive.nested import NestedWorkspace, within_reach
 from anytimebp.inference.adaptive.reach import MOST_NEW, REACHES, WORTH_CUTTING, guessed_gain, least_prior
-from anytimebp.inference.adaptive.round_end import RoundEnd
+from anytimebp.inference.adaptive.round_end import Outcome, RoundEnd
 from anytimebp.inference.adaptive.strip_readout import read_stage
 from anytimebp.inference.adaptive.strip_sources import StripSources
 from anytimebp.inference.control.estimated_error import domains_error
 from anytimebp.inference.look.pair_readout import pairs_of_strips
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.readout import unary_snapshot
 from anytimebp.inference.schedule.forest import forest_order
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.codes import CONVERGED, FACTOR_VANISHED, LINEAR, NEEDS_ENTRIES, OK, UNSETTLED
@@ -49,7 +46,6 @@ from anytimebp.kernels.rounds import (
     share_out_of_reach,
 )
 from anytimebp.kernels.strips import join_above
-from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.arrays import frozen
@@ -67,18 +63,6 @@ FIRST_TOLERANCE = 0.1  # to which the first domains settle before anything is he
 WORTH = 0.5  # part of the cost of whole tables, and a sweep over them, that all strips together may cost
 MANY_PICKED = 1e6  # cost of the first strips, from which on there is an answer before they are filled
 LOOSE = 0.1  # inner rounds settle to this part of what the sweep before them has moved
-
-
-class Outcome(Enum):
-    """Why the rounds have ended; the texts complete "left the domains because"."""
-
-    DEAR = "strips would now cost half as much as whole tables do"
-    WIDE = "strips would ask for more scores than looking at states in passing does"
-    CLOSE = "what is left out no longer counts"
-    UNSETTLED = "messages on the domains do not settle"
-    NOT_POSITIVE = "scores have hard zeros or a range beyond linear arithmetic"
-    MEMORY = "the domains would outgrow the memory"
-    CONVERGED = "the domains hold every state, and messages have settled"
 
 
 class StripStage:
@@ -118,7 +102,7 @@ class StripStage:
         axes = sources.axes
         self.compiled = compiled = axes.compiled
         self.variables, self.sources = compiled.variables, sources
-        self._task, self._all, self._domains = task, domains, domains_left(axes, domains)
+        self._all, self._domains = domains, domains_left(axes, domains)
         self._spread = spread[axes.variables]
         self._n_leaf_states = int(domains.sizes[axes.leaves].sum())
         self._run, self._limits, options = task.figures, task.limits, task.options
@@ -152,11 +136,6 @@ class StripStage:
         whole = self._all.sizes.copy()
         whole[self.sources.axes.variables] = sizes
         return whole
-
-    def unary(self) -> Snapshot:
-        """Return what is known before the first round."""
-        universe = Universe(compiled_graph(self._task.graph), self._task.options.observed, self._all)
-        return unary_snapshot(universe, self._run, factor_marginals=False)
 
     def domains(self) -> list[IndexArray]:
         """Return the states in each variable's domain."""
@@ -255,8 +234,8 @@ class StripStage:
         return iter(())
 
     def read(self, *, settled: bool) -> Snapshot | None:
-        """Return what is known at the end of the last round, or now."""
-        if settled and self.settled is None:
+        """Return what is known at the end of the last round, or now; nothing before the first if there are leaves."""
+        if self.settled is None and (settled or len(self.sources.axes.leaves)):
             return None
         return read_stage(self, self._run, settled=settled or self._run.consistent, joint=self._factor_marginals)
 
