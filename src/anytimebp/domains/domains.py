@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from anytimebp.errors import InconsistentModelError
+from anytimebp.kernels.priors import fold_priors
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 
-MANY = 1024  # states from which on unary factors are added one by one, without copies of all of them
+EVERY_STATE = np.empty(0, dtype=np.int64)  # in place of the states in all slots
 
 
 class Domains(NamedTuple):
@@ -78,67 +79,44 @@ def full_domains(
     sizes = domain_sizes(compiled, observed)
     slot_start = row_starts(sizes)
     log_prior = np.zeros(int(slot_start[-1]))
-    scored = _add_unary_factors(compiled, states, slot_start, log_prior)
+    slot_state = _slot_states(states, sizes, slot_start)
+    scale, smallest, scored, rows = np.empty(len(sizes)), np.empty(len(sizes)), 0, compiled.rows
+    if compiled.asked_unary_blocks or unary or observed:
+        fold_priors(rows, slot_start, slot_state, log_prior, scale[:0], smallest[:0])
+        scored = _add_asked_factors(compiled, states, slot_start, log_prior)
+        rows = rows[:0]
     for index, scores in unary.items():
         log_prior[slot_start[index] : slot_start[index + 1]] = scores[states[index]] if index in states else scores
     for index, seen in observed.items():
         if seen.log_scores is not None:
             log_prior[slot_start[index] : slot_start[index + 1]] += seen.log_scores
-    scale, smallest = _normalise(compiled, sizes, slot_start, log_prior)
-    slot_state = _slot_states(states, sizes, slot_start)
+    impossible = fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest)
+    if impossible >= 0:
+        name = compiled.variables.name(impossible)
+        msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
+        raise InconsistentModelError(msg)
     return Domains(sizes, slot_start, slot_state, log_prior, scale, smallest, scored)
+
+
+def _add_asked_factors(
+    compiled: CompiledGraph, states: dict[int, IndexArray], slot_start: IndexArray, log_prior: FloatArray
+) -> int:
+    """Add the scores of unary rules and lists to the log priors; return how many were asked for."""
+    scored = 0
+    for block in compiled.asked_unary_blocks:
+        every = np.arange(block.source.shape[0])
+        for offset, index in enumerate(block.scopes[:, 0].tolist()):
+            scores = block.log_values(offset, [states.get(index, every)], compiled.variables)
+            log_prior[slot_start[index] : slot_start[index + 1]] += scores
+            scored += scores.size
+    return scored
 
 
 def _slot_states(states: dict[int, IndexArray], sizes: IndexArray, slot_start: IndexArray) -> IndexArray:
     """Return the state in each slot, given those of the variables that evidence restricts; empty if there are none."""
     if not states:
-        return np.empty(0, dtype=np.int64)
+        return EVERY_STATE
     slot_state: IndexArray = np.arange(int(slot_start[-1])) - np.repeat(slot_start[:-1], sizes)
     for index, left in states.items():
         slot_state[slot_start[index] : slot_start[index + 1]] = left
     return slot_state
-
-
-def _add_unary_factors(
-    compiled: CompiledGraph, states: dict[int, IndexArray], slot_start: IndexArray, log_prior: FloatArray
-) -> int:
-    """Add the scores of unary factors to the log priors; return how many rules and lists were asked for."""
-    scored = 0
-    for block in compiled.unary_blocks:
-        source, tables, scope = block.source, block.source.tables, block.scopes[:, 0]
-        offsets: Iterable[int] = range(len(scope))
-        if tables is not None and len(scope) > 1 and source.shape[0] < MANY:
-            # all at once, but for the variables that evidence cuts
-            whole = ~np.isin(scope, list(states)) if states else np.ones(len(scope), dtype=np.bool_)
-            slots = slot_start[scope[whole], np.newaxis] + np.arange(source.shape[0])
-            scores = tables.all_log_values(whole if source.n_members > 1 else slice(None))
-            if np.bincount(scope).max() == 1:
-                log_prior[slots] += scores
-            else:
-                np.add.at(log_prior, slots, scores)
-            offsets = np.flatnonzero(~whole).tolist()
-        for offset in offsets:
-            index = int(scope[offset])
-            if tables is not None and index not in states:
-                scores = tables.all_log_values(block.member(offset))
-            else:
-                scores = block.log_values(offset, [states.get(index, np.arange(source.shape[0]))], compiled.variables)
-                scored += scores.size if tables is None else 0
-            log_prior[slot_start[index] : slot_start[index + 1]] += scores
-    return scored
-
-
-def _normalise(
-    compiled: CompiledGraph, sizes: IndexArray, slot_start: IndexArray, log_prior: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Subtract each variable's largest log prior, in place; return it and the smallest finite one that is left."""
-    if not sizes.size:
-        return np.empty(0), np.empty(0)
-    scale = np.maximum.reduceat(log_prior, slot_start[:-1])
-    if not (scale > -np.inf).all():
-        name = compiled.variables.name(int(np.argmin(scale)))
-        msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
-        raise InconsistentModelError(msg)
-    log_prior -= np.repeat(scale, sizes)
-    smallest = np.minimum.reduceat(np.where(log_prior > -np.inf, log_prior, 0.0), slot_start[:-1])
-    return scale, smallest

@@ -11,7 +11,7 @@ from anytimebp.results.snapshot import Snapshot
 GROWTH_BETWEEN_LOOKS = 1.2  # of all active states: looking costs about as much as scoring every candidate
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Budget:
     """What one call may use up.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from anytimebp.results.stop import StopReason
@@ -92,7 +92,8 @@ class Figures:
     @property
     def work(self) -> int:
         """Entries read or scored so far."""
-        return sum(self.work_parts.values())
+        parts = self.work_parts
+        return parts["messages"] + parts["scoring"] + parts["growth"] + parts["priorities"]
 
     @property
     def can_be_judged(self) -> bool:
@@ -101,7 +102,9 @@ class Figures:
 
     def copy(self) -> Figures:
         """Return the figures as they are now."""
-        return replace(self, work_parts=dict(self.work_parts))
+        twin = Figures.__new__(Figures)
+        twin.__dict__.update(self.__dict__, work_parts=self.work_parts.copy())
+        return twin
 
     def shown(self) -> dict[str, Any]:
         """Return what a snapshot shows of them."""

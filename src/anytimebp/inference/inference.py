@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Self
 
 from anytimebp.errors import OptionError
@@ -22,6 +21,35 @@ from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
+
+BUDGETS = 6  # kinds of budgets and of watching that `run` takes
+
+
+class Exclusively:
+    """Lets a run go on while it is entered, and keeps other threads out."""
+
+    def __init__(self, run: Run) -> None:
+        """Let nobody in yet."""
+        self._run = run
+        self._busy = threading.Lock()
+
+    def __enter__(self) -> None:
+        """Start, unless somebody else has."""
+        if not self._busy.acquire(blocking=False):
+            msg = "this Inference is running already, in another thread or around this call; make one for each"
+            raise OptionError(msg)
+        try:
+            self._run.__enter__()
+        except BaseException:  # Ctrl-C
+            self._busy.release()
+            raise
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """Stop."""
+        try:
+            self._run.__exit__(error)
+        finally:
+            self._busy.release()
 
 
 class Inference:
@@ -85,7 +113,7 @@ class Inference:
             threads=threads,
         )
         self._run = Run(graph, self._options)
-        self._busy = threading.Lock()
+        self._exclusively = Exclusively(self._run)
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -106,7 +134,7 @@ class Inference:
     def __next__(self) -> Snapshot:
         """Run until the next moment that is to be recorded, and return what is known then."""
         self._load()
-        with self._exclusively():
+        with self._exclusively:
             if not self._run.next_record():
                 raise StopIteration
         snapshot = self._run.snapshot()
@@ -149,11 +177,9 @@ class Inference:
             updates=_total(figures.updates, max_updates),
             work=_total(figures.work, max_work),
             target_error=target_error,
-            is_watched=any(
-                given is not None for given in (seconds, max_updates, max_work, target_error, callback, watch)
-            ),
+            is_watched=(seconds, max_updates, max_work, target_error, callback, watch).count(None) < BUDGETS,
         )
-        with self._exclusively():
+        with self._exclusively:
             reason = run.until(budget, callback, watch)
         warn_of_cache()
         if run.is_interrupted:
@@ -168,25 +194,13 @@ class Inference:
         warn_of_end(self._graph, result)
         return result
 
-    @contextmanager
-    def _exclusively(self) -> Iterator[None]:
-        """Keep other threads out while the run goes on."""
-        if not self._busy.acquire(blocking=False):
-            msg = "this Inference is running already, in another thread or around this call; make one for each"
-            raise OptionError(msg)
-        try:
-            with self._run.running():
-                yield
-        finally:
-            self._busy.release()
-
     def _load(self) -> None:
         """Load the kernels of the run and the loops of compiled rules, or compile them.
 
         Ctrl-C raises KeyboardInterrupt between two kernels, as there is nothing to answer with yet.
         """
         if self._run.method is None:
-            sources = [block.source for block in self._graph.blocks]
+            sources = self._graph.asked_sources
             if any(source.sums is not None for source in sources):
                 load_structures()
             compile_rules(sources)

@@ -9,6 +9,7 @@ import numpy as np
 
 from anytimebp.errors import OptionError
 from anytimebp.inference.figures import UNLIMITED
+from anytimebp.inference.stopwatch import Stopwatch
 from anytimebp.results.snapshot import Snapshot
 
 GROWTH_BETWEEN_LOOKS = 4 / 3  # of all active states: looking costs about as much as scoring every candidate
@@ -56,12 +57,15 @@ class Every:
             raise OptionError(msg)
 
 
+EVERY_ROUND = Every(rounds=1)
+
+
 def read_record(record: object) -> Every | None:
     """Return when to record, None for at the end only."""
     if isinstance(record, Every):
         return record
     if isinstance(record, str) and record in {"round", "sweep"}:
-        return Every(rounds=1)
+        return EVERY_ROUND
     if isinstance(record, str) and record == "end":
         return None
     msg = f'record must be "round", "sweep", "end", or an Every(rounds=, states=, seconds= or growth=), got {record!r}'
@@ -80,7 +84,7 @@ class Recorder:
         self._next_look = 0.0
         self.keeps_estimates = every is not None and every.estimates
 
-    def limits(self, seconds: float) -> tuple[int, int]:
+    def limits(self, clock: Stopwatch) -> tuple[int, int]:
         """Return how many rounds and how many states a run may reach before it must report."""
         every = self._every
         if every is None:
@@ -91,16 +95,16 @@ class Recorder:
             return UNLIMITED, self._states + every.states
         if every.growth is not None:
             return UNLIMITED, max(self._states + 1, math.ceil(min(self._states * every.growth, UNLIMITED)))
-        return (0 if seconds >= self._seconds else UNLIMITED), UNLIMITED
+        return (0 if clock.seconds >= self._seconds else UNLIMITED), UNLIMITED
 
-    def is_due(self, rounds: int, states: int, seconds: float) -> bool:
+    def is_due(self, rounds: int, states: int, clock: Stopwatch) -> bool:
         """Tell whether the end of a round is to be recorded, and if so, take note of it."""
-        most_rounds, most_states = self.limits(seconds)
+        most_rounds, most_states = self.limits(clock)
         if rounds < most_rounds and states < most_states:
             return False
         self._rounds, self._states = rounds, states
         if self._every is not None and self._every.seconds is not None:
-            self._seconds = seconds + self._every.seconds
+            self._seconds = clock.seconds + self._every.seconds
         return True
 
     def is_worth_a_look(self, snapshot: Snapshot) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -55,11 +55,18 @@ class Run:
         """Time of the run so far, without the caller's."""
         return self._clock.seconds
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Let the clock run, take over Ctrl-C, and let underflow be, which is meant to happen."""
-        with self._interrupt, np.errstate(under="ignore"), self._clock.running():
-            yield
+        self._interrupt.__enter__()
+        self._error_state = np.errstate(under="ignore")
+        self._error_state.__enter__()
+        self._clock.start()
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """Stop the clock, and give back what was taken over."""
+        self._clock.stop()
+        self._error_state.__exit__(None, None, None)
+        self._interrupt.__exit__(error)
 
     @property
     def is_interrupted(self) -> bool:
@@ -74,8 +81,10 @@ class Run:
 
     def next_record(self) -> bool:
         """Go on until something is to be recorded; return False if the run was finished before."""
+        budget = Budget()
+        self._set_limits(budget)
         while True:
-            step = self._step(Budget())
+            step = self._step(budget)
             if self._interrupt.is_set:
                 raise KeyboardInterrupt
             if step is None:
@@ -91,6 +100,7 @@ class Run:
     ) -> StopReason:
         """Go on within the budget; return why it stopped."""
         target, figures, next_look = Target(budget.target_error), self.figures, 0.0
+        self._set_limits(budget)
         while True:
             step = self._step(budget)
             if step is Step.RECORD and self._tell(callback, watch) and not figures.ending:
@@ -123,7 +133,7 @@ class Run:
         if self._failure:
             raise self._failure
         settled = self.figures.settled_rounds
-        self._set_limits(budget)
+        self._set_next_report(budget)
         try:
             step = next(self._steps, None)
         except Exception as failure:
@@ -139,13 +149,18 @@ class Run:
         return step
 
     def _set_limits(self, budget: Budget) -> None:
+        """Tell the method what holds for the whole of a call."""
         limits = self._task.limits
-        limits.rounds, limits.states = self._recorder.limits(self._clock.seconds)
-        if budget.target_error is not None:
-            limits.rounds = min(limits.rounds, self.figures.rounds + 1)
         limits.updates, limits.work = budget.updates, budget.work
         limits.is_watched = budget.is_watched or self._recorder.keeps_estimates
         limits.has_deadline = budget.stop_at < float("inf")
+
+    def _set_next_report(self, budget: Budget) -> None:
+        """Tell the method after how many rounds and states to report."""
+        limits = self._task.limits
+        limits.rounds, limits.states = self._recorder.limits(self._clock)
+        if budget.target_error is not None:
+            limits.rounds = min(limits.rounds, self.figures.rounds + 1)
 
     # ------------------------------------------------------------ reading and recording
     def snapshot(self) -> Snapshot:
@@ -198,7 +213,7 @@ class Run:
 
     def _is_due(self) -> bool:
         figures = self.figures
-        return self._recorder.is_due(figures.rounds, figures.states, self._clock.seconds) or figures.ending is not None
+        return self._recorder.is_due(figures.rounds, figures.states, self._clock) or figures.ending is not None
 
     def _tell(self, callback: Callable[[Snapshot], object] | None, watch: Callable[[Moment], object] | None) -> bool:
         """Record a sweep or round if it is due, and tell the caller; return whether the caller wants to stop."""

@@ -20,20 +20,19 @@ class Stopwatch:
         """Seconds that it has been running."""
         return self._before + (perf_counter() - self._started if self._started is not None else 0.0)
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    def start(self) -> None:
         """Let it run."""
         self._started = perf_counter()
-        try:
-            yield
-        finally:
-            self._before, self._started = self.seconds, None
+
+    def stop(self) -> None:
+        """Let it stand still."""
+        self._before, self._started = self.seconds, None
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let it stand still, within `running`."""
-        self._before, self._started = self.seconds, None
+        """Let it stand still for a while, between `start` and `stop`."""
+        self.stop()
         try:
             yield
         finally:
-            self._started = perf_counter()
+            self.start()

@@ -21,10 +21,11 @@ from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.stopwatch import Stopwatch
-from anytimebp.kernels import growth, inner, lazy, log_sums, messages, readout, residual
+from anytimebp.kernels import cutting, growth, inner, lazy, log_sums, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.model.evidence import Observation
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FactorSource
 
@@ -97,7 +98,14 @@ def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     kernels: list[Any] = [FIRST_KERNEL.get(method, growth.growth_slice)]
     if options.factor_marginals:
         kernels.append(readout.read_weights)
+    if _cuts_tables(method, options):
+        kernels.append(cutting.cut_tables)
     return tuple(kernels)
+
+
+def _cuts_tables(method: str, options: RunOptions) -> bool:
+    """Tell whether a run may cut tables to what the evidence leaves."""
+    return bool(options.observed) and method in {*FULL_METHODS, "adaptive"}
 
 
 def _is_on_disk(kernel: Any) -> bool:
@@ -138,6 +146,7 @@ def make_method(task: Task) -> Method:
 
 def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     """Send every kernel of a method, or those of ROUNDS or LOGS, over small models, a step at a time."""
+    cuts_tables = _cuts_tables(method, options)
     options = replace(
         options,
         method={ROUNDS: "adaptive", LOGS: options.method}.get(method, method),
@@ -170,6 +179,9 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
         leafy.add_factors([[0, 1], [1, 2]], log_table=[[0.1, -np.inf], [0.0, 0.2]])
         leafy.add_factor([2, 3, 0], log_table=np.zeros((2, 2, 2)))
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(leafy, options))
+    if cuts_tables:
+        observed = {0: Observation(np.zeros(1, dtype=np.int64), None)}
+        yield from _run_small(AllStates, new_task(graph, replace(options, observed=observed)))
     if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
         for other in ("truncated", *GROWING_METHODS):
             yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from anytimebp.kernels.topology import fill_topology
+from anytimebp.model.block_rows import MessageBlock as MessageBlock  # noqa: PLC0414  (part of a layout)
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.rows import row_starts
 from anytimebp.model.source import Box, FactorSource, FloatArray, IndexArray, States, TableRange
 from anytimebp.model.variable import VariableTable
 
@@ -39,13 +39,6 @@ class GraphLayout(NamedTuple):
     variable_edge: IndexArray
 
 
-class MessageBlock(NamedTuple):
-    """A block of message factors: `first` is the message factor number of its first one."""
-
-    first: int
-    block: FactorBlock
-
-
 class CompiledGraph:
     """A graph's layout with what belongs to it; shared by all runs on the graph and never changed by one.
 
@@ -54,8 +47,13 @@ class CompiledGraph:
         variables: The variables, as they were when compiled.
         universe_sizes: (V,).
         message_blocks: The factors that send messages.
-        unary_blocks: The factors that are folded into priors.
+        asked_unary_blocks: The unary factors that have no tables.
         blocks: All factors.
+        has_log_tables_only: Whether there are message factors, and all of them have tables of log scores.
+        has_tables_only: Whether all message factors have tables.
+        n_slots: States of the variables of all message factors, counted on every edge.
+        n_table_entries: Entries of the tables of message factors, as many as there are.
+        rows: (blocks, WIDTH) what kernels need to know of them, see `model/block_rows.py`.
         extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
         unconnected: Variables of more than one state without any factor.
@@ -63,11 +61,16 @@ class CompiledGraph:
 
     __slots__ = (
         "arrays",
+        "asked_unary_blocks",
         "blocks",
         "extent",
+        "has_log_tables_only",
+        "has_tables_only",
         "message_blocks",
+        "n_slots",
+        "n_table_entries",
+        "rows",
         "shared_tables",
-        "unary_blocks",
         "unconnected",
         "universe_sizes",
         "variables",
@@ -75,28 +78,46 @@ class CompiledGraph:
 
     def __init__(self, graph: FactorGraph) -> None:
         """Compile a graph."""
+        rows = graph.rows
         self.variables: VariableTable = graph.variables.copy()
         self.universe_sizes: IndexArray = self.variables.sizes()
         self.blocks: tuple[FactorBlock, ...] = graph.blocks
-        self.unary_blocks = [block for block in self.blocks if block.scopes.shape[1] == 1]
-        self.message_blocks: list[MessageBlock] = []
-        n_factors = 0
-        for block in self.blocks:
-            if block.scopes.shape[1] > 1:
-                self.message_blocks.append(MessageBlock(n_factors, block))
-                n_factors += len(block.scopes)
-        self.arrays = _topology(self.message_blocks, n_factors, len(self.universe_sizes))
-        self.extent = _extent(self.message_blocks)
+        self.rows: IndexArray = rows.numbers()
+        self.message_blocks: list[MessageBlock] = rows.message_blocks.copy()
+        self.n_slots, self.n_table_entries = rows.n_slots, rows.n_table_entries
+        asked = [self.blocks[place] for place in rows.asked]
+        self.asked_unary_blocks = [block for block in asked if block.scopes.shape[1] == 1]
+        self.has_log_tables_only = bool(self.message_blocks) and rows.has_log_tables_only
+        self.has_tables_only = len(asked) == len(self.asked_unary_blocks)
+        n_variables, n_factors, n_edges = len(self.universe_sizes), rows.n_message_factors, rows.n_edges
+        numbers = np.zeros(n_factors + 1 + 3 * n_edges + n_variables + 1, dtype=np.int64)
+        log_extent, is_alone = np.empty((3, n_factors)), np.empty(n_variables, dtype=np.bool_)
+        fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
+        first, last = n_factors + 1, len(numbers) - n_edges
+        self.arrays = GraphLayout(
+            factor_edge_start=numbers[:first],
+            edge_variable=numbers[first : first + n_edges],
+            edge_factor=numbers[first + n_edges : first + 2 * n_edges],
+            variable_edge_start=numbers[first + 2 * n_edges : last],
+            variable_edge=numbers[last:],
+        )
+        self.extent = TableRange(log_extent[0], log_extent[1], log_extent[2] == 1.0)
+        self.unconnected: IndexArray = np.flatnonzero(is_alone)
+        if asked:
+            self._add_ranges()
         self.shared_tables: dict[object, object] = {}
-        self.unconnected = self._find_unconnected()
 
-    def _find_unconnected(self) -> IndexArray:
-        start = self.arrays.variable_edge_start
-        alone = (start[1:] == start[:-1]) & (self.universe_sizes > 1)
-        if alone.any():
-            for block in self.unary_blocks:
-                alone[block.scopes[:, 0]] = False
-        return np.flatnonzero(alone)
+    def _add_ranges(self) -> None:
+        """Fill in what is known of the scores of factors that have no tables."""
+        for first, block in self.message_blocks:
+            if block.source.tables is None and block.source.range is not None:
+                for whole, known in zip(self.extent, block.source.range, strict=True):
+                    whole[first : first + len(block.scopes)] = known
+
+    @property
+    def unary_blocks(self) -> list[FactorBlock]:
+        """The factors that are folded into priors."""
+        return [block for block in self.blocks if block.scopes.shape[1] == 1]
 
     def graph_factor(self, message_factor: int) -> int:
         """Return the number in the graph of a message factor."""
@@ -146,44 +167,3 @@ def compiled_graph(graph: FactorGraph) -> CompiledGraph:
     compiled = CompiledGraph(graph)
     graph.compiled = compiled
     return compiled
-
-
-def _topology(blocks: list[MessageBlock], n_factors: int, n_variables: int) -> GraphLayout:
-    counts = [len(block.scopes) for _, block in blocks]
-    arity = np.repeat(np.array([block.scopes.shape[1] for _, block in blocks], dtype=np.int64), counts)
-    edge_variable = (
-        np.concatenate([block.scopes.reshape(-1) for _, block in blocks]) if blocks else np.empty(0, dtype=np.int64)
-    )
-    return GraphLayout(
-        factor_edge_start=row_starts(arity),
-        edge_variable=edge_variable,
-        edge_factor=np.repeat(np.arange(n_factors, dtype=np.int64), arity),
-        variable_edge_start=row_starts(np.bincount(edge_variable, minlength=n_variables)),
-        variable_edge=np.argsort(edge_variable, kind="stable"),
-    )
-
-
-def _extent(blocks: list[MessageBlock]) -> TableRange:
-    if not blocks:
-        return TableRange(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
-    ranges = [(_range(block.source), len(block.scopes)) for _, block in blocks]
-    return TableRange(
-        _join([_spread(known.log_max, n) for known, n in ranges]),
-        _join([_spread(known.log_min, n) for known, n in ranges]),
-        _join([_spread(known.has_zero, n) for known, n in ranges]),
-    )
-
-
-def _join(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Concatenate; one tied block stays one number seen many times."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _range(source: FactorSource) -> TableRange:
-    """Return the range of a source's scores, or that it is unknown."""
-    return source.range or TableRange(np.array([np.nan]), np.array([np.nan]), np.array([False]))
-
-
-def _spread(values: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
-    """Return one value per factor of a block, from one per member of its source."""
-    return values if len(values) == n else np.broadcast_to(values, (n,))

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownFactorError
+from anytimebp.model.block_rows import BlockRows
 from anytimebp.model.changes import TableWatch, is_shared
 from anytimebp.model.factor import FactorBlock, FactorKey, describe_factor, factor_title, plain_name
 from anytimebp.model.kinds.dense import DenseSource
@@ -39,6 +40,7 @@ class FactorGraph:
         self._variables = VariableTable()
         self._sizes: IndexArray = np.empty(0, dtype=np.int64)
         self._blocks: list[FactorBlock] = []
+        self._rows = BlockRows()
         self._firsts: list[int] = []
         self._n_factors = 0
         self._factor_names: dict[str, int] = {}
@@ -130,7 +132,7 @@ class FactorGraph:
         title = factor_title(self._n_factors, self._read_factor_name(name))
         indices = read_scope(self._variables, scope, title)
         what = f"{title} ({self._scope_names(indices)})"
-        shape = tuple([len(self._variables[i].labels) for i in indices])
+        shape = tuple([self._variables.size(i) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
         stated = Stated(log_table, table, rule, entries, structure, default, propose)
         stated.check(what)
@@ -226,6 +228,16 @@ class FactorGraph:
         return tuple(self._blocks)
 
     @property
+    def asked_sources(self) -> list[FactorSource]:
+        """The sources of factors that have no tables."""
+        return [self._blocks[place].source for place in self._rows.asked]
+
+    @property
+    def rows(self) -> BlockRows:
+        """What compiling the graph needs to know of the blocks."""
+        return self._rows
+
+    @property
     def n_factors(self) -> int:
         """The number of factors."""
         return self._n_factors
@@ -246,6 +258,7 @@ class FactorGraph:
         twin = FactorGraph()
         twin._variables = self._variables.copy()
         twin._blocks = self._blocks.copy()
+        twin._rows = self._rows.copy()
         twin._firsts = self._firsts.copy()
         twin._n_factors = self._n_factors
         twin._factor_names = self._factor_names.copy()
@@ -253,9 +266,17 @@ class FactorGraph:
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the compiled layout out, which is rebuilt when needed, and the watch: nobody else has the copies."""
+        """Leave the compiled layout out, which is rebuilt when needed, and the watch: nobody else has the copies.
+
+        Rows hold addresses, which mean nothing elsewhere.
+        """
         self.take_changes()
-        return self.__dict__ | {"compiled": None, "_watch": TableWatch(), "_tried_rules": set()}
+        return self.__dict__ | {"compiled": None, "_watch": TableWatch(), "_tried_rules": set(), "_rows": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Write the rows anew."""
+        self.__dict__.update(state)
+        self._rows = BlockRows(self._blocks)
 
     def take_changes(self) -> None:
         """Check tables that were changed in place since they were added or last checked, and use the new numbers.
@@ -275,6 +296,7 @@ class FactorGraph:
             renewed = DenseSource(old.values, is_log=old.is_log, what=partial(self._member_name, block))
             blocks[place] = replace(block, source=renewed)
         self._blocks = blocks
+        self._rows = BlockRows(blocks)
         self._watch = self._watch.renewed()
         self.compiled = None
 
@@ -288,7 +310,9 @@ class FactorGraph:
             self._watch.add(len(self._blocks), tables.values)
         if name is not None:
             self._factor_names[name] = first
-        self._blocks.append(FactorBlock(first, scopes, source, name))
+        block = FactorBlock(first, scopes, source, name)
+        self._blocks.append(block)
+        self._rows.add(block)
         self._firsts.append(first)
         self._n_factors += len(scopes)
         self.compiled = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -79,7 +80,7 @@ class VariableBlock(NamedTuple):
 class VariableTable(Sequence[Variable]):
     """The variables of a graph in order. Append-only; a copy never changes."""
 
-    __slots__ = ("_blocks", "_firsts", "_index_of_name", "_n", "_numbered")
+    __slots__ = ("_blocks", "_counts", "_firsts", "_index_of_name", "_is_shared", "_n", "_n_states", "_numbered")
 
     def __init__(self) -> None:
         """Start empty."""
@@ -87,17 +88,30 @@ class VariableTable(Sequence[Variable]):
         self._firsts: list[int] = []
         self._index_of_name: dict[str, int] = {}
         self._numbered: set[int] = set()  # k of the names given that look like the automatic name xk
+        self._counts = array("q")  # variables of each block
+        self._n_states = array("q")  # states of each variable of a block
         self._n = 0
+        self._is_shared = False  # whether a copy holds the same lists, so that they must not be added to
 
     def copy(self) -> VariableTable:
-        """Return a table that later additions to this one do not reach."""
+        """Return a table that later additions to this one do not reach; nothing is copied before there are any."""
         twin = VariableTable()
-        twin._blocks = self._blocks.copy()
-        twin._firsts = self._firsts.copy()
-        twin._index_of_name = self._index_of_name.copy()
-        twin._numbered = self._numbered.copy()
-        twin._n = self._n
+        twin._blocks, twin._firsts = self._blocks, self._firsts
+        twin._index_of_name, twin._numbered = self._index_of_name, self._numbered
+        twin._counts, twin._n_states, twin._n = self._counts, self._n_states, self._n
+        self._is_shared = twin._is_shared = True
         return twin
+
+    def _own(self) -> None:
+        """Copy what another table holds, too, before it is added to."""
+        self._blocks, self._firsts = self._blocks.copy(), self._firsts.copy()
+        self._index_of_name, self._numbered = self._index_of_name.copy(), self._numbered.copy()
+        self._counts, self._n_states = self._counts[:], self._n_states[:]
+        self._is_shared = False
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Leave out who else holds the lists, so that a run does not change what a graph is pickled to."""
+        return None, {name: getattr(self, name) for name in self.__slots__} | {"_is_shared": False}
 
     def append(self, labels: Labels, names: tuple[str, ...] | None, count: int) -> range:
         """Add `count` variables with the same labels, under these names or automatic ones."""
@@ -105,12 +119,16 @@ class VariableTable(Sequence[Variable]):
         if first + count > MAX_VARIABLES:
             msg = f"a graph has at most {MAX_VARIABLES:,} variables, {first + count:,} are asked for"
             raise ModelError(msg)
+        if self._is_shared:
+            self._own()
         if names is None:
             self._check_automatic_names(range(first, first + count))
         else:
             self._add_names(first, names)
         self._blocks.append(VariableBlock(first, count, labels, names))
         self._firsts.append(first)
+        self._counts.append(count)
+        self._n_states.append(len(labels))
         self._n += count
         return range(first, first + count)
 
@@ -171,6 +189,10 @@ class VariableTable(Sequence[Variable]):
         block = self._block(index)
         return f"x{index}" if block.names is None else block.names[index - block.first]
 
+    def size(self, index: int) -> int:
+        """Return the number of states of a variable."""
+        return len(self._block(index).labels)
+
     @property
     def blocks(self) -> tuple[VariableBlock, ...]:
         """The variables, in blocks of one call each, for whoever goes through very many."""
@@ -185,8 +207,8 @@ class VariableTable(Sequence[Variable]):
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the universe sizes, in order."""
-        each = np.array([len(block.labels) for block in self._blocks], dtype=np.int64)
-        return np.repeat(each, [block.n for block in self._blocks])
+        each = np.array(self._n_states, dtype=np.int64)
+        return each if len(each) == self._n else np.repeat(each, np.array(self._counts, dtype=np.int64))
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a name or a handle is one of these."""

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.codes import LINEAR, TABLE
+from anytimebp.kernels.codes import LINEAR
 from anytimebp.kernels.messages import CALLS, link_calls
+from anytimebp.kernels.sizes import scratch_sizes
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.tables.store import Tables
@@ -138,13 +139,12 @@ def allocate(
     capacity = room[layout.edge_variable]
     edge_slot_end = np.cumsum(capacity)
     n_slots = int(edge_slot_end[-1]) if n_edges else 0
-    is_table = tables.kind == TABLE
-    factor_slots, levels = _scratch_sizes(layout, capacity, is_table)
-    most_edges = int(np.diff(layout.factor_edge_start).max(initial=0))
+    factor_slots, levels, most_edges = scratch_sizes(layout.factor_edge_start, capacity, tables.kind)
     largest = int(widest.max(initial=1))
     if widest is not room:
-        factor_slots = max(largest, _scratch_sizes(layout, widest[layout.edge_variable], is_table)[0])
-        levels = max(levels, largest)
+        wide = scratch_sizes(layout.factor_edge_start, widest[layout.edge_variable], tables.kind)
+        factor_slots = max(largest, wide[0])
+        levels = max(levels, float(largest))
     hub_variable, variable_hub = _hubs(layout)
     hub_sizes = widest[hub_variable]
     n_hub_slots = int(hub_sizes.sum())
@@ -179,10 +179,10 @@ def allocate(
         incoming=np.empty(factor_slots),
         outgoing=np.empty(factor_slots),
         weight=np.empty(0 if linear and widest is room else factor_slots),
-        prefix=np.empty(levels),
-        dots=np.empty(levels),
+        prefix=np.empty(int(levels)),
+        dots=np.empty(int(levels)),
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
-        row_start=np.empty(0 if widest is room else levels, dtype=np.int64),
+        row_start=np.empty(0 if widest is room else int(levels), dtype=np.int64),
         structure_inputs=np.empty(0, dtype=np.int64),
         calls=CALLS,
     )
@@ -202,22 +202,3 @@ def _hubs(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
     variable_hub = np.full(len(degree), -1, dtype=np.int64)
     variable_hub[hub_variable] = np.arange(len(hub_variable))
     return hub_variable, variable_hub
-
-
-def _scratch_sizes(layout: GraphLayout, edge_size: IndexArray, is_table: BoolArray) -> tuple[int, int]:
-    """Return the most slots that one factor has, and the most entries of its levels between the first and last axis.
-
-    Of a pair, that is a line of the table, which is summed by logs at times.
-    """
-    start = layout.factor_edge_start
-    if len(start) == 1:
-        return 0, 0
-    slots = np.add.reduceat(edge_size, start[:-1])
-    arity = start[1:] - start[:-1]
-    rows = edge_size[start[:-1]].astype(np.float64)
-    levels = np.where(is_table, rows, 0.0)
-    for axis in range(1, int(arity.max()) - 1):
-        inner = (arity > axis + 1) & is_table
-        rows[inner] *= edge_size[start[:-1][inner] + axis]
-        levels[inner] += rows[inner]
-    return int(slots.max()), int(levels.max())

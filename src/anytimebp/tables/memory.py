@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,15 @@ import numpy as np
 from anytimebp.errors import MemoryLimitError
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
+from anytimebp.model.scopes import MAX_ARITY
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 from anytimebp.tables.sizes import factor_entries
 
 UNCHECKED_BYTES = 2**28
-"""Runs that need less are not checked against the machine: the check would cost more than small runs do."""
+"""Runs that need less are not checked against the machine: the check would cost more than small runs do.
+
+Nor are runs on all states that need less than an eighth of its memory."""
 
 BYTES_PER_STATE = 80
 """What a run on sparse domains keeps of every state: prior, slot, priorities."""
@@ -24,8 +28,12 @@ BYTES_PER_STATE = 80
 
 def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: int | None) -> None:
     """Raise MemoryLimitError if a run over these domains needs more than there is, naming the largest factor."""
+    unchecked = max(UNCHECKED_BYTES, total_memory() // 8)
+    is_whole = domain_sizes is compiled.universe_sizes
+    if max_memory is None and is_whole and compiled.has_tables_only and _bound_of_tables(compiled) < unchecked:
+        return
     most = _upper_bound(compiled, domain_sizes)
-    limit = _limit(most, max_memory)
+    limit = _limit(most, max_memory, unchecked)
     if limit is None or (most <= limit and all(block.source.sums is None for block in compiled.blocks)):
         return
     needed = full_bp_bytes(compiled.blocks, domain_sizes)
@@ -73,11 +81,11 @@ def first_bytes(compiled: CompiledGraph, domain_sizes: IndexArray, *, scores_can
     )
 
 
-def _limit(needed: float, max_memory: int | None) -> int | None:
-    """Return the bytes that there are for a run that needs so many; None where nobody says."""
+def _limit(needed: float, max_memory: int | None, unchecked: float = UNCHECKED_BYTES) -> int | None:
+    """Return the bytes that there are for a run that needs so many; None where nobody says, or it needs few."""
     if max_memory is not None:
         return max_memory
-    return None if needed < UNCHECKED_BYTES else available_memory()
+    return None if needed < unchecked else available_memory()
 
 
 def _whose(max_memory: int | None) -> str:
@@ -120,6 +128,13 @@ def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
     return tables + messages + 32.0 * float(domain_sizes.sum(dtype=np.float64))
 
 
+def _bound_of_tables(compiled: CompiledGraph) -> float:
+    """Return what a run on whole universes needs at the most if all factors are tables, by counts that are there."""
+    scratch = 16.0 * MAX_ARITY * compiled.n_table_entries
+    messages = 8.0 * compiled.n_slots + 80.0 * len(compiled.arrays.edge_variable)
+    return 8.0 * compiled.n_table_entries + scratch + messages + 32.0 * float(compiled.universe_sizes.sum())
+
+
 def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
     """Name the factor with the largest table."""
     best, best_entries = -1, 0.0
@@ -135,6 +150,15 @@ def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
     return f"; the largest table is that of {name}, {format_bytes(8 * best_entries)}"
 
 
+@cache
+def total_memory() -> int:
+    """Return the bytes that this machine has, 0 where it does not say; asked once in a process."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
 def available_memory() -> int | None:
     """Return the bytes that can still be allocated on this machine, or None where it does not say."""
     try:
@@ -143,7 +167,4 @@ def available_memory() -> int | None:
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
+    return total_memory() or None

@@ -10,6 +10,7 @@ from anytimebp.domains.domains import full_domains
 from anytimebp.kernels.codes import TABLE
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model import source
+from anytimebp.model.block_rows import BlockRows
 from anytimebp.tables.sizes import factor_kinds
 
 INF = np.inf
@@ -68,6 +69,7 @@ def twins(seed, kinds, n=5, scale=1.0, unary=1.0):
                 graph._blocks.pop()  # the same factor again, as a table
                 graph._firsts.pop()
                 graph._n_factors -= 1
+                graph._rows = BlockRows(graph._blocks)
                 graph.add_factor(scope, log_table=table)
         graphs.append(graph)
     return graphs

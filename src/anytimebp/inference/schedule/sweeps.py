@@ -81,7 +81,7 @@ def _by_variable(layout: GraphLayout) -> IndexArray:
     first_edge = layout.factor_edge_start[:-1]
     lowest = np.minimum.reduceat(layout.edge_variable, first_edge)
     highest = np.maximum.reduceat(layout.edge_variable, first_edge)
-    return np.lexsort((lowest, highest))
+    return np.argsort(highest * len(layout.variable_edge_start) + lowest, kind="stable")
 
 
 def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArray]:

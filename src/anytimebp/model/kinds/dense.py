@@ -21,9 +21,10 @@ class DenseSource(FactorSource):
     Attributes:
         values: Shape (members, *shape), C-contiguous float64; shares memory with the user's array where that fits.
         is_log: Whether the values are log scores; potentials otherwise.
+        extent: Shape (3, members), for kernels: the numbers of `range`, `has_zero` as 0 and 1.
     """
 
-    __slots__ = ("is_log", "n_members", "range", "shape", "values")
+    __slots__ = ("extent", "is_log", "n_members", "range", "shape", "values")
     range: TableRange
     tags = ("table", "log_table")
     fields = (Field("values", "f"),)
@@ -34,7 +35,10 @@ class DenseSource(FactorSource):
         self.is_log = is_log
         self.shape = values.shape[1:]
         self.n_members = values.shape[0]
-        self.range = _scan_log(values, what) if is_log else _scan_potentials(values, what)
+        found = _scan_log(values, what) if is_log else _scan_potentials(values, what)
+        self.extent: FloatArray = np.empty((3, self.n_members))
+        self.extent[0], self.extent[1], self.extent[2] = found
+        self.range = found
 
     @property
     def tables(self) -> DenseSource:
@@ -111,6 +115,8 @@ def read_table(table: object, what: str) -> FloatArray:
     if given.dtype.kind not in NUMBERS:
         msg = f"the table of {what} must hold real numbers, got dtype {given.dtype}"
         raise ModelError(msg)
+    if given.dtype == np.float64 and given.flags.carray and type(given) is np.ndarray:
+        return given
     return np.require(given, dtype=np.float64, requirements=["C", "A"])
 
 
@@ -128,6 +134,8 @@ def _scan_log(values: FloatArray, what: Callable[[int], str]) -> TableRange:
     axes = tuple(range(1, values.ndim))
     log_max = np.maximum.reduce(values, axis=axes)
     log_min = np.minimum.reduce(values, axis=axes)
+    if len(values) == 1 and log_max[0] <= MAX_SCORE and log_min[0] >= -MAX_SCORE:  # quick, where many are added
+        return TableRange(log_max, log_min, log_min > log_max)
     if not ((log_max <= MAX_SCORE) & ((log_min >= -MAX_SCORE) | (log_min == -np.inf))).all():
         raise _bad_value(values, out_of_range(values), LOG_RULE, what)
     has_zero = log_min == -np.inf

@@ -1,0 +1,90 @@
+"""Log tables cut to the domains that evidence leaves."""
+
+import numpy as np
+
+from anytimebp.kernels.jit import kernel, table_view
+from anytimebp.model.block_rows import ARITY, ENTRIES, FACTORS, MEMBERS
+
+GIVEN, TARGET, SIZE, PLACE = range(4)  # rows of the list of tables
+
+
+@kernel()
+def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state, log_max, made, base, listed, numbers):
+    """List the linear tables to make of log tables; copy what domains leave of those that evidence cuts.
+
+    Args:
+        rows: (blocks, WIDTH), see `model/block_rows.py`; all message factors have log tables.
+        edge_variable: (E,).
+        universe_size: (V,).
+        size: (V,) states in each domain.
+        slot_start: (V + 1,) where a variable's slots start.
+        slot_state: The state in each slot.
+        log_max: (F,) maximum of each factor's whole table.
+        made: Room for the tables, overwritten where they are cut.
+        base: Its address.
+        listed: (4, F) GIVEN holds the address of each factor's log table. Overwritten, for the tables that are listed:
+            where the log table lies, where the linear one goes, and its entries; per factor, where its table goes.
+        numbers: (4, F) overwritten: per table that is listed its maximum; then, of factors with a cut table: its
+            maximum, how far the smallest finite number is below, and whether there are zeros; NaN elsewhere.
+
+    Returns:
+        How many tables are listed, and the first factor whose cut table admits no joint state, where it stops, or -1.
+    """
+    factor = first = n_tables = place = 0
+    for block in range(rows.shape[0]):
+        arity, shared = rows[block, ARITY], 0
+        for _ in range(rows[block, FACTORS] if arity > 1 else 0):
+            n = 1
+            for edge in range(first, first + arity):
+                n *= size[edge_variable[edge]]
+            given, is_cut = listed[GIVEN, factor], n < rows[block, ENTRIES]
+            numbers[1, factor], listed[PLACE, factor] = np.nan, shared
+            if is_cut or shared == 0:
+                target = base + 8 * place
+                listed[PLACE, factor], numbers[0, n_tables] = target, log_max[factor]
+                if is_cut:
+                    _cut(
+                        given, first, arity, edge_variable, universe_size, size, slot_start, slot_state, made, place, n
+                    )
+                    numbers[1, factor], numbers[2, factor], numbers[3, factor] = _extent(made, place, n)
+                    numbers[0, n_tables], given = numbers[1, factor], target
+                    if numbers[1, factor] == -np.inf:
+                        return n_tables, factor
+                elif rows[block, MEMBERS] == 1:
+                    shared = target
+                listed[GIVEN, n_tables], listed[TARGET, n_tables], listed[SIZE, n_tables] = given, target, n
+                place += n
+                n_tables += 1
+            first += arity
+            factor += 1
+    return n_tables, -1
+
+
+@kernel()
+def _cut(given, first, arity, edge_variable, universe_size, size, slot_start, slot_state, made, start, n):
+    """Copy a table's entries on the domains: the place of each of them says its states."""
+    entries = 1
+    for edge in range(first, first + arity):
+        entries *= universe_size[edge_variable[edge]]
+    whole = table_view(given, entries)
+    for place in range(n):
+        left, stride, entry = place, 1, 0
+        for edge in range(first + arity - 1, first - 1, -1):
+            variable = edge_variable[edge]
+            entry += stride * slot_state[slot_start[variable] + left % size[variable]]
+            left //= size[variable]
+            stride *= universe_size[variable]
+        made[start + place] = whole[entry]
+
+
+@kernel()
+def _extent(values, start, n):
+    """Return the largest value, how far the smallest finite one is below it, and 1 if there is a -inf, 0 if not."""
+    largest, smallest, has_zero = -np.inf, np.inf, 0.0
+    for k in range(start, start + n):
+        largest = max(largest, values[k])
+        if values[k] > -np.inf:
+            smallest = min(smallest, values[k])
+        else:
+            has_zero = 1.0
+    return largest, smallest - largest, has_zero

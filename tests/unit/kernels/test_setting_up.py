@@ -1,0 +1,191 @@
+"""The kernels that set a run up, beside twins that go through the graph's factors one by one."""
+
+import ctypes
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anytimebp as abp
+from anytimebp.domains.domains import full_domains
+from anytimebp.kernels.codes import LINEAR, TABLE
+from anytimebp.kernels.sizes import scratch_sizes
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.evidence import read_evidence_mapping
+from anytimebp.tables.log_tables import make_log_tables
+from anytimebp.tables.store import Tables
+
+INF = np.inf
+
+
+def random_table(rng, shape, zeros):
+    table = rng.normal(0.0, 2.0, shape)
+    if zeros:
+        table[rng.random(shape) < 0.3] = -INF
+        table[..., 0] = 0.0  # in each of a stack
+    return table
+
+
+def random_graph(rng, *, logs_only, zeros=False):
+    """Return a graph of tied, stacked and single factors of one to four variables, log scores and potentials."""
+    graph = abp.FactorGraph()
+    n = int(rng.integers(4, 9))
+    sizes = rng.integers(1, 5, n)
+    for k, size in enumerate(sizes.tolist()):
+        graph.add_variable(f"v{k}", size)
+    graph.add_variables(3, 3)
+    for _ in range(int(rng.integers(0, 12))):
+        arity = int(rng.integers(1, 5))
+        scope = rng.choice(n, arity, replace=False)
+        table = random_table(rng, tuple(sizes[scope]), zeros)
+        if logs_only or rng.random() < 0.5:
+            graph.add_factor(scope.tolist(), log_table=table)
+        else:
+            graph.add_factor(scope.tolist(), table=np.exp(table))
+    pairs = [[n, n + 1], [n + 1, n + 2], [n + 2, n]]
+    graph.add_factors(pairs, log_table=random_table(rng, (3, 3), zeros))
+    graph.add_factors(pairs, log_table=random_table(rng, (3, 3, 3), zeros))
+    graph.add_factors([[n], [n + 1]], log_table=random_table(rng, (2, 3), zeros))
+    if not logs_only:
+        graph.add_factor([n, n + 1], rule=lambda a, b: 0.1 * a * b)
+        graph.add_factor([n + 2], entries=([[0], [1]], [1.0, 0.5]), default=-1.0)
+    return graph
+
+
+def random_evidence(rng, graph):
+    found = {}
+    for variable in rng.choice(len(graph.variables), 3, replace=False).tolist():
+        n = graph.variables[variable].n_states
+        kind = int(rng.integers(3))
+        scores = rng.normal(size=n)
+        if kind == 0:
+            found[variable] = int(rng.integers(n))
+        elif kind == 1:
+            found[variable] = set(rng.choice(n, int(rng.integers(1, n + 1)), replace=False).tolist())
+        else:
+            scores[: n - 1][rng.random(n - 1) < 0.5] = -INF
+            found[variable] = scores
+    return read_evidence_mapping(found, graph.variables)
+
+
+def factors(graph):
+    """Return scope, block and place in it of every factor."""
+    return [(row.tolist(), block, k) for block in graph.blocks for k, row in enumerate(block.scopes)]
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_the_layout_is_that_of_the_factors_one_by_one(seed):
+    graph = random_graph(np.random.default_rng(seed), logs_only=False, zeros=seed % 2 == 1)
+    compiled, layout = CompiledGraph(graph), CompiledGraph(graph).arrays
+    messages = [found for found in factors(graph) if len(found[0]) > 1]
+    edges = [(f, i) for f, (scope, _, _) in enumerate(messages) for i in scope]
+    assert layout.factor_edge_start.tolist() == [0, *np.cumsum([len(scope) for scope, _, _ in messages]).tolist()]
+    assert layout.edge_variable.tolist() == [i for _, i in edges]
+    assert layout.edge_factor.tolist() == [f for f, _ in edges]
+    for variable in range(len(graph.variables)):
+        assert compiled.edges_of(variable) == [e for e, (_, i) in enumerate(edges) if i == variable]
+    for factor, (_, block, k) in enumerate(messages):
+        table = block.log_values(k, [np.arange(n) for n in block.source.shape], graph.variables)
+        found = [column[factor] for column in compiled.extent]
+        if block.source.is_rule:
+            assert np.isnan(found[:2]).all()
+            assert not found[2]
+        else:
+            finite = table[table > -INF]
+            np.testing.assert_allclose(found[:2], [finite.max(), finite.min()], rtol=1e-15)
+            assert found[2] == (len(finite) < table.size)
+    used = {i for scope, _, _ in factors(graph) for i in scope}
+    alone = [i for i in range(len(graph.variables)) if i not in used and graph.variables[i].n_states > 1]
+    assert compiled.unconnected.tolist() == alone
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_priors_are_sums_of_unary_factors_and_evidence(seed):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, logs_only=False)
+    observed = random_evidence(rng, graph) if seed % 3 else {}
+    unary = {0: rng.normal(size=graph.variables[0].n_states)} if seed % 2 else {}
+    domains = full_domains(CompiledGraph(graph), observed, unary)
+    for index, variable in enumerate(graph.variables):
+        prior = np.zeros(variable.n_states)
+        for scope, block, k in factors(graph):
+            if scope == [index]:
+                prior += block.log_values(k, [np.arange(variable.n_states)], graph.variables)
+        prior = unary.get(index, prior)
+        states, scores = observed.get(index, (None, None))
+        prior = prior if states is None else prior[states]
+        prior = prior + (0.0 if scores is None else scores)
+        start, end = domains.slot_start[index], domains.slot_start[index + 1]
+        np.testing.assert_allclose(domains.log_prior[start:end], prior - prior.max(), atol=1e-12)
+        np.testing.assert_allclose(domains.log_prior_scale[index], prior.max(), atol=1e-12)
+        np.testing.assert_allclose(domains.log_prior_min[index], np.ptp(prior[prior > -INF]) * -1.0, atol=1e-12)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=80, deadline=None)
+def test_small_log_tables_are_exponentiated_and_cut_as_the_evidence_says(seed):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, logs_only=True, zeros=seed % 3 == 1)
+    observed = random_evidence(rng, graph) if seed % 2 else {}
+    compiled = CompiledGraph(graph)
+    try:
+        domains = full_domains(compiled, observed)
+    except abp.InconsistentModelError:  # hard zeros leave a variable without states
+        return
+    n_factors = len(compiled.extent.log_max)
+    tables = Tables(compiled.extent, LINEAR, np.full(n_factors, TABLE))
+    expected, messages = [], [found for found in factors(graph) if len(found[0]) > 1]
+    for scope, block, k in messages:
+        table = block.log_values(k, [domains.states_of(i) for i in scope], graph.variables)
+        expected.append(np.ascontiguousarray(table))
+    if any(table.max() == -INF for table in expected):
+        with pytest.raises(abp.InconsistentModelError, match="is zero on all the states that are allowed"):
+            make_log_tables(compiled, domains, tables)
+        return
+    assert make_log_tables(compiled, domains, tables)
+    for factor, table in enumerate(expected):
+        made = np.ctypeslib.as_array((ctypes.c_double * table.size).from_address(int(tables.address[factor])))
+        finite = table[table > -INF]
+        np.testing.assert_allclose(made, np.exp(table - finite.max()).ravel(), rtol=1e-14)
+        np.testing.assert_allclose(tables.log_scale[factor], finite.max(), rtol=1e-15)
+        np.testing.assert_allclose(tables.log_min[factor], finite.min() - finite.max(), atol=1e-14)
+        assert tables.has_zero[factor] == (len(finite) < table.size)
+    tied = tables.address[[f for f, (scope, block, _) in enumerate(messages) if block is graph.blocks[-3]]]
+    if not observed:
+        assert len(set(tied.tolist())) == 1
+
+
+@given(sizes=st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=5), max_size=5), kinds=st.integers(0, 31))
+def test_scratch_is_as_large_as_the_largest_factor_needs(sizes, kinds):
+    start = np.array([0, *np.cumsum([len(own) for own in sizes])], dtype=np.int64)
+    kind = np.array([kinds >> k & 1 for k in range(len(sizes))], dtype=np.int64)
+    found = scratch_sizes(start, np.array([n for own in sizes for n in own], dtype=np.int64), kind)
+    levels = [
+        sum(int(np.prod(own[: axis + 1])) for axis in range(len(own) - 1)) * (code == TABLE)
+        for own, code in zip(sizes, kind, strict=True)
+    ]
+    most = (max(map(sum, sizes), default=0), max(levels, default=0), max(map(len, sizes), default=0))
+    assert tuple(map(int, found)) == most
+
+
+def test_a_pickled_graph_and_a_copy_find_their_own_tables():
+    graph = random_graph(np.random.default_rng(5), logs_only=True)
+    expected = abp.infer(graph, "bp").marginals.concatenated()
+    twin = pickle.loads(pickle.dumps(graph))
+    del graph
+    np.testing.assert_array_equal(abp.infer(twin, "bp").marginals.concatenated(), expected)
+
+
+def test_what_is_added_to_a_graph_after_a_run_is_not_in_its_result():
+    graph = abp.FactorGraph()
+    graph.add_variable("a", 2)
+    graph.add_factor(["a"], log_table=[0.0, 1.0])
+    result = abp.infer(graph, "bp")
+    graph.add_variable("b", 3)
+    assert list(result.marginals) == ["a"]
+    assert [variable.name for variable in graph.variables] == ["a", "b"]
+    assert graph.variables.sizes().tolist() == [2, 3]
