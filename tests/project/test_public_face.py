@@ -102,7 +102,17 @@ graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.0, 0.3], [0.1, 0.0]])
 print(abp.infer(graph, "bp").stop_reason.name, abp.infer(graph).stop_reason.name, len(update.overloads))
 """
 
-OF_SMALL_GRAPHS = {"exponentiate", "leaves", "messages", "readout", "through_table", "to_factor", "to_variable", "lazy"}
+OF_SMALL_GRAPHS = {
+    "exponentiate",
+    "leaf_tables",
+    "leaves",
+    "messages",
+    "readout",
+    "through_table",
+    "to_factor",
+    "to_variable",
+    "lazy",
+}
 SHARED = {"arithmetic", "either_arithmetic", "jit"}
 
 
@@ -116,4 +126,6 @@ def test_small_graphs_compile_what_they_need_once_and_say_so(tmp_path):
     assert first[1].count("compiling") == 2
     assert second[1] == ""
     kernels = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbi")} - {"structures.send"}
-    assert {kernel.split(".")[0] for kernel in kernels} - SHARED == OF_SMALL_GRAPHS
+    of_logs = {kernel for kernel in kernels if kernel.startswith("log_sums.")}
+    assert of_logs == {"log_sums.log_sum"}  # the rest of log arithmetic waits for a run that needs it
+    assert {kernel.split(".")[0] for kernel in kernels - of_logs} - SHARED == OF_SMALL_GRAPHS

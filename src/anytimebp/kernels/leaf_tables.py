@@ -3,8 +3,8 @@
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, larger, log
-from anytimebp.kernels.codes import DOWN, LOG, MAX, MAX_LINEAR_RANGE
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel, table_view
+from anytimebp.kernels.codes import DOWN, LOG, MAX, MAX_LINEAR_RANGE, SUM_AXIS_BY_LOGS
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel, table_view
 from anytimebp.kernels.log_sums import sum_line
 from anytimebp.kernels.through_table import edge_size
 from anytimebp.kernels.to_factor import largest
@@ -81,6 +81,10 @@ def sum_axis_by_logs(semiring, in_logs, table, outer, n, inner, log_weight, line
             for v in range(n):
                 line[v] = table[(o * n + v) * inner + i]
             out[o * inner + i] = sum_line(semiring, in_logs, line[:n], log_weight)
+    return 0
+
+
+sum_axis_by_logs_at = by_address(sum_axis_by_logs, "int64")
 
 
 @kernel()
@@ -149,7 +153,8 @@ def sum_leaves(layout, bp, leaves, factor):
             out = table_view(leaves.table_address[factor], outer * inner)
         weight = bp.incoming[offset : offset + n]
         if by_logs:
-            sum_axis_by_logs(bp.semiring, in_logs, table, outer, n, inner, weight, bp.peak, out)
+            given = (bp.semiring, in_logs, table, outer, n, inner, weight, bp.peak, out)
+            sum_axis_by_logs_at(bp.calls[SUM_AXIS_BY_LOGS], given)
             in_logs = True
         else:
             sum_axis(bp.semiring, table, outer, n, inner, weight, out)

@@ -42,6 +42,7 @@ from anytimebp.kernels.codes import (
     OUT_OF_RANGE,
     SAFE,
     STORE,
+    SUM_AXIS_BY_LOGS,
     SUM_IN_LOGS,
     TABLE,
     UPDATE,
@@ -50,6 +51,7 @@ from anytimebp.kernels.codes import (
 )
 from anytimebp.kernels.either_arithmetic import best, dot
 from anytimebp.kernels.jit import address_of, borrow, by_address, kernel
+from anytimebp.kernels.leaf_tables import sum_axis_by_logs
 from anytimebp.kernels.log_sums import sum_in_logs, sum_in_logs_at
 from anytimebp.kernels.structures import send
 from anytimebp.kernels.through_table import contract, contract_at, edge_size
@@ -161,7 +163,7 @@ def update(layout, bp, factor, damping):
 
 update_at = by_address(update, "int64", "int64", "float64", "int64")
 
-CALLS = np.zeros(5, dtype=np.int64)
+CALLS = np.zeros(6, dtype=np.int64)
 """Addresses of kernels that others call by address; the same for all runs of a process."""
 
 
@@ -173,10 +175,12 @@ def link_calls(layout: Any, bp: Any, *, in_logs: bool) -> None:
         bp: Messages.
         in_logs: Whether log arithmetic is used or may be: what only that needs takes four seconds to compile.
     """
+    number, weight = 0, bp.incoming
     if in_logs and not CALLS[SUM_IN_LOGS]:
-        CALLS[SUM_IN_LOGS] = address_of(sum_in_logs, layout, bp, 0)
+        CALLS[SUM_IN_LOGS] = address_of(sum_in_logs, layout, bp, number)
+        sizes = number, number, number
+        CALLS[SUM_AXIS_BY_LOGS] = address_of(sum_axis_by_logs, number, in_logs, weight, *sizes, weight, weight, weight)
     if not CALLS[UPDATE]:
-        number, weight = 0, bp.incoming
         CALLS[GATHER] = address_of(gather, layout, bp, number, number, weight)
         CALLS[CONTRACT] = address_of(contract, layout, bp, number, number, weight)
         CALLS[STORE] = address_of(store, layout, bp, number, weight, weight, 0.0)
