@@ -29,7 +29,11 @@ __all__ = [
     "small_graph",
     "tied_grid",
     "truncated_linear",
+    "wide_grid",
+    "wide_pairs",
 ]
+
+ZEROS = 0.1  # part of the entries of wide models that are hard zeros
 
 
 def small_graph(seed, n_variables=10, states=5):
@@ -80,3 +84,22 @@ def random_pairs(seed):
     chosen = rng.choice(len(pairs), min(len(pairs), int(n * rng.choice([1.0, 1.5, 2.5]))), replace=False)
     graph.add_factors(pairs[np.sort(chosen)], log_table=rng.normal(0, pairwise, (len(chosen), states, states)))
     return graph
+
+
+def wide_grid(rows, cols, states, seed):
+    """Return a grid for log arithmetic: unary scores over more than 600 nats, and a tenth of all pairs impossible."""
+    rng = np.random.default_rng(seed)
+    scopes = grid_scopes(rows, cols)
+    tables = rng.normal(size=(len(scopes), states, states))
+    tables[rng.random(tables.shape) < ZEROS] = -np.inf
+    return Arrays(rng.normal(0.0, 150.0, (rows * cols, states)), scopes, tables)
+
+
+def wide_pairs(n_variables, n_factors, states, seed):
+    """Return random pairs for log arithmetic: scores over more than 600 nats, as of a most probable state sought."""
+    rng = np.random.default_rng(seed)
+    pairs = np.array([(a, b) for b in range(n_variables) for a in range(b)])
+    scopes = pairs[np.sort(rng.choice(len(pairs), n_factors, replace=False))]
+    tables = 120.0 * rng.normal(0.0, 1.0, (n_factors, states, states))
+    tables[rng.random(tables.shape) < ZEROS] = -np.inf
+    return Arrays(120.0 * rng.normal(0.0, 10.0, (n_variables, states)), scopes, tables)

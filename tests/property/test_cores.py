@@ -54,6 +54,43 @@ def test_a_core_gives_the_answers_of_the_whole_graph(seed, method, kinds, observ
     assert found.max_residual <= 1e-12
 
 
+def wide_leaves(seed, table_range, leaf_range, zeros):
+    """Return a ring of three variables with a leaf on every factor; scores over many nats, and hard zeros."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 3)
+    for k in range(3):
+        leaf = graph.add_variable(f"leaf{k}", int(rng.integers(2, 6))).index
+        scope = [k, (k + 1) % 3]
+        scope.insert(int(rng.integers(3)), leaf)
+        shape = [graph.variables[i].n_states for i in scope]
+        table = np.where(rng.random(shape) < zeros, -np.inf, rng.uniform(-table_range, 0.0, shape))
+        table.flat[0] = 0.0
+        graph.add_factor(scope, log_table=table)
+        graph.add_factor([leaf], log_table=rng.uniform(-leaf_range, 0.0, shape[scope.index(leaf)]))
+    return graph
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 10**6),
+    table_range=st.sampled_from([1.0, 500.0, 2000.0]),
+    leaf_range=st.sampled_from([1.0, 500.0, 2000.0]),
+    zeros=st.sampled_from([0.0, 0.4]),
+    method=METHODS,
+)
+def test_leaves_of_thousands_of_nats_lose_no_number(seed, table_range, leaf_range, zeros, method, monkeypatch):
+    def build():
+        return wide_leaves(seed, table_range, leaf_range, zeros), {}
+
+    _, right = answer(build, method, with_core=False, monkeypatch=monkeypatch)
+    inference, found = answer(build, method, with_core=True, monkeypatch=monkeypatch)
+    assert (found is None) == (right is None)
+    assume(right is not None and right.stop_reason is abp.StopReason.CONVERGED)
+    check_same(found, right)
+    assert largest_move(twin_of(build()[0], inference)) < 1e-9
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), method=ALL_METHODS, kinds=st.sampled_from(["tables", "zeros", "tied"]))
 def test_after_the_pass_down_no_message_would_move(seed, method, kinds, any_arithmetic, monkeypatch):

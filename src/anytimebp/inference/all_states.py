@@ -16,7 +16,7 @@ from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.control.estimated_error import SweepError
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.figures import Figures
-from anytimebp.inference.method import Step, Task
+from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
@@ -115,6 +115,8 @@ class AllStates:
 
     def _take_workspace(self, domains: Domains, arithmetic: int) -> None:
         """Start before the first sweep."""
+        if arithmetic == LOG:
+            self._task.load(LOGS)
         self.workspace = Workspace(self._compiled, domains, arithmetic, semiring=self._task.semiring)
         self._damper = Damper(self._options.damping, self.workspace, self._options.tolerance)
         self.leaves: Leaves | None = None
@@ -235,13 +237,15 @@ class AllStates:
         while True:
             figures.consistent, figures.states = False, self._n_states
             progress = self._advance()
-            if progress.status == OUT_OF_RANGE and self.workspace.tables.arithmetic == LOG:
+            if progress.status == OUT_OF_RANGE and self.workspace.arrays.arithmetic == LOG:
                 figures.ending = StopReason.NOT_CONVERGED  # messages grow beyond all bounds
                 figures.max_residual = figures.mean_residual = float("inf")
                 return
             if progress.status == OUT_OF_RANGE:
-                self._start_over_in_logs()
-                yield from self.begin()
+                self._task.load(LOGS)
+                if self._compact is not None or self.leaves is not None or not self.workspace.go_on_in_logs():
+                    self._start_over_in_logs()
+                    yield from self.begin()
                 yield Step.WORKING
             elif progress.status != OK:
                 given = " under this evidence" if self._options.observed else ""

@@ -21,6 +21,10 @@ class Step(Enum):
     RECORD = "a sweep or round is through"
 
 
+LOGS = "log arithmetic"
+"""What `Task.load` knows the kernels by that only log arithmetic needs."""
+
+
 class Task(NamedTuple):
     """What a method is given.
 

@@ -16,12 +16,12 @@ from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.interrupt import InterruptFlag
-from anytimebp.inference.method import Method, Step, Task, new_task, steps
+from anytimebp.inference.method import LOGS, Method, Step, Task, new_task, steps
 from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.stopwatch import Stopwatch
-from anytimebp.kernels import cutting, growth, inner, lazy, messages, readout, residual
+from anytimebp.kernels import cutting, growth, inner, lazy, log_sums, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
@@ -34,9 +34,10 @@ FIRST_KERNEL = {
     "residual": residual.residual_slice,
     "adaptive": lazy.lazy_slice,
     ROUNDS: inner.full_sweep,
+    LOGS: log_sums.sum_in_logs,
 }
 
-SECONDS = {"bp": 10, "adaptive": 10, "residual": 12, ROUNDS: 20}
+SECONDS = {"bp": 10, "adaptive": 10, "residual": 12, ROUNDS: 20, LOGS: 5}
 """Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
 
 SECONDS_OF_GROWTH = 30
@@ -58,7 +59,7 @@ def load_kernels(
     Args:
         options: Of the run.
         is_stopped: Whether to give up between two kernels, with a LoadingStoppedError.
-        kernels: Load these instead: ROUNDS, or those of another method.
+        kernels: Load these instead: ROUNDS, LOGS, or those of another method.
     """
     method = kernels or (options.method if options.policy is None else "dynamic")
     wanted = _first_kernels(method, options)
@@ -144,11 +145,11 @@ def make_method(task: Task) -> Method:
 
 
 def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
-    """Send every kernel of a method, or those of ROUNDS, over small models, a step at a time."""
+    """Send every kernel of a method, or those of ROUNDS or LOGS, over small models, a step at a time."""
     cuts_tables = _cuts_tables(method, options)
     options = replace(
         options,
-        method="adaptive" if method == ROUNDS else method,
+        method={ROUNDS: "adaptive", LOGS: options.method}.get(method, method),
         observed={},
         max_memory=None,
         rng=0,
@@ -165,6 +166,10 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     forest.add_factor([0, 1], log_table=[[0.1, 0.0], [0.0, 0.2]])
     if method == ROUNDS:
         yield from _run_stages(graph, options)
+        return
+    if method == LOGS:
+        graph.add_factor([0, 1], log_table=[[0.0, -1000.0], [-np.inf, 0.0]])
+        yield from _run_small(make_method, new_task(graph, options))
         return
     yield from _run_small(make_method, new_task(forest, options))
     yield from _run_small(make_method, new_task(graph, options))

@@ -1,8 +1,11 @@
 """Scalar functions that kernels build on."""
 
 import math
+from typing import Any
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 from anytimebp.kernels.jit import UNCOMPILED, kernel
 
@@ -35,7 +38,28 @@ if UNCOMPILED:
         """Return the logarithm of a positive normal number, anything for other numbers."""
         return math.log(x) if x > 0.0 else 0.0
 
+    larger, smaller = max, min
+
 else:
+
+    def _chooses(comparison: str) -> Any:
+        """Return a function of two numbers, none of them NaN, that returns the one for which the comparison holds.
+
+        Python's `max` and `min` would leave it to the compiler to find out that there is no NaN, and it does not: only
+        of these, a loop's largest or smallest number is vectorised.
+        """
+
+        @intrinsic
+        def choose(_context: Any, _a: Any, _b: Any) -> Any:
+            def build(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+                flags = ("nnan", "nsz")
+                return builder.select(builder.fcmp_ordered(comparison, *given, flags=flags), *given, flags=flags)
+
+            return types.float64(types.float64, types.float64), build
+
+        return choose
+
+    larger, smaller = _chooses(">"), _chooses("<")
 
     @kernel(frozenset({"contract"}), inline=True)
     def exp(x):

@@ -8,6 +8,10 @@ OK, CONVERGED, VARIABLE_VANISHED, FACTOR_VANISHED, OUT_OF_RANGE, TAILS_LOST = 0,
 VANISHED, DIVERGED = -1.0, -2.0  # in place of a residual
 
 SAFE = 1e-290  # products at least this large have full precision; the smallest normal double is 2e-308
+CERTAIN = 1e-280
+"""Linear sums of weights in logs that are at least this large have lost nothing that counts, see `log_sums.py`.
+
+All that is lost is under 1e-293, of a billion entries up to 20,000 each. Larger, and more is summed twice."""
 MAX_LINEAR_RANGE = 600.0  # nats; exp(-600) = 3e-261 leaves room for sums of small terms above SAFE
 GONE = 1e-30
 """Part of the largest belief under which a state that falls counts as settled, see `to_variable.py`.
@@ -31,4 +35,5 @@ EXHAUSTED = -np.inf  # priority of a variable without candidates
 
 TABLE = 0  # what a factor sums over; the codes of structures are in `structures.py`
 
-UPDATE, GATHER, CONTRACT, STORE = range(4)  # places in `WorkspaceArrays.calls`
+UPDATE, GATHER, CONTRACT, STORE, SUM_IN_LOGS = range(5)  # places in `WorkspaceArrays.calls`
+CORE, UP, DOWN, CUT = range(4)  # ways of edges: in the core; from a tree to the core; to a leaf; to a lone state

@@ -7,7 +7,7 @@ import numpy as np
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import LOG
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, kernel
-from anytimebp.kernels.through_table import log_sum
+from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.to_factor import largest
 
 

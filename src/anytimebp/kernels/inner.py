@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import add_exactly, log
-from anytimebp.kernels.codes import CONTRACT, CONVERGED, LINEAR, OK, TAILS_LOST, UNSETTLED, UPDATE
+from anytimebp.kernels.codes import CONTRACT, CONVERGED, OK, TAILS_LOST, UNSETTLED, UPDATE
 from anytimebp.kernels.jit import borrow, kernel, table_view
 from anytimebp.kernels.lazy import pending, tell
 from anytimebp.kernels.messages import EDGE_COST, cost_of, update_at
@@ -187,7 +187,7 @@ def freeze_tails(layout, bp, inner, nested, factor):
         target += k
     if product <= 0.0:
         return -1.0
-    contract_at(inner.calls[CONTRACT], (layout, inner, factor, np.int64(LINEAR)))
+    contract_at(inner.calls[CONTRACT], (layout, inner, factor, inner.table_address[factor], inner.incoming))
     target, residual, inside = 0, 0.0, 0.0
     for edge in range(first, last):
         variable, slot = layout.edge_variable[edge], bp.edge_slot_start[edge]

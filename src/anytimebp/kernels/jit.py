@@ -30,7 +30,7 @@ FAST = frozenset({"reassoc", "contract", "nsz", "arcp"})
 """Sums may be reordered. `nnan` and `ninf` are left out: they would let the compiler drop our checks of both."""
 
 FAST_WITHOUT_NAN = FAST | {"nnan"}
-"""For loops that cannot meet NaN: without `nnan`, minima and maxima are not vectorised."""
+"""For loops that cannot meet NaN. `larger` and `smaller` (`arithmetic.py`) have their maxima and minima vectorised."""
 
 
 def _digest_of_kernels() -> str:

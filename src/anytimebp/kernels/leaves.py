@@ -16,27 +16,30 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import (
+    CORE,
+    CUT,
+    DOWN,
     FACTOR_VANISHED,
     GATHER,
     LINEAR,
     LOG,
-    MAX,
     MAX_LINEAR_RANGE,
     OK,
     OUT_OF_RANGE,
     SAFE,
     STORE,
     TABLE,
+    UP,
     VANISHED,
     VARIABLE_VANISHED,
 )
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, kernel, table_view
+from anytimebp.kernels.jit import borrow, kernel
+from anytimebp.kernels.leaf_tables import sum_leaves
 from anytimebp.kernels.messages import EDGE_COST, LOG_COST, cost_of, smallest_product, sum_out
-from anytimebp.kernels.through_table import edge_size, log_sum
+from anytimebp.kernels.through_table import edge_size
 from anytimebp.kernels.to_factor import gather_at
 from anytimebp.kernels.to_variable import store_at
 
-CORE, UP, DOWN, CUT = range(4)  # ways of edges: in the core; from a tree to the core; to a leaf; to a lone state
 TIED_WORTH = 4  # states of leaves together, from which on summing them out of a table that factors share pays
 
 
@@ -176,117 +179,6 @@ def plan_tables(layout, tables, domain_size, n_open, way, limit, table_start):
     return total, scratch, whole, core, core_edges
 
 
-# ---------------------------------------------------------------- leaves summed out of a table
-@kernel(FAST)
-def _sum_last_axis(table, rows, n, weight, out):
-    """Fill out[r] with the sum of row r times weights, four rows at a time (linear)."""
-    r = 0
-    while r + 4 <= rows:
-        start = r * n
-        row0, row1 = table[start : start + n], table[start + n : start + 2 * n]
-        row2, row3 = table[start + 2 * n : start + 3 * n], table[start + 3 * n : start + 4 * n]
-        sum0, sum1, sum2, sum3 = 0.0, 0.0, 0.0, 0.0
-        for v in range(n):
-            w = weight[v]
-            sum0 += row0[v] * w
-            sum1 += row1[v] * w
-            sum2 += row2[v] * w
-            sum3 += row3[v] * w
-        out[r], out[r + 1], out[r + 2], out[r + 3] = sum0, sum1, sum2, sum3
-        r += 4
-    while r < rows:
-        row, total = table[r * n : r * n + n], 0.0
-        for v in range(n):
-            total += row[v] * weight[v]
-        out[r] = total
-        r += 1
-
-
-@kernel(FAST)
-def _sum_inner_axis(table, outer, n, inner, weight, out):
-    """Fill out[o, i] with the sum over v of table[o, v, i] times weights (linear)."""
-    for o in range(outer):
-        target = out[o * inner : o * inner + inner]
-        for i in range(inner):
-            target[i] = 0.0
-        for v in range(n):
-            start, w = (o * n + v) * inner, weight[v]
-            row = table[start : start + inner]
-            for i in range(inner):
-                target[i] += w * row[i]
-
-
-@kernel(FAST_WITHOUT_NAN)
-def _best_or_log_sum(arithmetic, semiring, table, outer, n, inner, weight, out):
-    """Do the same in logs, or with the largest term in place of the sum."""
-    for o in range(outer):
-        for i in range(inner):
-            peak = -np.inf
-            for v in range(n):
-                entry = table[(o * n + v) * inner + i]
-                peak = max(peak, entry + weight[v] if arithmetic == LOG else entry * weight[v])
-            if semiring != MAX and peak > -np.inf:
-                total = 0.0
-                for v in range(n):
-                    total += exp(table[(o * n + v) * inner + i] + weight[v] - peak)
-                peak += math.log(total)
-            out[o * inner + i] = peak
-
-
-@kernel()
-def sum_axis(arithmetic, semiring, table, outer, n, inner, weight, out):
-    """Sum the middle axis of a table of shape (outer, n, inner) out, weighted; `out` has shape (outer, inner)."""
-    if arithmetic == LINEAR and semiring != MAX:
-        if inner == 1:
-            _sum_last_axis(table, outer, n, weight, out)
-        else:
-            _sum_inner_axis(table, outer, n, inner, weight, out)
-    elif inner == 1 and semiring != MAX:
-        for r in range(outer):
-            out[r] = log_sum(table[r * n : r * n + n], weight)
-    else:
-        _best_or_log_sum(arithmetic, semiring, table, outer, n, inner, weight, out)
-
-
-@kernel()
-def _sum_leaves(layout, bp, leaves, factor):
-    """Fill a factor's smaller table from the weights of its leaves in `bp.incoming`, and the least that it can hold."""
-    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    offset, outer, n_leaves, arithmetic, least = 0, 1, 0, bp.arithmetic, bp.table_min[factor]
-    if arithmetic == LOG and not bp.table_in_logs[factor]:
-        arithmetic = np.int64(LINEAR)
-    for edge in range(first, last):
-        n = edge_size(layout.edge_variable, bp.domain_size, edge)
-        outer *= n
-        if leaves.way[edge] == DOWN:
-            n_leaves += 1
-            smallest = 1.0
-            for v in range(offset, offset + n):
-                if bp.arithmetic != arithmetic:
-                    bp.incoming[v] = exp(bp.incoming[v])
-                if arithmetic == LINEAR and bp.incoming[v] > 0.0:
-                    smallest = min(smallest, bp.incoming[v])
-            least *= smallest
-        offset += n
-    leaves.table_min[factor] = least
-    table, inner, half, turn = table_view(bp.table_address[factor], outer), 1, leaves.scratch.size // 2, 0
-    for edge in range(last - 1, first - 1, -1):
-        n = edge_size(layout.edge_variable, bp.domain_size, edge)
-        offset -= n
-        outer //= n
-        if leaves.way[edge] != DOWN:
-            inner *= n
-            continue
-        n_leaves -= 1
-        if n_leaves:
-            out = leaves.scratch[turn * half : turn * half + outer * inner]
-            turn = 1 - turn
-        else:
-            out = table_view(leaves.table_address[factor], outer * inner)
-        sum_axis(arithmetic, bp.semiring, table, outer, n, inner, bp.incoming[offset : offset + n], out)
-        table = out
-
-
 # ---------------------------------------------------------------- passes
 @kernel()
 def _gather_axes(layout, bp, way, factor, to):
@@ -361,7 +253,7 @@ def pass_slice(layout, bp, leaves, order, to, position, stop, cost_limit):
         if status != OK:
             return status, culprit, position, work, constant
         if to == UP and leaves.table_address[factor]:
-            _sum_leaves(layout, bp, leaves, factor)
+            sum_leaves(layout, bp, leaves, factor)
         else:
             status, log_sent = _send(layout, bp, leaves.way, factor, to)
             if status != OK:

@@ -19,8 +19,8 @@ o_last; then the same again for the smaller table.
 In linear arithmetic, numbers below SAFE would be lost. A factor without hard zeros cannot lose anything that counts,
 whatever the weights are, as long as its own range is below MAX_LINEAR_RANGE nats. A factor with hard zeros can, so the
 smallest product it could form is bounded from below before each update; if the bound fails, the update is refused with
-OUT_OF_RANGE and the run goes on in log arithmetic, where p, n, o, m, c and Z_f all hold logarithms. Even there, a
-factor that can lose nothing sums in linear arithmetic, from a linear table: n goes in and o comes out exponentiated.
+OUT_OF_RANGE and the run goes on in log arithmetic, where p, n, o, m, c and Z_f all hold logarithms. Even there, sums
+are linear wherever that loses nothing, see `log_sums.py`.
 
 Arguments, here and in the other kernels: `layout` is a GraphLayout (read), `bp` a WorkspaceArrays (overwritten).
 """
@@ -42,6 +42,7 @@ from anytimebp.kernels.codes import (
     OUT_OF_RANGE,
     SAFE,
     STORE,
+    SUM_IN_LOGS,
     TABLE,
     UPDATE,
     VANISHED,
@@ -49,13 +50,14 @@ from anytimebp.kernels.codes import (
 )
 from anytimebp.kernels.either_arithmetic import best, dot
 from anytimebp.kernels.jit import address_of, borrow, by_address, kernel
+from anytimebp.kernels.log_sums import sum_in_logs, sum_in_logs_at
 from anytimebp.kernels.structures import send
 from anytimebp.kernels.through_table import contract, contract_at, edge_size
 from anytimebp.kernels.to_factor import gather, gather_at
 from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
-LOG_COST = 8  # entries that one costs whose table is in logs
+LOG_COST = 4  # entries that one costs whose table is in logs, or about that
 
 
 @kernel()
@@ -85,34 +87,41 @@ def _add_tails(layout, bp, factor):
         offset += n
 
 
-@kernel(merge=True)
-def sum_out(layout, bp, factor):
-    """Fill `bp.outgoing` and Z_f from `bp.incoming`, in the arithmetic of the factor's table."""
+@kernel()
+def _through_structure(layout, bp, factor):
+    """Fill `bp.outgoing` by a structure's sums: linear ones even of logs, where those can lose nothing."""
+    if bp.arithmetic == LINEAR or bp.table_in_logs[factor]:
+        send(bp.structure_inputs, factor, bp.arithmetic)
+        return
     n_slots = 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
         n_slots += edge_size(layout.edge_variable, bp.domain_size, edge)
-    arithmetic = bp.arithmetic
-    detour = arithmetic == LOG and not bp.table_in_logs[factor]
-    if detour:
-        arithmetic = np.int64(LINEAR)
-        for v in range(n_slots):
-            bp.incoming[v] = exp(bp.incoming[v])
-    if bp.factor_kind[factor] == TABLE:
-        contract_at(bp.calls[CONTRACT], (layout, bp, factor, arithmetic))
+    for v in range(n_slots):
+        bp.weight[v] = bp.incoming[v]
+        bp.incoming[v] = exp(bp.incoming[v])
+    send(bp.structure_inputs, factor, LINEAR)
+    for v in range(n_slots):
+        bp.incoming[v] = bp.weight[v]
+        bp.outgoing[v] = math.log(bp.outgoing[v])
+
+
+@kernel(merge=True)
+def sum_out(layout, bp, factor):
+    """Fill `bp.outgoing` and Z_f from `bp.incoming`, in the run's arithmetic."""
+    if bp.factor_kind[factor] == TABLE and bp.arithmetic == LOG:
+        bp.factor_total[factor] = sum_in_logs_at(bp.calls[SUM_IN_LOGS], (layout, bp, factor))
     else:
-        send(bp.structure_inputs, factor, arithmetic)
-    if bp.tail.size:
-        _add_tails(layout, bp, factor)
-    n = edge_size(layout.edge_variable, bp.domain_size, layout.factor_edge_start[factor])
-    if bp.semiring == MAX:
-        total = best(arithmetic, bp.outgoing[:n], bp.incoming[:n])
-    else:
-        total = dot(arithmetic, bp.outgoing[:n], bp.incoming[:n])
-    if detour:
-        total = math.log(total)
-        for v in range(n_slots):
-            bp.outgoing[v] = math.log(bp.outgoing[v])
-    bp.factor_total[factor] = total
+        if bp.factor_kind[factor] == TABLE:
+            contract_at(bp.calls[CONTRACT], (layout, bp, factor, bp.table_address[factor], bp.incoming))
+        else:
+            _through_structure(layout, bp, factor)
+        if bp.tail.size:
+            _add_tails(layout, bp, factor)
+        n = edge_size(layout.edge_variable, bp.domain_size, layout.factor_edge_start[factor])
+        if bp.semiring == MAX:
+            bp.factor_total[factor] = best(bp.arithmetic, bp.outgoing[:n], bp.incoming[:n])
+        else:
+            bp.factor_total[factor] = dot(bp.arithmetic, bp.outgoing[:n], bp.incoming[:n])
 
 
 @kernel()
@@ -152,16 +161,24 @@ def update(layout, bp, factor, damping):
 
 update_at = by_address(update, "int64", "int64", "float64", "int64")
 
-CALLS = np.zeros(4, dtype=np.int64)
+CALLS = np.zeros(5, dtype=np.int64)
 """Addresses of kernels that others call by address; the same for all runs of a process."""
 
 
-def link_calls(layout: Any, bp: Any) -> None:
-    """Load the kernels that others call by address, or compile them, unless they are there already."""
+def link_calls(layout: Any, bp: Any, *, in_logs: bool) -> None:
+    """Load the kernels that others call by address, or compile them, unless they are there already.
+
+    Args:
+        layout: Topology.
+        bp: Messages.
+        in_logs: Whether log arithmetic is used or may be: what only that needs takes four seconds to compile.
+    """
+    if in_logs and not CALLS[SUM_IN_LOGS]:
+        CALLS[SUM_IN_LOGS] = address_of(sum_in_logs, layout, bp, 0)
     if not CALLS[UPDATE]:
         number, weight = 0, bp.incoming
         CALLS[GATHER] = address_of(gather, layout, bp, number, number, weight)
-        CALLS[CONTRACT] = address_of(contract, layout, bp, number, number)
+        CALLS[CONTRACT] = address_of(contract, layout, bp, number, number, weight)
         CALLS[STORE] = address_of(store, layout, bp, number, weight, weight, 0.0)
         CALLS[UPDATE] = address_of(update, layout, bp, number, 0.0)
 

@@ -1,7 +1,7 @@
 """Sums over the rows of blocks of log scores: what a factor sends to states that are asked about in passing."""
 
 from anytimebp.kernels.jit import kernel
-from anytimebp.kernels.through_table import log_sum
+from anytimebp.kernels.log_sums import log_sum
 
 
 @kernel()

@@ -8,7 +8,8 @@ from anytimebp.kernels.jit import kernel
 def scratch_sizes(factor_edge_start, edge_size, factor_kind):
     """Return the most slots that a factor has, the most entries of its levels as a float, and the most variables.
 
-    Levels are what is left of a table with its trailing axes summed out, between the first and last axis.
+    Levels are what is left of a table with its trailing axes summed out, from the first axis to the last but one. Of a
+    pair, that is a line of the table, which is summed by logs at times.
 
     Args:
         factor_edge_start: (F + 1,).
@@ -22,7 +23,7 @@ def scratch_sizes(factor_edge_start, edge_size, factor_kind):
         for edge in range(first, last):
             slots += edge_size[edge]
             rows *= edge_size[edge]
-            levels += rows if edge > first else 0.0
+            levels += rows
         most_slots, most_edges = max(most_slots, slots), max(most_edges, last + 1 - first)
         if factor_kind[factor] == TABLE:
             most_levels = max(most_levels, levels)

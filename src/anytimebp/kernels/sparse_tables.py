@@ -10,7 +10,7 @@ import numpy as np
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import ASKED, GATHER, LINEAR, LOG, LOG_TABLE, SAFE
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
-from anytimebp.kernels.through_table import log_sum
+from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.to_factor import gather_at
 
 

@@ -1,11 +1,7 @@
-"""Through a factor's table: from the messages it receives to those it sends, not scaled yet."""
+"""Through a factor's table: from the messages it receives to those it sends, linear and not scaled yet."""
 
-import math
-
-import numpy as np
-
-from anytimebp.kernels.arithmetic import exp, log
-from anytimebp.kernels.codes import LOG, MAX
+from anytimebp.kernels.arithmetic import larger
+from anytimebp.kernels.codes import MAX
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel, table_view
 
 PAIR = 2
@@ -65,74 +61,27 @@ def tall_matrix_linear(matrix, stride, n, row_weight, column_weight, dots, sums)
 
 
 @kernel(FAST_WITHOUT_NAN)
-def log_sum(row, weight):
-    """Return log sum exp of a row plus weights."""
-    peak = -np.inf
-    for c in range(row.size):
-        peak = max(peak, row[c] + weight[c])
-    if peak == -np.inf:
-        return -np.inf
-    total = 0.0
-    for c in range(row.size):
-        total += exp(row[c] + weight[c] - peak)
-    return peak + math.log(total)
-
-
-@kernel(FAST_WITHOUT_NAN)
-def matrix_log(matrix, row_start, stride, n, row_weight, column_weight, dots, sums, peak):
-    """Do as `matrix_linear` with logarithms throughout; `peak` is scratch for n numbers."""
-    for c in range(n):
-        peak[c] = -np.inf
-    for r in range(row_weight.size):
-        start = row_start[r] if row_start.size else r * stride
-        weight, row = row_weight[r], matrix[start : start + n]
-        dots[r] = log_sum(row, column_weight)
-        for c in range(n):
-            peak[c] = max(peak[c], weight + row[c])
+def matrix_max(matrix, row_start, stride, n, row_weight, column_weight, dots, sums):
+    """Do as `matrix_linear`, with the largest term in place of the sum of all."""
     for c in range(n):
         sums[c] = 0.0
-        peak[c] = peak[c] if peak[c] > -np.inf else 0.0  # -inf less -inf would be NaN
     for r in range(row_weight.size):
         start = row_start[r] if row_start.size else r * stride
         weight, row = row_weight[r], matrix[start : start + n]
-        if weight > -np.inf:
-            for c in range(n):
-                sums[c] += exp(weight + row[c] - peak[c])
-    for c in range(n):
-        sums[c] = peak[c] + log(sums[c])
-
-
-@kernel(FAST_WITHOUT_NAN)
-def matrix_max(arithmetic, matrix, row_start, stride, n, row_weight, column_weight, dots, sums):
-    """Do as `matrix_linear`, or `matrix_log`, with the largest term in place of the sum of all."""
-    for c in range(n):
-        sums[c] = -np.inf if arithmetic == LOG else 0.0
-    for r in range(row_weight.size):
-        start = row_start[r] if row_start.size else r * stride
-        weight, row = row_weight[r], matrix[start : start + n]
-        best = -np.inf if arithmetic == LOG else 0.0
-        if arithmetic == LOG:
-            for c in range(n):
-                best = max(best, row[c] + column_weight[c])
-                sums[c] = max(sums[c], weight + row[c])
-        else:
-            for c in range(n):
-                best = max(best, row[c] * column_weight[c])
-                sums[c] = max(sums[c], weight * row[c])
+        best = 0.0
+        for c in range(n):
+            best = larger(best, row[c] * column_weight[c])
+            sums[c] = larger(sums[c], weight * row[c])
         dots[r] = best
 
 
 @kernel(FAST, inline=True)
-def _outer(arithmetic, rows, columns, product):
+def _outer(rows, columns, product):
     n = columns.size
     for r in range(rows.size):
         weight, target = rows[r], product[r * n : r * n + n]
-        if arithmetic == LOG:
-            for c in range(n):
-                target[c] = weight + columns[c]
-        else:
-            for c in range(n):
-                target[c] = weight * columns[c]
+        for c in range(n):
+            target[c] = weight * columns[c]
 
 
 @kernel(inline=True)
@@ -141,7 +90,7 @@ def edge_size(edge_variable, domain_size, edge):
 
 
 @kernel()
-def _row_starts(edge_variable, domain_size, edge_capacity, row_start, first, last):
+def row_starts(edge_variable, domain_size, edge_capacity, row_start, first, last):
     """Fill where the rows of a table with room to grow start; return how many there are, 0 if a stride will do."""
     roomy = False
     for edge in range(first + 1, last):
@@ -163,8 +112,8 @@ def _row_starts(edge_variable, domain_size, edge_capacity, row_start, first, las
 
 
 @kernel()
-def contract(layout, bp, factor, arithmetic):
-    """Fill `bp.outgoing` with a factor's unscaled messages, from the weights in `bp.incoming`.
+def contract(layout, bp, factor, address, incoming):
+    """Fill `bp.outgoing` with a factor's unscaled messages, from linear weights and the linear table at an address.
 
     Level k of `prefix` and of `dots` has an entry per joint state of the axes 0 to k; level 0 is the incoming and the
     outgoing message of axis 0. `level` is where the level of the axes before `edge` starts.
@@ -174,26 +123,24 @@ def contract(layout, bp, factor, arithmetic):
     offset, level, end = rows, 0, 0
     for edge in range(first + 1, last - 1):
         n = edge_size(layout.edge_variable, bp.domain_size, edge)
-        before = bp.incoming[:rows] if edge == first + 1 else bp.prefix[level : level + rows]
-        _outer(arithmetic, before, bp.incoming[offset : offset + n], bp.prefix[end : end + rows * n])
+        before = incoming[:rows] if edge == first + 1 else bp.prefix[level : level + rows]
+        _outer(before, incoming[offset : offset + n], bp.prefix[end : end + rows * n])
         level, end = end, end + rows * n
         rows *= n
         offset += n
-    starts = _row_starts(layout.edge_variable, bp.domain_size, bp.edge_capacity, bp.row_start, first, last)
+    starts = row_starts(layout.edge_variable, bp.domain_size, bp.edge_capacity, bp.row_start, first, last)
     row_start, stride = bp.row_start[:starts], bp.edge_capacity[last - 1]
     capacity = stride
     for edge in range(first, last - 1):
         capacity *= bp.edge_capacity[edge]
-    matrix = table_view(bp.table_address[factor], capacity)
+    matrix = table_view(address, capacity)
     for edge in range(last - 1, first, -1):
         n = edge_size(layout.edge_variable, bp.domain_size, edge)
-        before = bp.incoming[:rows] if edge == first + 1 else bp.prefix[level : level + rows]
+        before = incoming[:rows] if edge == first + 1 else bp.prefix[level : level + rows]
         dots = bp.outgoing[:rows] if edge == first + 1 else bp.dots[level : level + rows]
-        column, sums = bp.incoming[offset : offset + n], bp.outgoing[offset : offset + n]
+        column, sums = incoming[offset : offset + n], bp.outgoing[offset : offset + n]
         if bp.semiring == MAX:
-            matrix_max(arithmetic, matrix, row_start, stride, n, before, column, dots, sums)
-        elif arithmetic == LOG:
-            matrix_log(matrix, row_start, stride, n, before, column, dots, sums, bp.peak)
+            matrix_max(matrix, row_start, stride, n, before, column, dots, sums)
         elif rows >= TALL and row_start.size == 0:
             tall_matrix_linear(matrix, stride, n, before, column, dots, sums)
         else:

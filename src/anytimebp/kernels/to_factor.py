@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp, log, normal_log
+from anytimebp.kernels.arithmetic import exp, larger, log, normal_log, smaller
 from anytimebp.kernels.codes import LOG, SAFE
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
 
@@ -14,7 +14,7 @@ FLUSH = -700.0  # log weights this far under the largest one are zero in linear 
 def largest(values):
     peak = -np.inf
     for v in range(values.size):
-        peak = max(peak, values[v])
+        peak = larger(peak, values[v])
     return peak
 
 
@@ -42,9 +42,19 @@ def _finish_logs(arithmetic, weight):
     lowest = 0.0
     for v in range(weight.size):
         below = weight[v] - peak
-        lowest = min(lowest, below if below > -np.inf else 0.0)
+        lowest = smaller(lowest, below if below > -np.inf else 0.0)
         weight[v] = exp(below) if below > FLUSH else 0.0
     return (exp(lowest) if lowest > FLUSH else 0.0), 1.0, peak
+
+
+@kernel()
+def _copy_logs(arithmetic, weight, values):
+    if arithmetic == LOG:
+        for v in range(weight.size):
+            weight[v] = values[v]
+    else:
+        for v in range(weight.size):
+            weight[v] = log(values[v])
 
 
 @kernel(FAST)
@@ -60,10 +70,8 @@ def _add_logs(arithmetic, weight, values):
 @kernel()
 def _gather_logs(layout, bp, variable, skipped, weight):
     """Do as `gather`, by sums of logs: for log arithmetic, and where a product might underflow."""
-    for v in range(weight.size):
-        weight[v] = 0.0
     start = bp.variable_slot_start[variable]
-    _add_logs(bp.arithmetic, weight, bp.prior[start : start + weight.size])
+    _copy_logs(bp.arithmetic, weight, bp.prior[start : start + weight.size])
     for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         edge = layout.variable_edge[place]
         if edge != skipped:

@@ -14,14 +14,16 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import add_exactly, exp, log, normal_log
+from anytimebp.kernels.arithmetic import add_exactly, exp, larger, log, normal_log, smaller
 from anytimebp.kernels.codes import DIVERGED, GONE, LINEAR, LOG, MAX_LOG, VANISHED
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
-from anytimebp.kernels.through_table import log_sum
+from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.to_factor import SMALLEST_NORMAL, largest
 
 TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
 LOG_GONE = math.log(GONE)
+FAR = 1e306  # over any ratio or change that counts; of infinity, loops would not be vectorised
+LOWEST = -1e300  # in place of -inf, so that zero over zero is one in logs, too
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -32,9 +34,9 @@ def _compare_linear(new, old, scale):
         value = new[v] * scale
         new[v] = value
         ratio = (value + TINY) / (old[v] + TINY)
-        high = max(high, ratio)
-        low = min(low, ratio)
-        smallest = min(smallest, value if value > 0.0 else 1.0)
+        high = larger(high, ratio)
+        low = smaller(low, ratio)
+        smallest = smaller(smallest, value if value > 0.0 else 1.0)
         changed += (value > 0.0) != (old[v] > 0.0)
     return high, low, smallest, changed
 
@@ -53,10 +55,10 @@ def _swap_positive(weight, new, old, scale):
         ratio = value / before
         old[v] = value
         new[v] = before
-        high = max(high, ratio)
-        low = min(low, ratio)
-        smallest = min(smallest, value)
-        faintest = min(faintest, weight[v] * value)
+        high = larger(high, ratio)
+        low = smaller(low, ratio)
+        smallest = smaller(smallest, value)
+        faintest = smaller(faintest, weight[v] * value)
     return high, low, smallest, faintest
 
 
@@ -64,61 +66,65 @@ def _swap_positive(weight, new, old, scale):
 def _smallest(values):
     least = np.inf
     for v in range(values.size):
-        least = min(least, values[v])
+        least = smaller(least, values[v])
     return least
 
 
-@kernel()
+@kernel(FAST_WITHOUT_NAN)
 def _residual_linear(weight, new, old):
     """Return the residual of a message, with states that are gone left out; zeros are where they were."""
     peak, peak_before = 0.0, 0.0
     for v in range(new.size):
-        peak = max(peak, weight[v] * new[v])
-        peak_before = max(peak_before, weight[v] * old[v])
-    high, low = 0.0, np.inf
+        peak = larger(peak, weight[v] * new[v])
+        peak_before = larger(peak_before, weight[v] * old[v])
+    gone, gone_before = GONE * peak, GONE * peak_before
+    high, low = 0.0, FAR
     for v in range(new.size):
-        counts = weight[v] <= 0.0 or weight[v] * new[v] >= GONE * peak or weight[v] * old[v] >= GONE * peak_before
         ratio = (new[v] + TINY) / (old[v] + TINY)
-        high = max(high, ratio)
-        if counts:
-            low = min(low, ratio)
+        counts = (weight[v] <= 0.0) | (weight[v] * new[v] >= gone) | (weight[v] * old[v] >= gone_before)
+        high = larger(high, ratio)
+        low = smaller(low, ratio if counts else FAR)
     return math.log(high / low)
 
 
-@kernel()
-def _residual_log(in_logs, weight, new, old):
-    """Do as `_residual_linear`, for messages in logs; weights are in logs or not."""
+@kernel(FAST_WITHOUT_NAN)
+def _residual_log(weight, new, old):
+    """Do as `_residual_linear`, with logs of everything."""
     peak, peak_before = -np.inf, -np.inf
     for v in range(new.size):
-        share = weight[v] if in_logs else log(weight[v])
-        peak = max(peak, share + new[v])
-        peak_before = max(peak_before, share + old[v])
-    high, low = -np.inf, np.inf
+        peak = larger(peak, weight[v] + new[v])
+        peak_before = larger(peak_before, weight[v] + old[v])
+    gone, gone_before = peak + LOG_GONE, peak_before + LOG_GONE
+    high, low = 0.0, FAR
     for v in range(new.size):
-        share = weight[v] if in_logs else log(weight[v])
-        counts = share == -np.inf or share + new[v] >= LOG_GONE + peak or share + old[v] >= LOG_GONE + peak_before
-        if new[v] == -np.inf:
-            continue
-        high = max(high, new[v] - old[v])
-        if counts:
-            low = min(low, new[v] - old[v])
-    return max(0.0, high - low)
+        change = larger(new[v], LOWEST) - larger(old[v], LOWEST)
+        counts = (weight[v] == -np.inf) | (weight[v] + new[v] >= gone) | (weight[v] + old[v] >= gone_before)
+        high = larger(high, change)
+        low = smaller(low, change if counts & (new[v] > -np.inf) else FAR)
+    return larger(0.0, high - low)
 
 
-@kernel()
-def _compare_log(new, old, scale):
-    """Shift `new` in place; return the largest and smallest change, the smallest finite number, support changes."""
-    high, low, smallest, changed = -np.inf, np.inf, 0.0, 0
+@kernel(FAST_WITHOUT_NAN)
+def _swap_log(weight, new, old, scale):
+    """Shift `new` and swap it with `old` in the same pass.
+
+    Zero over zero is no change, which widens no range: of two messages with a largest number of 1 each, one state does
+    not rise and one does not fall.
+
+    Returns:
+        The largest and smallest change, the smallest finite number, the smallest sum with `weight`, support changes.
+    """
+    high, low, smallest, faintest, changed = 0.0, 0.0, 0.0, 0.0, 0
     for v in range(new.size):
-        new[v] -= scale
-        if new[v] > -np.inf:
-            smallest = min(smallest, new[v])
-        if new[v] > -np.inf and old[v] > -np.inf:
-            high = max(high, new[v] - old[v])
-            low = min(low, new[v] - old[v])
-        elif new[v] > -np.inf or old[v] > -np.inf:
-            changed += 1
-    return high, low, smallest, changed
+        value, before = new[v] - scale, old[v]
+        old[v], new[v] = value, before
+        change = larger(value, LOWEST) - larger(before, LOWEST)
+        high = larger(high, change)
+        low = smaller(low, change)
+        smallest = smaller(smallest, value if value > -np.inf else 0.0)
+        faintest = smaller(faintest, weight[v] + value)
+        changed += (value > -np.inf) != (before > -np.inf)
+    return high, low, smallest, faintest, changed
 
 
 @kernel()
@@ -156,21 +162,22 @@ def move_hub(bp, hub, new, old):
 
 
 @kernel(FAST)
-def _scale_of(arithmetic, in_logs, weight, message, total):
+def _scale_of(arithmetic, weight, message, total):
     """Return the c_i for which Z_f / c_i is the sum of n_i * m: what log Z needs where m is not o / c_i, but damped."""
-    if in_logs:
+    if arithmetic == LOG:
         return total - log_sum(message, weight)
     overlap = 0.0
     for v in range(weight.size):
-        overlap += weight[v] * (exp(message[v]) if arithmetic == LOG else message[v])
-    if overlap <= 0.0:
-        return np.inf
-    return total - math.log(overlap) if arithmetic == LOG else total / overlap
+        overlap += weight[v] * message[v]
+    return total / overlap if overlap > 0.0 else np.inf
 
 
 @kernel()
 def store(layout, bp, edge, weight, new, damping):
-    """Scale an outgoing message and keep it; return its undamped residual, or VANISHED or DIVERGED."""
+    """Scale an outgoing message and keep it; return its undamped residual, or VANISHED or DIVERGED.
+
+    The message that it replaces is in `new` afterwards.
+    """
     start = bp.edge_slot_start[edge]
     old = bp.message[start : start + new.size]
     peak = largest(new)
@@ -183,17 +190,17 @@ def store(layout, bp, edge, weight, new, damping):
             residual = _residual_linear(weight, old, new)
         bp.edge_residual[edge] = residual
         return residual
-    in_logs = bp.table_in_logs[factor]
     if bp.arithmetic == LOG:
         if peak == -np.inf:
             return VANISHED
-        high, low, smallest, changed = _compare_log(new, old, peak)
+        high, low, smallest, faintest, changed = _swap_log(weight, new, old, peak)
         if smallest < -MAX_LOG:
+            for v in range(new.size):
+                old[v] = new[v]
             return DIVERGED
-        faintest = _smallest(weight)
         residual = np.inf if changed else high - low
-        if not changed and (faintest if in_logs else log(faintest)) + smallest < LOG_GONE:
-            residual = _residual_log(in_logs, weight, new, old)
+        if not changed and faintest < LOG_GONE:
+            residual = _residual_log(weight, old, new)
     else:
         if peak <= 0.0:
             return VANISHED
@@ -202,17 +209,17 @@ def store(layout, bp, edge, weight, new, damping):
         if not changed and _smallest(weight) * smallest < GONE:
             residual = _residual_linear(weight, new, old)
         bp.edge_min[edge] = smallest
+        for v in range(new.size):
+            old[v], new[v] = new[v], old[v]
     bp.edge_scale[edge] = peak
     if damping > 0.0:
         total = bp.factor_total[factor]
-        bp.edge_min[edge] = _damp(bp.arithmetic, new, old, damping)
-        scale = _scale_of(bp.arithmetic, in_logs, weight, new, total)
+        bp.edge_min[edge] = _damp(bp.arithmetic, old, new, damping)
+        scale = _scale_of(bp.arithmetic, weight, old, total)
         if np.isfinite(scale) and (bp.arithmetic == LOG or scale > 0.0):  # not where no joint state is possible
             bp.edge_scale[edge] = scale
     if hub >= 0:
-        move_hub(bp, hub, new, old)
-    for v in range(new.size):
-        old[v] = new[v]
+        move_hub(bp, hub, old, new)
     bp.edge_residual[edge] = residual * (1.0 - damping)
     return residual
 

@@ -120,8 +120,10 @@ def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:
     """Return the bytes of the tables and lists that are made for a block, and what else it takes to make one."""
     tables = block.source.tables
     if tables is not None:
-        whole_is_made = not tables.is_plain
-        return 8.0 * (_filled_entries(block, sizes) if whole_is_made else _cut_entries(block, sizes)), 0.0
+        entries = _cut_entries(block, sizes) if tables.is_plain else _filled_entries(block, sizes)
+        if tables.is_wide:  # a scaled table beside one of logs, which may be the user's own
+            entries += _cut_entries(block, sizes) if tables.is_log else entries
+        return 8.0 * entries, 0.0
     structured = block.source.is_structured(sizes)
     largest = float(np.prod(sizes[~structured], axis=1).max(initial=0.0))
     words, shared = block.source.most_words(sizes[structured]), block.source.is_whole(sizes[structured])

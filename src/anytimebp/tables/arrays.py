@@ -58,6 +58,7 @@ class WorkspaceArrays(NamedTuple):
         structure_work: (F,) entries read to update a factor that is no table.
         table_address: (F,) where the factor's numbers lie, in the order of its axes.
         table_in_logs: (F,) whether they are logarithms.
+        table_scaled: (F,) where the linear numbers of a table in logs lie, scaled per state, or 0.
         table_min: (F,) smallest positive number of the table (linear).
         table_has_zero: (F,) whether the table has zeros.
         variable_hub: (V,) number of the hub, or -1.
@@ -68,6 +69,7 @@ class WorkspaceArrays(NamedTuple):
         hub_zeros: How many of those logs are -inf.
         incoming: Scratch: messages to one factor, axis after axis.
         outgoing: Scratch: messages from one factor.
+        weight: Scratch: messages to one factor, linear where all others are in logs; empty in linear arithmetic.
         prefix: Scratch: products of incoming messages over the leading axes.
         dots: Scratch: tables with the trailing axes summed out.
         peak: Scratch: two numbers per state of one variable, four per variable of a factor.
@@ -94,6 +96,7 @@ class WorkspaceArrays(NamedTuple):
     structure_work: IndexArray
     table_address: IndexArray
     table_in_logs: BoolArray
+    table_scaled: IndexArray
     table_min: FloatArray
     table_has_zero: BoolArray
     variable_hub: IndexArray
@@ -104,6 +107,7 @@ class WorkspaceArrays(NamedTuple):
     hub_zeros: IndexArray
     incoming: FloatArray
     outgoing: FloatArray
+    weight: FloatArray
     prefix: FloatArray
     dots: FloatArray
     peak: FloatArray
@@ -140,6 +144,7 @@ def allocate(
     if widest is not room:
         wide = scratch_sizes(layout.factor_edge_start, widest[layout.edge_variable], tables.kind)
         factor_slots = max(largest, wide[0])
+        levels = max(levels, float(largest))
     hub_variable, variable_hub = _hubs(layout)
     hub_sizes = widest[hub_variable]
     n_hub_slots = int(hub_sizes.sum())
@@ -162,6 +167,7 @@ def allocate(
         structure_work=tables.structure_work,
         table_address=tables.address,
         table_in_logs=tables.in_logs,
+        table_scaled=tables.scaled,
         table_min=np.ones(n_factors),
         table_has_zero=tables.has_zero,
         variable_hub=variable_hub,
@@ -172,6 +178,7 @@ def allocate(
         hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
         incoming=np.empty(factor_slots),
         outgoing=np.empty(factor_slots),
+        weight=np.empty(0 if linear and widest is room else factor_slots),
         prefix=np.empty(int(levels)),
         dots=np.empty(int(levels)),
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
@@ -179,7 +186,7 @@ def allocate(
         structure_inputs=np.empty(0, dtype=np.int64),
         calls=CALLS,
     )
-    link_calls(layout, arrays)
+    link_calls(layout, arrays, in_logs=not linear or widest is not room)
     return arrays
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
-from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, TABLE, VARIABLE_VANISHED
-from anytimebp.kernels.leaves import CORE, DOWN, UP, elimination_order, fill_core, pass_slice, plan_tables
+from anytimebp.kernels.codes import CORE, DOWN, LINEAR, LOG, OK, OUT_OF_RANGE, TABLE, UP, VARIABLE_VANISHED
+from anytimebp.kernels.leaves import elimination_order, fill_core, pass_slice, plan_tables
 from anytimebp.kernels.messages import EDGE_COST, LOG_COST
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
@@ -50,12 +50,14 @@ class LeafArrays(NamedTuple):
         way: (E,) CORE, UP, DOWN or CUT.
         table_address: (F,) where a factor's table without its leaves goes; 0 where they stay.
         table_min: (F,) smallest positive product that such an entry is made of (linear).
+        in_logs: (F,) whether such a table holds logs.
         scratch: For tables that several leaves are summed out of.
     """
 
     way: IndexArray
     table_address: IndexArray
     table_min: FloatArray
+    in_logs: BoolArray
     scratch: FloatArray
 
 
@@ -172,7 +174,8 @@ class Leaves:
             factor_kind=arrays.factor_kind[factors],
             structure_work=arrays.structure_work[factors],
             table_address=np.where(is_smaller, address, arrays.table_address[factors]),
-            table_in_logs=arrays.table_in_logs[factors],
+            table_in_logs=np.where(is_smaller, leaves.in_logs[factors], arrays.table_in_logs[factors]),
+            table_scaled=np.where(is_smaller, 0, arrays.table_scaled[factors]),
             table_min=np.where(is_smaller, leaves.table_min[factors], arrays.table_min[factors]),
             table_has_zero=arrays.table_has_zero[factors],
             variable_hub=arrays.variable_hub[variables],
@@ -286,7 +289,7 @@ class Leaves:
 
 def copied(layout: GraphLayout, arrays: WorkspaceArrays) -> WorkspaceArrays:
     """Return arrays that can be written to while others go on with those that they were taken from."""
-    names = ("incoming", "outgoing", "prefix", "dots", "peak")
+    names = ("incoming", "outgoing", "weight", "prefix", "dots", "peak")
     made = frozen(arrays)._replace(**{name: np.empty_like(getattr(arrays, name)) for name in names})
     if len(arrays.structure_inputs):
         made = made._replace(structure_inputs=make_structure_inputs(layout, made))
@@ -349,7 +352,8 @@ def peel(
     ordered, n_core, n_lone = elimination_order(layout, arrays.domain_size, order, n_left, left_key, n_open, way)
     address = np.zeros(n_factors, dtype=np.int64)
     if ordered == n_factors:
-        return Leaves(workspace, order, LeafArrays(way, address, np.empty(0), np.empty(0)), 0, n_lone)
+        none = np.empty(0)
+        return Leaves(workspace, order, LeafArrays(way, address, none, none.astype(np.bool_), none), 0, n_lone)
     most_saved = SWEEPS * (EDGE_COST * len(way) + LOG_COST * n_factors * workspace.tables.nbytes / 8)
     if largest_part == 0.0 or n_core == len(way) or (most_saved < OVERHEAD and not at_any_cost):
         return None
@@ -368,7 +372,8 @@ def peel(
     smaller = np.empty(total)
     has_leaves = np.flatnonzero(table_start >= 0)
     address[has_leaves] = smaller.ctypes.data + 8 * table_start[has_leaves]
-    leaves = LeafArrays(way, address, np.ones(n_factors), np.empty(2 * scratch))
+    in_logs = np.zeros(n_factors, dtype=np.bool_)
+    leaves = LeafArrays(way, address, np.ones(n_factors), in_logs, np.empty(2 * scratch))
     made = Leaves(workspace, np.concatenate([order[:ordered], has_leaves]), leaves, n_factors - ordered, n_lone)
     made.keep(smaller)
     return made

@@ -35,6 +35,18 @@ def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> It
     for message_block, offsets in cut:
         tables.kind[message_block.first + np.array(offsets)] = kind[message_block.first + np.array(offsets)]
         yield from _cut_factors(message_block, offsets, domains, tables, compiled)
+    if tables.in_logs.any():
+        yield from _scale_wide(compiled, domains, tables)
+
+
+def _scale_wide(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
+    """Scale dense tables that hold logs; none of rules, whose range is not known when the memory is checked."""
+    wide = tables.in_logs & (tables.kind == TABLE)
+    for first, block in compiled.message_blocks:
+        wide[first : first + len(block.scopes)] &= block.source.tables is not None
+    if wide.any():
+        edge_size = domains.sizes[compiled.arrays.edge_variable]
+        yield from tables.scale_per_state(np.flatnonzero(wide), compiled.arrays, edge_size)
 
 
 def _cut_by_evidence(scopes: IndexArray, is_cut: BoolArray) -> list[int]:

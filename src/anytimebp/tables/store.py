@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE
-from anytimebp.kernels.exponentiate import exponentiate_slice
+from anytimebp.kernels.exponentiate import exponentiate_slice, scale_tables_slice
 from anytimebp.kernels.structures import SUMS
-from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.kinds.dense import DenseSource
 from anytimebp.model.source import BoolArray, Box, FloatArray, IndexArray, Packed, TableRange
 
@@ -29,7 +29,10 @@ class Tables:
         log_scale: (F,) what to add to the log of the stored numbers.
         log_min: (F,) log of the smallest positive stored number.
         has_zero: (F,) whether zeros occur.
-        in_logs: (F,) whether the stored numbers are logs: in log arithmetic, where linear sums could lose something.
+        in_logs: (F,) whether the stored numbers are logs: in log arithmetic, those of a range beyond MAX_LINEAR_RANGE,
+            and structures and tables with room of which linear sums could lose something.
+        scaled: (F,) where the linear numbers of a table in logs start, scaled per state (`kernels/log_sums.py`); 0
+            where there are none.
         kind: (F,) TABLE, or which structure a factor is.
         structure_work: (F,) entries that an update of a structure reads.
         scored: Entries asked from rules and lists.
@@ -46,7 +49,8 @@ class Tables:
         self.log_scale = extent.log_max.copy()
         self.log_min = extent.log_min - extent.log_max
         self.has_zero = extent.has_zero.copy()
-        self.in_logs = self._must_be_logs(self.has_zero, self.log_min)
+        self.in_logs = self._is_wide(self.log_min)
+        self.scaled = np.zeros(len(kind), dtype=np.int64)
         self.scored = 0
         self.are_borrowed = False
         self._owners: list[FloatArray] = []
@@ -55,9 +59,15 @@ class Tables:
         self.unscaled: set[int] = set()
 
     def _must_be_logs(self, has_zero: BoolArray, log_min: FloatArray) -> BoolArray:
+        """Tell which structures and tables with room hold logs: those of which linear sums could lose something."""
         if self.arithmetic == LINEAR:
             return np.zeros(len(has_zero), dtype=np.bool_)
-        return has_zero | (log_min < -MAX_LINEAR_RANGE)
+        return has_zero | self._is_wide(log_min)
+
+    def _is_wide(self, log_min: FloatArray) -> BoolArray:
+        """Tell which tables hold logs."""
+        wide: BoolArray = (log_min < -MAX_LINEAR_RANGE) & (self.arithmetic == LOG)
+        return wide
 
     def place(self, factors: slice | int, source: DenseSource) -> None:
         """Let factors use a dense source's tables where they lie."""
@@ -78,7 +88,7 @@ class Tables:
         finite = values > -np.inf
         has_zero = np.logical_not(finite.all(axis=axes, keepdims=True).reshape(-1))
         log_min = values.min(axis=axes, where=finite, initial=np.inf) - log_max
-        in_logs = self._must_be_logs(has_zero, log_min).any()
+        in_logs = self._is_wide(log_min).any()
         values -= log_max.reshape(-1, *[1] * len(axes))
         if not in_logs:
             np.exp(values, out=values)
@@ -110,7 +120,7 @@ class Tables:
 
     def take_over(self, other: Tables) -> None:
         """Use the tables of another run in the same arithmetic, and keep alive what they point to."""
-        for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "kind", "structure_work"):
+        for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "scaled", "kind", "structure_work"):
             getattr(self, name)[:] = getattr(other, name)
         self.are_borrowed = other.are_borrowed
         self._owners.extend(other._owners)
@@ -145,6 +155,27 @@ class Tables:
             yield
         self._to_exponentiate.clear()
 
+    def scale_per_state(self, found: IndexArray, layout: GraphLayout, edge_size: IndexArray) -> Iterator[None]:
+        """Make linear tables for some that hold logs, scaled per state: one per distinct table, in one buffer.
+
+        Args:
+            found: The factors.
+            layout: Topology.
+            edge_size: (E,) states that take part.
+        """
+        given, first, shared = np.unique(self.address[found], return_index=True, return_inverse=True)
+        factors, start = found[first], layout.factor_edge_start
+        words = np.multiply.reduceat(edge_size, start[:-1]) + np.add.reduceat(edge_size, start[:-1])
+        size = words[factors]
+        made = np.empty(int(size.sum()))
+        target = made.ctypes.data + 8 * (np.cumsum(size) - size)
+        self._owners.append(made)
+        position = 0
+        while position < len(factors):
+            position = scale_tables_slice(start, edge_size, factors, given, target, position, SLICE_ENTRIES // 4)
+            yield
+        self.scaled[found] = target[shared]
+
     @property
     def nbytes(self) -> int:
         """Bytes held, the user's own tables included."""
@@ -165,6 +196,7 @@ class Tables:
             dense, factors = block.source.tables, slice(first, first + len(block.scopes))
             if dense is not None and dense.is_plain:
                 self.log_scale[factors], self.log_min[factors] = 0.0, dense.range.log_min
+        self.in_logs[:] = self._must_be_logs(self.has_zero, self.log_min)
         start = self._edge_start[:-1]
         size = np.multiply.reduceat(capacity, start) if len(start) else np.empty(0, dtype=np.int64)
         self._first_place = np.cumsum(size) - size

@@ -13,6 +13,7 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR, LOG, MAX, MAX_LINEAR_RANGE, SUM, TABLE
+from anytimebp.kernels.messages import link_calls
 from anytimebp.kernels.sparse_tables import copy_slots
 from anytimebp.kernels.structures import StructureInputs, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
@@ -206,14 +207,26 @@ class Workspace:
         return more
 
     # ------------------------------------------------------------ arithmetic
+    def go_on_in_logs(self) -> bool:
+        """Do as `to_logs`, on domains that do not grow; return False where that takes other tables than there are."""
+        if self.out_of_range or (self.tables.kind != TABLE).any():
+            return False
+        self._messages_to_logs()
+        self.arrays = self.arrays._replace(weight=np.empty(len(self.arrays.incoming)))
+        link_calls(self.layout, self.arrays, in_logs=True)
+        return True
+
     def to_logs(self) -> None:
         """Go on in log arithmetic, with everything where it is."""
+        self.tables.to_logs()
+        self._messages_to_logs()
+
+    def _messages_to_logs(self) -> None:
         arrays = self.arrays
         with np.errstate(divide="ignore", invalid="ignore"):
             for values in (arrays.message, arrays.edge_scale, arrays.factor_total):
                 np.log(values, out=values)
             prior = np.log(arrays.prior)  # a new one: snapshots go on reading the old
-        self.tables.to_logs()
         self.arrays = arrays._replace(arithmetic=LOG, prior=prior)
 
 

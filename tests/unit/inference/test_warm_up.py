@@ -68,6 +68,35 @@ assert signatures() == before
 """
 
 
+LOGS_LATER = """
+import numpy as np
+import anytimebp as abp
+from anytimebp.inference.method import LOGS
+from anytimebp.inference.warm_up import load_kernels
+from anytimebp.kernels.messages import CALLS
+from anytimebp.kernels.codes import SUM_IN_LOGS
+from oracle.models import grid
+from unit.inference.test_warm_up import signatures
+
+graph = grid(3, 3, 1.0, 0.5, seed=0)
+inference = abp.Inference(graph, "{method}")
+inference.run()
+assert CALLS[SUM_IN_LOGS] == 0
+load_kernels(inference._options, kernels=LOGS)  # as runs do while the clock stands still
+before = signatures()
+graph.add_factor([0, 1], log_table=np.where(np.eye(3) > 0, 0.0, -np.inf))
+graph.add_factor([1, 2], log_table=1000.0 * np.eye(3))
+result = abp.infer(graph, "{method}", evidence={{"x8": 1}})
+assert result.arithmetic == "log"
+assert signatures() == before
+"""
+
+
+@pytest.mark.parametrize("method", ["bp", "residual", "adaptive"])
+def test_log_arithmetic_is_loaded_where_it_is_needed_and_all_at_once(method):
+    run_in_a_new_process(LOGS_LATER.format(method=method))
+
+
 @pytest.mark.parametrize("method", ["residual", "adaptive"])
 def test_a_forest_compiles_nothing_after_its_clock_has_started(method):
     run_in_a_new_process(FOREST_FIRST.format(method=method))

@@ -165,7 +165,7 @@ def test_scratch_is_as_large_as_the_largest_factor_needs(sizes, kinds):
     kind = np.array([kinds >> k & 1 for k in range(len(sizes))], dtype=np.int64)
     found = scratch_sizes(start, np.array([n for own in sizes for n in own], dtype=np.int64), kind)
     levels = [
-        sum(int(np.prod(own[: axis + 1])) for axis in range(1, len(own) - 1)) * (code == TABLE)
+        sum(int(np.prod(own[: axis + 1])) for axis in range(len(own) - 1)) * (code == TABLE)
         for own, code in zip(sizes, kind, strict=True)
     ]
     most = (max(map(sum, sizes), default=0), max(levels, default=0), max(map(len, sizes), default=0))

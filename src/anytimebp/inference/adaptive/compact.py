@@ -192,7 +192,7 @@ class CompactTables:
         if table.log_scale == -np.inf:
             raise ImpossibleError
         tables = workspace.tables
-        wide = table.has_zero or table.log_min < -MAX_LINEAR_RANGE
+        wide = table.log_min < -MAX_LINEAR_RANGE
         everything = [tuple(slice(0, n) for n in table.values.shape)]
         if tables.arithmetic == LOG or table.log_min >= -MAX_LINEAR_RANGE:
             table.turn(everything, in_logs=tables.arithmetic == LOG and wide)

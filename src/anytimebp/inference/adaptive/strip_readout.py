@@ -38,10 +38,14 @@ class Rounds(Protocol):
 
 
 def read_stage(stage: Rounds, figures: Figures, *, settled: bool, joint: bool) -> Snapshot:
-    """Return what a stage knows: at the end of its last round, or now; `joint` if factor marginals are wanted."""
-    last = stage.settled if settled else None
+    """Return what a stage knows: at the end of its last round, or now; `joint` if factor marginals are wanted.
+
+    Leaves are read at the end of rounds only. So in a round with leaves, what is known now is what was known then.
+    """
+    has_leaves = len(stage.sources.axes.leaves) > 0
+    last = stage.settled if settled or has_leaves else None
     workspace = last.workspace if last else stage.workspace
-    if last:
+    if last and settled:
         figures = replace(
             figures,
             updates=last.updates,
@@ -72,7 +76,7 @@ def read_stage(stage: Rounds, figures: Figures, *, settled: bool, joint: bool) -
             domain_sizes=last.domain_size if last else workspace.nested.size.copy(),
         )
     belief, slot_start, states = last.belief.copy(), domains.slot_start, source.states
-    if len(stage.sources.axes.leaves):
+    if has_leaves:
         belief, slot_start, states = _with_leaves(stage, last), stage.sources.universe_start, NO_STATES
     return Snapshot(
         marginals=Marginals(stage.variables, belief, slot_start, states),

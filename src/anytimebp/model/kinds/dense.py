@@ -51,6 +51,11 @@ class DenseSource(FactorSource):
         low, high = PLAIN_RANGE
         return not self.is_log and bool((self.range.log_max < high).all() and (self.range.log_min > low).all())
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether a table's range is too wide for linear numbers: it is kept as logs, and scaled per state."""
+        return bool((self.range.log_max - self.range.log_min > -PLAIN_RANGE[0]).any())
+
     def log_values(self, member: int, states: States) -> FloatArray:
         """Return the log scores on the product of the given states."""
         return self.as_log(self.values[member][np.ix_(*states)])

@@ -155,8 +155,7 @@ def test_states_that_are_gone_count_only_if_they_rise(new, old, expected):
     assert np.exp(_residual_linear(WEIGHT, new, old)) == pytest.approx(expected)
     with np.errstate(divide="ignore"):
         log_new, log_old, log_weight = np.log(new), np.log(old), np.log(WEIGHT)
-    assert np.exp(_residual_log(True, log_weight, log_new, log_old)) == pytest.approx(expected)  # noqa: FBT003
-    assert np.exp(_residual_log(False, WEIGHT, log_new, log_old)) == pytest.approx(expected)  # noqa: FBT003
+    assert np.exp(_residual_log(log_weight, log_new, log_old)) == pytest.approx(expected)
 
 
 def parity_checks(seed, n_bits=12, per_bit=3, per_check=4):
