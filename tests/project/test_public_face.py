@@ -107,10 +107,13 @@ OF_SMALL_GRAPHS = {
     "leaf_tables",
     "leaves",
     "messages",
+    "priors",
     "readout",
+    "sizes",
     "through_table",
     "to_factor",
     "to_variable",
+    "topology",
     "lazy",
 }
 SHARED = {"arithmetic", "either_arithmetic", "jit"}
