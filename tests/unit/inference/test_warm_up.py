@@ -14,6 +14,7 @@ import anytimebp.kernels
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS
 from anytimebp.inference.warm_up import load_kernels
 from oracle.models import grid
+from unit.inference.adaptive.test_choice import joint_extraction
 
 pytestmark = pytest.mark.compiled
 
@@ -29,11 +30,12 @@ def signatures():
 
 
 def test_a_run_of_adaptive_compiles_nothing_after_its_clock_has_started():
-    abp.infer(grid(2, 2, 1.0, 0.5, seed=0))
+    abp.infer(grid(2, 2, 1.0, 0.5, seed=0), evidence={"x0": 1})  # what evidence needs is loaded before the clock starts
     load_kernels(abp.Inference(grid(2, 2, 1.0, 0.5, seed=0))._options, kernels=ROUNDS)  # the clock stands still then
     assert "anytimebp.kernels.rounds" in sys.modules
     before = signatures()
-    for graph in (grid(4, 300, 10.0, 1.0, seed=0), grid(5, 50, 6.0, 2.0, seed=0), grid(5, 60, 1.0, 0.5, seed=0)):
+    grids = (grid(4, 300, 10.0, 1.0, seed=0), grid(5, 50, 6.0, 2.0, seed=0), grid(5, 60, 1.0, 0.5, seed=0))
+    for graph in (*grids, joint_extraction(12, 30, 40, 6.0)):
         ways = {moment.choice.split(":")[0] for moment in abp.infer(graph).trace}
         assert ways
         abp.infer(graph, target_error=1e-3)
