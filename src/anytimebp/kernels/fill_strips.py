@@ -86,13 +86,17 @@ def _convert_line(line, kind, shift):
 @kernel(FAST)
 def _sum_leaf(entries, first, stride, weight, kind, shift):
     """Return the sum over a leaf's states of an entry times its weight; `first` is where the first state's entry is."""
-    total = 0.0
+    total, n = 0.0, weight.size
     if kind == LOG_TABLE:
-        for v in range(weight.size):
+        for v in range(n):
             total += exp(entries[first + v * stride] - shift) * weight[v]
+    elif stride == 1:  # vectorised
+        row = entries[first : first + n]
+        for v in range(n):
+            total += row[v] * weight[v]
     else:
         row = entries[first:]
-        for v in range(weight.size):
+        for v in range(n):
             total += row[v * stride] * weight[v]
     return total
 

@@ -17,7 +17,7 @@ from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import FACTOR_VANISHED, GATHER, LOG_TABLE, OK, STORE, VARIABLE_VANISHED
 from anytimebp.kernels.fill_strips import locate_entries
 from anytimebp.kernels.inner import freeze_tails
-from anytimebp.kernels.jit import borrow, kernel, table_view
+from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.through_table import TALL, matrix_linear, tall_matrix_linear
 from anytimebp.kernels.to_factor import gather_at
@@ -174,6 +174,23 @@ def join_above(layout, bp, nested, belief, threshold):
     return joined
 
 
+@kernel(FAST)
+def _add_line(entries, first, stride, weight, kind, shift, sums):
+    """Add entries along a leaf's axis to `sums`, times a weight; `first` is where the first state's entry is."""
+    n = sums.size
+    if kind == LOG_TABLE:
+        for v in range(n):
+            sums[v] += weight * exp(entries[first + v * stride] - shift)
+    elif stride == 1:  # vectorised
+        row = entries[first : first + n]
+        for v in range(n):
+            sums[v] += weight * row[v]
+    else:
+        row = entries[first:]
+        for v in range(n):
+            sums[v] += weight * row[v * stride]
+
+
 @kernel()
 def _leaf_message(layout, bp, nested, factor, offsets, sums):
     """Fill `sums`, over the universe of a factor's leaf, with what it is sent from the domains of the others."""
@@ -192,13 +209,7 @@ def _leaf_message(layout, bp, nested, factor, offsets, sums):
     source = table_view(nested.source_address[factor], nested.table_size[factor])
     sums[:] = 0.0
     for r in range(rows):
-        row, weight = source[nested.row_base[r] :], nested.row_weight[r]
-        if kind == LOG_TABLE:
-            for v in range(sums.size):
-                sums[v] += weight * exp(row[v * stride] - shift)
-        else:
-            for v in range(sums.size):
-                sums[v] += weight * row[v * stride]
+        _add_line(source, nested.row_base[r], stride, nested.row_weight[r], kind, shift, sums)
 
 
 @kernel()
