@@ -31,9 +31,12 @@ def total(slow, factor):
 
 
 def take_strip_messages(slow, stage):
-    """Put the messages of rounds on domains, over all states, into the slow twin."""
-    layout, space = stage.compiled.arrays, stage.workspace.space
-    for edge, i in enumerate(layout.edge_variable.tolist()):
+    """Put the messages of rounds on domains, over all states, into the slow twin; leaves get what is due."""
+    layout, space, axes = stage.compiled.arrays, stage.workspace.space, stage.sources.axes
+    for edge, left in enumerate(layout.edge_variable.tolist()):
+        i, start = int(axes.variables[left]), space.edge_slot_start[edge]
         factor = stage.compiled.graph_factor(int(layout.edge_factor[edge]))
-        start = space.edge_slot_start[edge]
         slow.message[factor, i] = np.log(space.message[start : start + slow.sizes[i]])
+    for f in np.flatnonzero(axes.leaf >= 0).tolist():
+        key = stage.compiled.graph_factor(f), int(axes.leaf[f])
+        slow.message[key] = slow.updated(key[0])[key]
