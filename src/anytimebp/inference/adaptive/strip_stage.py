@@ -108,8 +108,7 @@ class StripStage:
         self._run, self._limits, options = task.figures, task.limits, task.options
         self._tolerance, self._max_memory = options.tolerance, options.max_memory
         self._factor_marginals = options.factor_marginals
-        self._full_fits = full_fits and not at_any_cost
-        self._at_any_cost = at_any_cost
+        self._full_fits, self._at_any_cost = full_fits and not at_any_cost, at_any_cost
         self._pick_cost = pick_costs(axes, sources.kind)
         self._most_cost = WORTH * whole_cost(axes, self._domains.sizes, 1.0)
         self._asked = AskedStrips(compiled, sources.kind)
@@ -118,7 +117,6 @@ class StripStage:
         self._reach_level = -1
         self.threshold = THRESHOLDS[-1]
         self._whole_rounds = self._rounds = 0
-        self._looks = True
         self._progress = np.zeros(COUNTERS, dtype=np.int64)
         self._figures = np.zeros(5)
         self._log_scale = float(domains.log_prior_scale.sum())
