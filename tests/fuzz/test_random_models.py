@@ -31,7 +31,10 @@ def test_every_answer_on_random_models_holds_up(method):
     assert "CONVERGED" in endings or COUNT < 4  # the checks have had something to check
 
 
-@pytest.mark.parametrize(("method", "seed"), [("random", 11443), ("adaptive", 10199), ("adaptive", 10932)])
+ONCE_WRONG = [("random", 11443), ("adaptive", 10199), ("adaptive", 10932), ("dynamic", 76107), ("fixed", 76107)]
+
+
+@pytest.mark.parametrize(("method", "seed"), ONCE_WRONG)
 def test_models_that_were_once_answered_wrongly_hold_up(method, seed):
     trial = Trial(seed, method)
     trial.run()

@@ -84,13 +84,12 @@ class UnexploredMass:
         if (is_outside & (universe.log_prior > -np.inf) & (ratio == -np.inf)).any():
             return None
         outside = np.where(is_outside, ratio, -np.inf)
-        return self._with_pairs(_shares(outside, universe.start), outside, weight)
+        return self._with_pairs(outside, weight)
 
-    def _with_pairs(self, shares: FloatArray, log_ratio: FloatArray, weight: FloatArray) -> FloatArray:
-        """Return the shares with those of joint states that are outside the domains of two variables at once.
+    def _with_pairs(self, log_ratio: FloatArray, weight: FloatArray) -> FloatArray:
+        """Return (V,) the shares of single states, and of joint states outside the domains of two variables at once.
 
         Args:
-            shares: (V,) of single states.
             log_ratio: Per (variable, state) pair, its belief relative to that of the domain; -inf inside.
             weight: Log messages from variables to factors, per edge slot.
         """
@@ -110,7 +109,7 @@ class UnexploredMass:
             return states, own[states]
 
         log_total = source.log_factor_total + source.log_scale
-        log_outside = log_odds(shares)
+        log_outside = np.minimum(LARGEST_LOG, _log_sums(log_ratio, universe.start))  # pairs of tiny ones may count
         mass = np.exp(log_outside)
         sight = Sight(universe.compiled, domain, log_weight, log_total, outside, log_outside)
         for _ in add_pairs(sight, mass):
@@ -125,9 +124,12 @@ def log_odds(shares: FloatArray) -> FloatArray:
     return odds
 
 
-def _shares(log_ratio: FloatArray, start: IndexArray) -> FloatArray:
-    """Return (V,) x / (1 + x), where x is the sum of a variable's ratios."""
-    peak = np.maximum(0.0, np.maximum.reduceat(log_ratio, start[:-1]))
-    total = np.add.reduceat(np.exp(log_ratio - np.repeat(peak, np.diff(start))), start[:-1])
-    share: FloatArray = total / (total + np.exp(-peak))
-    return share
+def _log_sums(log_ratio: FloatArray, start: IndexArray) -> FloatArray:
+    """Return (V,) the log of the sum of each variable's ratios."""
+    peak = np.maximum.reduceat(log_ratio, start[:-1])
+    finite = np.where(peak > -np.inf, peak, 0.0)
+    with np.errstate(divide="ignore"):
+        sums: FloatArray = finite + np.log(
+            np.add.reduceat(np.exp(log_ratio - np.repeat(finite, np.diff(start))), start[:-1])
+        )
+    return sums
