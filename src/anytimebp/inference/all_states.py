@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.inference.adaptive.compact import CompactTables
-from anytimebp.inference.adaptive.frozen_tails import AT_ANY_COST, LIKELY, FrozenTailSchedule
-from anytimebp.inference.adaptive.nested import NestedWorkspace, can_nest
 from anytimebp.inference.control.belief_history import BeliefHistory
 from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.control.estimated_error import SweepError
 from anytimebp.inference.control.vanishing import vanished
-from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
-from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule, Settled
+from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.inference.schedule.sweeps import SweepSchedule, random_orders, sequential_orders
 from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE
@@ -29,7 +25,6 @@ from anytimebp.layout.graph_layout import GraphLayout, compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.arrays import WorkspaceArrays, frozen
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.leaves import Core, Leaves, peel
 from anytimebp.tables.memory import check_memory
@@ -38,19 +33,9 @@ from anytimebp.tables.workspace import Workspace, first_arithmetic
 
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
-INSTEAD_OF_ROUNDS = 0.25  # part of a sweep that one over the core may cost, for `adaptive` to make no inner rounds
 LEAF = 0.5  # error of a leaf, in that of the core's variables: what a factor passes on is less than what it is told
 PENDING = 2.0  # times what is pending on a message that it is expected to move by: what it moves comes back to it
 VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
-
-
-class State(NamedTuple):
-    """What a snapshot is read from: messages and what goes with them."""
-
-    arrays: WorkspaceArrays
-    figures: Figures
-    settled: Settled | None
-    error: float | Callable[[FloatArray], SweepError]
 
 
 class AllStates:
@@ -66,7 +51,6 @@ class AllStates:
         self,
         task: Task,
         domains: Domains | None = None,
-        before: NestedWorkspace | None = None,
         *,
         at_any_cost: bool = False,
         compact: CompactTables | None = None,
@@ -78,8 +62,7 @@ class AllStates:
         Args:
             task: What is to be done.
             domains: All states, if somebody has put them together already; owned.
-            before: Domains and messages of an earlier stage to start from.
-            at_any_cost: Whether to make a core, and `adaptive` inner rounds, even where they do not pay.
+            at_any_cost: Whether to make a core even where it does not pay.
             compact: Domains and tables to run on, instead of all states.
             start: Messages to start from.
             put: Puts messages to start from into a workspace in linear arithmetic.
@@ -88,7 +71,6 @@ class AllStates:
         self._figures, self._limits = task.figures, task.limits
         self._compact = compact
         self._at_any_cost = at_any_cost
-        self._before = before
         self._start = start
         self._put = put
         self.disturbed: IndexArray | None = None
@@ -102,8 +84,6 @@ class AllStates:
             arithmetic = LOG
         self._take_workspace(domains, arithmetic)
         self._figures.damping = self._options.damping
-        self._domains: Settled | None = None
-        self._kept: State | None = None
         self._error: float | None = None
         self._schedule: Schedule | None = None
 
@@ -148,7 +128,6 @@ class AllStates:
     def _start_over_in_logs(self) -> None:
         self._take_workspace(self._all_states(), LOG)
         self._error = None
-        self._before = self._kept = None
 
     def _make_tables(self) -> Iterator[Step]:
         """Make the tables, and count what rules are asked for, now or in the earlier run that has made them."""
@@ -172,24 +151,12 @@ class AllStates:
         self.leaves = self._peel()
         if self.leaves is not None:
             return LeavesFirst(self.leaves, and_back=self._compact is not None)
-        if self._nests:
-            before, self._before = self._before, None
-            likely = AT_ANY_COST if self._at_any_cost else LIKELY
-            orders = self._orders(self.workspace.layout)
-            return FrozenTailSchedule(self.workspace, orders, self._options.tolerance, before, likely)
         return self._plain_schedule(self.workspace, self.disturbed)
 
-    @property
-    def _nests(self) -> bool:
-        """Whether `adaptive` may make inner rounds, which need the whole graph."""
-        return self._options.method == "adaptive" and self._compact is None and can_nest(self.workspace)
-
     def _peel(self) -> Leaves | None:
-        """Find the leaves; where inner rounds are the alternative, only those that save more."""
-        largest_part = 1.0 if not self._nests else INSTEAD_OF_ROUNDS
-        if self._compact is not None or self._before is not None:
-            largest_part = 0.0
-        at_any_cost = self._at_any_cost and largest_part == 1.0
+        """Find the leaves; domains that grow keep theirs, unless the graph is a forest."""
+        largest_part = 1.0 if self._compact is None else 0.0
+        at_any_cost = self._at_any_cost and self._compact is None
         return peel(self.workspace, self._options.max_memory, largest_part=largest_part, at_any_cost=at_any_cost)
 
     def _begin_core(self, schedule: LeavesFirst, core: Core) -> None:
@@ -278,14 +245,9 @@ class AllStates:
         figures.swept = True
         figures.max_residual = progress.max_residual
         figures.mean_residual = progress.mean_residual
-        self._domains = progress.settled
-        figures.consistent = progress.converged or progress.settled is not None
-        figures.settled_rounds += figures.consistent
-        figures.tolerance = progress.settled.tolerance if progress.settled else self._options.tolerance
-        if progress.settled:
-            figures.states = int(progress.settled.size.sum())
-        if isinstance(self._schedule, FrozenTailSchedule):
-            figures.choice = self._schedule.choice or figures.choice
+        figures.consistent = progress.converged
+        figures.settled_rounds += progress.converged
+        figures.tolerance = self._options.tolerance
         if progress.converged:
             figures.ending = StopReason.CONVERGED
         elif self._damper.hopeless(progress.max_residual):
@@ -294,12 +256,9 @@ class AllStates:
 
     # ------------------------------------------------------------ what is left
     def look(self) -> Iterator[Step]:
-        """Follow the beliefs; keep a state in which the domains have settled."""
+        """Follow the beliefs."""
         if self._is_through:
             self._follow_beliefs()
-            self._kept = None  # a sweep after which nothing has settled is answered with itself
-            if self._domains and not self._figures.ending:
-                self._kept = self._state(frozen(self.workspace.arrays))
         return iter(())
 
     def grow(self) -> Iterator[Step]:
@@ -331,28 +290,19 @@ class AllStates:
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
-        """Return what is known now, or at the last state in which likely states had settled."""
+        """Return what is known now; nothing has settled before the end."""
         if settled:
-            return None if self._kept is None else self._read(self._kept)
-        return self._read(self._state(self.workspace.arrays))
-
-    def _state(self, arrays: WorkspaceArrays) -> State:
-        figures = self._figures.copy()
-        if not figures.consistent:
-            figures.tolerance = self._options.tolerance
-        return State(arrays, figures, self._domains if figures.consistent else None, self._estimate())
-
-    def _read(self, state: State) -> Snapshot:
-        leaves = self.leaves
+            return None
+        figures, leaves = self._figures.copy(), self.leaves
+        figures.tolerance = self._options.tolerance
         has_leaves = leaves is not None and leaves.is_through
         return take_snapshot(
-            readable(self.workspace, state.arrays, leaves if has_leaves else None),
-            state.figures,
-            swept=self._figures.swept,
+            readable(self.workspace, self.workspace.arrays, leaves if has_leaves else None),
+            figures,
+            swept=figures.swept,
             factor_marginals=self._options.factor_marginals,
-            outside=state.settled.outside if state.settled else 0.0,
-            error=state.error,
-            domain_sizes=state.settled.size if state.settled else None,
+            outside=0.0,
+            error=self._estimate(),
         )
 
     def _estimate(self) -> float | Callable[[FloatArray], SweepError]:

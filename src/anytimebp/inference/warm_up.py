@@ -21,7 +21,7 @@ from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.stopwatch import Stopwatch
-from anytimebp.kernels import cutting, growth, inner, lazy, log_sums, messages, readout, residual
+from anytimebp.kernels import active, cutting, growth, lazy, log_sums, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
@@ -33,7 +33,7 @@ FIRST_KERNEL = {
     "bp": messages.sweep_slice,
     "residual": residual.residual_slice,
     "adaptive": lazy.lazy_slice,
-    ROUNDS: inner.full_sweep,
+    ROUNDS: active.look_outside,
     LOGS: log_sums.sum_in_logs,
 }
 
@@ -189,10 +189,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
 
 def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     """Send `adaptive` through all its stages."""
-    rounds = AdaptiveRun(task := new_task(graph, options), at_any_cost=True)
-    yield from _run_small(lambda _: rounds, task)
-    before, task = rounds.nested, new_task(graph, replace(options, tolerance=1e-12))
-    yield from _run_small(partial(AllStates, before=before, at_any_cost=True), task)
+    yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(graph, options))
     leafy = FactorGraph()
     leafy.add_variables(4, 2)
     leafy.add_factors([[0, 1], [1, 2]], log_table=[[0.1, 0.0], [0.0, 0.2]])

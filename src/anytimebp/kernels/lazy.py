@@ -5,10 +5,11 @@ factor never stretches ranges, so what messages to its variables have moved sinc
 messages would move, without any being computed.
 """
 
-from anytimebp.kernels.codes import OK, UPDATE
+from anytimebp.kernels.codes import CONVERGED, OK, UNSETTLED, UPDATE
 from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.messages import EDGE_COST, cost_of, update_at
 
+PLACE, BACK, SWEEPS, MADE = 0, 1, 2, 3  # in the progress of settling; MADE: updates of the sweep so far
 MOST = 1e3  # nats that count as infinitely many: sums of them keep the digits that tolerances need
 
 
@@ -60,3 +61,47 @@ def lazy_slice(layout, bp, movement, order, position, threshold, update_limit, c
             left = max(left, waiting)
         position += 1
     return OK, -1, position, updates, work, largest, total, left
+
+
+@kernel()
+def settle_slice(layout, bp, movement, there, back, progress, tolerance, max_sweeps, update_limit, cost_limit):
+    """Sweep there and back, leaving out what has nothing to catch up with, until that is everything.
+
+    Args:
+        layout: Topology.
+        bp: Messages.
+        movement: A Movement.
+        there: (F,) order of every other sweep.
+        back: (F,) order of the others.
+        progress: Where the sweeps stand, updated; zeros at first.
+        tolerance: What a factor may have to catch up with.
+        max_sweeps: After which to give up.
+        update_limit: How many updates to make at the most.
+        cost_limit: About how many entries to read.
+
+    Returns:
+        Status (CONVERGED, UNSETTLED, OK where neither is so yet, or what vanished), what vanished, updates and entries
+        read.
+    """
+    layout, bp, movement = borrow(layout), borrow(bp), borrow(movement)
+    work, cost, updates = 0, 0, 0
+    while cost < cost_limit and updates < update_limit and progress[SWEEPS] < max_sweeps:
+        if progress[PLACE] == there.size:
+            if progress[MADE] == 0:
+                return CONVERGED, -1, updates, work
+            progress[PLACE], progress[BACK], progress[MADE] = 0, 1 - progress[BACK], 0
+            progress[SWEEPS] += 1
+            continue
+        factor = back[progress[PLACE]] if progress[BACK] else there[progress[PLACE]]
+        if pending(layout, movement, factor) > tolerance:
+            status, culprit, _, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, 0.0))
+            if status != OK:
+                return status, culprit, updates, work
+            tell(layout, bp, movement, factor, 0.0)
+            work += entries
+            updates += 1
+            progress[MADE] += 1
+            cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
+        cost += EDGE_COST // 16
+        progress[PLACE] += 1
+    return (UNSETTLED if progress[SWEEPS] >= max_sweeps else OK), -1, updates, work

@@ -55,7 +55,7 @@ from anytimebp.kernels.leaf_tables import sum_axis_by_logs
 from anytimebp.kernels.log_sums import sum_in_logs, sum_in_logs_at
 from anytimebp.kernels.structures import send
 from anytimebp.kernels.through_table import contract, contract_at, edge_size
-from anytimebp.kernels.to_factor import gather, gather_at
+from anytimebp.kernels.to_factor import gather, gather_at, is_lone_hub
 from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
@@ -75,18 +75,6 @@ def smallest_product(layout, bp, factor):
         product *= smallest
         offset += n
     return product
-
-
-@kernel()
-def _add_tails(layout, bp, factor):
-    """Add to the outgoing messages what states outside the domains gave when they were last asked (linear)."""
-    offset = 0
-    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        n, slot = edge_size(layout.edge_variable, bp.domain_size, edge), bp.edge_slot_start[edge]
-        tail = bp.tail[slot : slot + n]
-        for v in range(n):
-            bp.outgoing[offset + v] += tail[v]
-        offset += n
 
 
 @kernel()
@@ -117,8 +105,6 @@ def sum_out(layout, bp, factor):
             contract_at(bp.calls[CONTRACT], (layout, bp, factor, bp.table_address[factor], bp.incoming))
         else:
             _through_structure(layout, bp, factor)
-        if bp.tail.size:
-            _add_tails(layout, bp, factor)
         n = edge_size(layout.edge_variable, bp.domain_size, layout.factor_edge_start[factor])
         if bp.semiring == MAX:
             bp.factor_total[factor] = best(bp.arithmetic, bp.outgoing[:n], bp.incoming[:n])
@@ -135,7 +121,10 @@ def update(layout, bp, factor, damping):
         variable = layout.edge_variable[edge]
         n = bp.domain_size[variable]
         weight = bp.incoming[offset : offset + n]
-        bound, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
+        if n == 1 and is_lone_hub(bp, variable, edge):
+            weight[0], bound = 0.0 if bp.arithmetic == LOG else 1.0, 1.0
+        else:
+            bound, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
         if bound < 0.0:
             return VARIABLE_VANISHED, variable, 0.0, 0
         lost |= bound == 0.0

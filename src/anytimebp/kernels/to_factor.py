@@ -111,6 +111,16 @@ def _gather_hub(bp, hub, skipped, weight):
     return floor, peak, log_peak + reference
 
 
+@kernel(inline=True)
+def is_lone_hub(bp, variable, edge):
+    """Tell whether a variable of one active state has a high degree, and no other message excludes that state."""
+    hub = bp.variable_hub[variable]
+    if hub < 0:
+        return False
+    own = bp.message[bp.edge_slot_start[edge]]
+    return bp.hub_zeros[bp.hub_start[hub]] == np.int64(own == (-np.inf if bp.arithmetic == LOG else 0.0))
+
+
 @kernel(FAST)
 def gather(layout, bp, variable, skipped, weight):
     """Fill `weight` with the prior times all messages to a variable but that of the edge `skipped` (-1: none).

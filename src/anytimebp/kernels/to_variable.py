@@ -218,7 +218,7 @@ def store(layout, bp, edge, weight, new, damping):
         scale = _scale_of(bp.arithmetic, weight, old, total)
         if np.isfinite(scale) and (bp.arithmetic == LOG or scale > 0.0):  # not where no joint state is possible
             bp.edge_scale[edge] = scale
-    if hub >= 0:
+    if hub >= 0 and (new.size > 1 or old[0] != new[0]):
         move_hub(bp, hub, old, new)
     bp.edge_residual[edge] = residual * (1.0 - damping)
     return residual

@@ -52,7 +52,6 @@ class WorkspaceArrays(NamedTuple):
         edge_min: (E,) smallest positive number of the message (linear).
         edge_scale: (E,) * what the message was divided by.
         edge_residual: (E,) by how much the last update moved the message, in nats.
-        tail: Per edge slot, what states outside the domain add to the unscaled message; empty where none do (linear).
         factor_total: (F,) * Z_f of the last update.
         factor_kind: (F,) TABLE, or which structure it is.
         structure_work: (F,) entries read to update a factor that is no table.
@@ -90,7 +89,6 @@ class WorkspaceArrays(NamedTuple):
     edge_min: FloatArray
     edge_scale: FloatArray
     edge_residual: FloatArray
-    tail: FloatArray
     factor_total: FloatArray
     factor_kind: IndexArray
     structure_work: IndexArray
@@ -161,7 +159,6 @@ def allocate(
         edge_min=np.ones(n_edges),
         edge_scale=np.ones(n_edges) if linear else np.zeros(n_edges),
         edge_residual=np.zeros(n_edges),
-        tail=np.empty(0),
         factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
         factor_kind=tables.kind,
         structure_work=tables.structure_work,

@@ -7,13 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from anytimebp.inference.adaptive.compact import CompactTables
-from anytimebp.inference.adaptive.nested import NestedWorkspace
 from anytimebp.inference.adaptive.outlook import Outlook
 from anytimebp.inference.look.outside_pairs import Sight, add_pairs
 from anytimebp.inference.look.unexplored import log_odds
-from anytimebp.kernels.codes import OK
-from anytimebp.kernels.readout import read_weights
-from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import FloatArray, IndexArray
 
 
@@ -41,46 +37,6 @@ def pairs_of_outlooks(
     known = np.where(tables.waiting | np.isnan(outside), 0.0, outside)
     unknown = np.full(len(tables.compiled.extent.log_max), np.nan)
     sight = Sight(tables.compiled, domain, log_weights.__getitem__, unknown, states_outside, log_odds(known))
-    yield from _raised(sight, outside)
-
-
-def pairs_of_strips(
-    compiled: CompiledGraph, workspace: NestedWorkspace, belief: FloatArray, outside: FloatArray
-) -> Iterator[int]:
-    """Raise `outside`, (V,), by pairs outside the domains of strips; yield the scores asked for, now and then.
-
-    Args:
-        compiled: The graph.
-        workspace: Domains, and messages over the states within reach.
-        belief: Per variable slot.
-        outside: (V,) beliefs outside the domains.
-    """
-    nested, arrays, layout = workspace.nested, workspace.space, workspace.layout
-    start = arrays.variable_slot_start
-    weight = np.empty(len(arrays.message))
-    status, _ = read_weights(layout, arrays, weight)
-    if status != OK:
-        return
-
-    def members(variable: int) -> IndexArray:
-        first = int(start[variable])
-        return nested.member[first : first + int(nested.size[variable])]
-
-    def domain(variable: int) -> IndexArray:
-        return nested.slot_state[int(start[variable]) + members(variable)]
-
-    def log_weight(edge: int) -> FloatArray:
-        return weight[int(arrays.edge_slot_start[edge]) + members(int(layout.edge_variable[edge]))]
-
-    def states_outside(variable: int) -> tuple[IndexArray, FloatArray]:
-        first = int(start[variable])
-        own = slice(first, first + int(arrays.domain_size[variable]))
-        chosen = ~nested.is_member[own] & (belief[own] > 0.0)
-        inside = belief[own][nested.is_member[own]].sum()
-        return nested.slot_state[own][chosen], np.log(belief[own][chosen] / inside)
-
-    unknown = np.full(len(layout.factor_edge_start) - 1, np.nan)
-    sight = Sight(compiled, domain, log_weight, unknown, states_outside, log_odds(outside))
     yield from _raised(sight, outside)
 
 

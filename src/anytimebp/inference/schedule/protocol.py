@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.source import IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
 
 
@@ -23,20 +22,6 @@ class Messages(Protocol):
         ...
 
 
-class Settled(NamedTuple):
-    """Domains that have settled after a sweep over all states, with the rest standing still.
-
-    Attributes:
-        tolerance: To which they have.
-        size: (V,) of the domains; owned.
-        outside: Largest, over variables, belief outside the domain.
-    """
-
-    tolerance: float
-    size: IndexArray
-    outside: float
-
-
 class Progress(NamedTuple):
     """What one slice of updates did.
 
@@ -49,7 +34,6 @@ class Progress(NamedTuple):
         converged: Whether nothing moves any more; known at the end of a sweep.
         max_residual: Of the sweep, once it is through.
         mean_residual: Of the sweep, once it is through.
-        settled: The domains that have settled since, if there are any.
     """
 
     status: int
@@ -60,7 +44,6 @@ class Progress(NamedTuple):
     converged: bool = False
     max_residual: float = float("inf")
     mean_residual: float = float("inf")
-    settled: Settled | None = None
 
 
 class Schedule(Protocol):

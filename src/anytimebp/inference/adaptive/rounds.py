@@ -1,0 +1,283 @@
+"""Rounds of `adaptive`: BP on few active states, a look at the others, and growth, until whole tables are worth it.
+
+A round makes tables over the active states and lets messages settle on them, as BP would if there were no others. The
+first ones are those with the best priors. After that a look sends one round of messages to the states outside; those
+whose belief is above a threshold join. Looks take in the states whose priors do not rule them out, as far as messages
+have been seen to raise any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, Reach, WholeModel
+from anytimebp.inference.adaptive.choice import look_cost, round_cost, whole_cost
+from anytimebp.inference.beliefs import beliefs_of, bethe_terms
+from anytimebp.inference.control.estimated_error import domains_error
+from anytimebp.inference.figures import Figures
+from anytimebp.inference.method import Step, Task
+from anytimebp.inference.readout import take_snapshot
+from anytimebp.inference.schedule.lazy_sweeps import Movement
+from anytimebp.inference.schedule.sweeps import sequential_orders
+from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
+from anytimebp.kernels.codes import ASKED, CONVERGED, OK, UNSETTLED
+from anytimebp.kernels.lazy import settle_slice
+from anytimebp.model.source import FloatArray, IndexArray, read_only
+from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
+from anytimebp.results.snapshot import Snapshot
+from anytimebp.tables.readable import readable
+from anytimebp.tables.workspace import Workspace
+
+THRESHOLDS = (1e-3, 3e-6)  # of belief, above which states join after the first look, and after the second
+FAR = 2.0  # standard deviations by which messages may raise a state, for a look to take it in
+SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
+FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
+SETTLED = 10.0  # times the threshold that later ones settle to
+MAX_SWEEPS = 300  # after which a round does not settle
+WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
+NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
+
+
+class Outcome(Enum):
+    """Why there are no more rounds; the texts complete "left the domains because"."""
+
+    DEAR = "a further round would cost too much beside whole tables"
+    CLOSE = "what is left out hardly counts"
+    UNSETTLED = "messages on the domains do not settle"
+    IMPOSSIBLE = "no joint state of the domains is possible, or scores are too far apart"
+
+
+class Known(NamedTuple):
+    """What is known at the end of a round; nothing of it changes.
+
+    Attributes:
+        model: States and messages.
+        figures: Of the run, then.
+        outside: Largest, over variables, belief outside the domain, as a look has found it.
+        error: Estimated.
+    """
+
+    model: ActiveModel
+    figures: Figures
+    outside: float
+    error: float
+
+
+class Rounds:
+    """Rounds on active states.
+
+    Attributes:
+        outcome: Why there are no more, or None.
+    """
+
+    def __init__(self, task: Task, whole: WholeModel, nats: float, *, at_any_cost: bool = False) -> None:
+        """Choose the first states.
+
+        Args:
+            task: What is to be done.
+            whole: The graph.
+            nats: Under the best prior, within which states are active at first.
+            at_any_cost: Whether to go on even where it does not pay.
+        """
+        self._task, self._figures, self._whole = task, task.figures, whole
+        self._at_any_cost = at_any_cost
+        self.outcome: Outcome | None = None
+        whole.locate()
+        orders = sequential_orders(whole.compiled.arrays)
+        self._there, self._back = next(orders), next(orders)
+        self._most_cost = WORTH * whole_cost(whole)
+        self._round = 0
+        self._known: Known | None = None
+        self._outside = self._cut = self._belief = np.empty(0)
+        self._begin_round(ActiveModel(whole, whole.likely(nats)))
+
+    def _begin_round(self, model: ActiveModel) -> None:
+        self._model = model
+        self._figures.states = int(self._sizes(model).sum())
+
+    def _sizes(self, model: ActiveModel) -> IndexArray:
+        """Return (V,) the active states; all of those of a leaf are."""
+        return np.where(self._whole.is_leaf, self._whole.domains.sizes, model.size)
+
+    # ------------------------------------------------------------ the loop
+    def begin(self) -> Iterator[Step]:
+        """Do nothing: the first states are chosen."""
+        return iter(())
+
+    def settle(self) -> Iterator[Step]:
+        """Make the tables of a round, and let messages settle on them."""
+        self._figures.consistent = False
+        try:
+            yield from self._fill()
+            yield from self._settle()
+        except ImpossibleRoundError:
+            self.outcome = Outcome.IMPOSSIBLE
+        if self.outcome is None:
+            self._end_round()
+        self._figures.is_news = self.outcome is None
+
+    def look(self) -> Iterator[Step]:
+        """Do nothing: the round is answered with before anybody looks further."""
+        return iter(())
+
+    def grow(self) -> Iterator[Step]:
+        """Look at the states outside, and let some join; or find that it does not pay."""
+        if self.outcome is None:
+            yield from self._grow()
+
+    # ------------------------------------------------------------ a round
+    def _fill(self) -> Iterator[Step]:
+        for read in self._model.fill():
+            self._figures.work_parts["growth"] += read
+            yield Step.WORKING
+
+    @property
+    def _tolerance(self) -> float:
+        loose = SETTLED * THRESHOLDS[self._round - 1] if self._round else FIRST_TOLERANCE
+        return max(self._task.options.tolerance, loose)
+
+    def _settle(self) -> Iterator[Step]:
+        model, limits, figures = self._model, self._task.limits, self._figures
+        layout, status = model.layout, OK
+        movement = Movement(np.zeros(len(model.size)), np.full(len(layout.edge_variable), -np.inf))
+        progress = np.zeros(4, dtype=np.int64)
+        while status == OK:
+            status, _, updates, work = settle_slice(
+                layout,
+                model.arrays,
+                movement,
+                self._there,
+                self._back,
+                progress,
+                self._tolerance,
+                MAX_SWEEPS,
+                max(1, limits.updates - figures.updates),
+                limits.slice_cost(figures.work),
+            )
+            figures.updates += updates
+            figures.work_parts["messages"] += work
+            if status == OK:
+                yield Step.WORKING
+        if status != CONVERGED:
+            self.outcome = Outcome.UNSETTLED if status == UNSETTLED else Outcome.IMPOSSIBLE
+
+    def _end_round(self) -> None:
+        """Take down what is known now."""
+        figures, tolerance = self._figures, self._tolerance
+        figures.rounds += 1
+        figures.settled_rounds += 1
+        figures.max_residual = figures.mean_residual = figures.tolerance = tolerance
+        figures.consistent = True
+        mass, error = 1.0, math.inf
+        if self._round:
+            mass = float((self._outside + self._cut).max(initial=0.0))
+            error = self._error()
+        figures.estimated_error = error
+        self._known = Known(self._model, figures.copy(), min(1.0, mass), error)
+
+    def _error(self) -> float:
+        n = max(1, len(self._outside))
+        outside, cut = float(self._outside.sum()) / n, float(self._cut.sum()) / n
+        return domains_error(outside, 0.0, cut)
+
+    # ------------------------------------------------------------ growth
+    def _grow(self) -> Iterator[Step]:
+        if self._round == len(THRESHOLDS):
+            self.outcome = Outcome.CLOSE
+            return
+        whole, model = self._whole, self._model
+        spread = math.sqrt(message_spread(model.layout, model.arrays))
+        self._round = len(THRESHOLDS) - 1 if spread < SMALL_SPREAD else self._round
+        threshold = THRESHOLDS[self._round]
+        reach = whole.reach(model.active, FAR * spread - math.log(threshold))
+        cost = look_cost(whole, model.size, np.diff(reach.start))
+        if cost > self._most_cost and not self._at_any_cost:
+            self.outcome = Outcome.DEAR
+            return
+        yield from self._look(reach)
+        if self.outcome is not None:
+            return
+        left = np.empty(len(model.size))
+        weigh_outside(model.layout, model.arrays, reach, threshold, left)
+        lists = whole.joined(model.active, reach, threshold)
+        if cost + round_cost(whole, lists[0]) > self._most_cost and not self._at_any_cost:
+            self.outcome = Outcome.DEAR
+            return
+        self._outside = np.minimum(1.0, left)
+        self._cut = np.minimum(1.0, reach.cut * math.exp(min(0.5 * spread**2, FAR * spread)))
+        self._round += 1
+        self._begin_round(ActiveModel(whole, lists, model))
+
+    def _look(self, reach: Reach) -> Iterator[Step]:
+        """Add up what factors say of the states within reach."""
+        model, sources, position, figures = self._model, self._whole.sources, 0, self._figures
+        while position < len(sources.kind):
+            status, position, read = look_outside(
+                model.layout,
+                model.arrays,
+                sources,
+                model.active,
+                reach,
+                model.scratch,
+                position,
+                self._task.limits.slice_cost(figures.work),
+            )
+            figures.work_parts["scoring"] += read
+            if status != OK:
+                self.outcome = Outcome.IMPOSSIBLE
+                return
+            yield Step.WORKING
+        for factor in np.flatnonzero(sources.kind == ASKED).tolist():
+            figures.work_parts["scoring"] += model.ask_outside(factor, reach)
+            yield Step.WORKING
+
+    # ------------------------------------------------------------ what others take from here
+    def put_messages(self, workspace: Workspace) -> None:
+        """Put the messages of the last round in place of those that a workspace over all states starts with."""
+        if self._known is not None:
+            self._known.model.put_messages(workspace.arrays, self._whole.domains.slot_start, NO_STATES)
+
+    # ------------------------------------------------------------ reading
+    def read(self, *, settled: bool) -> Snapshot | None:
+        """Return what was known at the end of the last round; None before."""
+        known = self._known
+        if known is None:
+            return None
+        figures = known.figures.copy()
+        if settled or self._figures.consistent:
+            figures.seconds = self._figures.seconds
+        else:
+            figures = self._figures.copy()
+        if self._task.options.factor_marginals:
+            source = readable(known.model.workspace, known.model.arrays)
+            return take_snapshot(
+                source, figures, swept=True, factor_marginals=True, outside=known.outside, error=known.error
+            )
+        return self._snapshot(known, figures)
+
+    def _snapshot(self, known: Known, figures: Figures) -> Snapshot:
+        model, whole, compiled = known.model, self._whole, self._whole.compiled
+        start, states = model.active.start, model.active.state
+        belief, log_normaliser = beliefs_of(compiled, model.layout, model.arrays, start)
+        log_z = bethe_terms(model.layout, model.arrays, log_normaliser)
+        log_z += float(model.workspace.tables.log_scale.sum() + whole.domains.log_prior_scale.sum())
+        if whole.has_leaves:
+            all_beliefs: FloatArray = np.zeros(int(whole.universe_start[-1]))
+            all_beliefs[np.repeat(whole.universe_start[:-1], model.size) + states] = belief
+            model.add_leaves(all_beliefs)
+            belief, start, states = all_beliefs, whole.universe_start, NO_STATES
+        return Snapshot(
+            marginals=Marginals(compiled.variables, belief, start, states),
+            log_z=log_z,
+            outside=known.outside,
+            error=known.error,
+            domain_sizes=read_only(self._sizes(model)),
+            arithmetic="linear",
+            factor_marginals=NOT_ASKED_FOR,
+            **figures.shown(),
+        )

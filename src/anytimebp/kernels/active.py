@@ -1,0 +1,658 @@
+"""Rounds on active states: which they are, the tables over them, and a look at the states outside.
+
+`sources` (Sources) says where the numbers of dense factors lie, `active` (Active) which states take part. A factor may
+have one leaf: a variable without any other factor. All states of a leaf take part, in that every entry of the factor's
+table is a sum over them, weighted by their priors; in messages, a leaf is a variable of one state.
+
+    t'(x)  =  sum over x_j of t(x, x_j) * p_j(x_j),   j the leaf
+
+A look sends one round of messages out of the domains S to the states v outside, within reach of a variable i:
+
+    o_i(v)  =  sum over x_k in S_k, k not i, of t'(v, x) * product of n_k(x_k)
+"""
+
+import math
+
+import numpy as np
+
+from anytimebp.kernels.arithmetic import add_exactly, exp, log
+from anytimebp.kernels.codes import GATHER, LOG_TABLE, OK, POTENTIALS, VARIABLE_VANISHED
+from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
+from anytimebp.kernels.messages import EDGE_COST
+from anytimebp.kernels.to_factor import gather_at
+
+ORIGIN = np.zeros(1, dtype=np.int64)
+PICK_COST = 8  # entries that could be read in order in the time of picking one up and exponentiating it
+
+
+# ---------------------------------------------------------------- which states
+@kernel()
+def find_leaves(layout, universe_sizes, is_dense, edge_stride, leaf_edge, is_leaf):
+    """Find the strides of tables, and of each dense factor the longest leaf that another variable stays beside.
+
+    Args:
+        layout: Topology.
+        universe_sizes: (V,) states.
+        is_dense: (F,) which factors may have a leaf summed out.
+        edge_stride: (E,) overwritten: entries between two states of the edge's variable.
+        leaf_edge: (F,) overwritten: the edge to the leaf, or -1.
+        is_leaf: (V,) zeros, overwritten: which variables are summed out.
+    """
+    layout = borrow(layout)
+    for factor in range(leaf_edge.size):
+        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+        stride, found = 1, -1
+        for edge in range(last - 1, first - 1, -1):
+            variable = layout.edge_variable[edge]
+            edge_stride[edge] = stride
+            stride *= universe_sizes[variable]
+            degree = layout.variable_edge_start[variable + 1] - layout.variable_edge_start[variable]
+            if degree == 1 and is_dense[factor]:
+                if found < 0 or universe_sizes[variable] > universe_sizes[layout.edge_variable[found]]:
+                    found = edge
+        leaf_edge[factor] = found
+        if found >= 0:
+            is_leaf[layout.edge_variable[found]] = True
+
+
+@kernel()
+def choose_likely(slot_start, log_prior, is_leaf, nats, size, start, slot):
+    """Choose the slots whose log prior is within `nats` of the best, which is 0; of a leaf one slot stands for all.
+
+    Args:
+        slot_start: (V + 1,) slots of the states that may take part.
+        log_prior: Per slot.
+        is_leaf: (V,) variables that are summed out.
+        nats: See above.
+        size: (V,) overwritten: how many were chosen.
+        start: (V + 1,) overwritten: where they start in `slot`.
+        slot: Overwritten.
+
+    Returns:
+        How many were chosen in all.
+    """
+    total = 0
+    for variable in range(size.size):
+        start[variable] = total
+        if is_leaf[variable]:
+            slot[total] = slot_start[variable]
+            total += 1
+        else:
+            for v in range(slot_start[variable], slot_start[variable + 1]):
+                if log_prior[v] >= -nats:
+                    slot[total] = v
+                    total += 1
+        size[variable] = total - start[variable]
+    start[size.size] = total
+    return total
+
+
+@kernel()
+def join_likely(slot_start, active, reach, threshold, size, start, slot):
+    """Fill new lists of slots with the active ones and those within reach of a belief above the threshold.
+
+    Args:
+        slot_start: (V + 1,) slots of the states that may take part.
+        active: An Active.
+        reach: A Reach with beliefs.
+        threshold: See above.
+        size: (V,) overwritten.
+        start: (V + 1,) overwritten.
+        slot: Overwritten; slots rise within a variable.
+
+    Returns:
+        How many there are in all.
+    """
+    active, reach = borrow(active), borrow(reach)
+    total = 0
+    for variable in range(size.size):
+        start[variable] = total
+        k, last = active.start[variable], active.start[variable + 1]
+        for place in range(reach.start[variable], reach.start[variable + 1]):
+            if reach.belief[place] > threshold:
+                while k < last and active.slot[k] < reach.slot[place]:
+                    slot[total] = active.slot[k]
+                    k += 1
+                    total += 1
+                slot[total] = reach.slot[place]
+                total += 1
+        while k < last:
+            slot[total] = active.slot[k]
+            k += 1
+            total += 1
+        size[variable] = total - start[variable]
+    start[size.size] = total
+    return total
+
+
+@kernel()
+def find_reach(slot_start, log_prior, prior, is_leaf, active, nats, start, slot, cut):
+    """Fill the lists of slots outside the domains whose log prior is within `nats` of the best.
+
+    Args:
+        slot_start: (V + 1,) slots of the states that may take part.
+        log_prior: Per slot.
+        prior: Per slot.
+        is_leaf: (V,) variables that are summed out.
+        active: An Active.
+        nats: See above.
+        start: (V + 1,) overwritten: where the slots of each variable start in `slot`.
+        slot: Overwritten.
+        cut: (V,) overwritten: the sum of the priors that are neither active nor within reach.
+    """
+    active = borrow(active)
+    total = 0
+    for variable in range(cut.size):
+        start[variable] = total
+        k, last, missed = active.start[variable], active.start[variable + 1], 0.0
+        if not is_leaf[variable]:
+            for v in range(slot_start[variable], slot_start[variable + 1]):
+                if k < last and active.slot[k] == v:
+                    k += 1
+                elif log_prior[v] >= -nats:
+                    slot[total] = v
+                    total += 1
+                else:
+                    missed += prior[v]
+        cut[variable] = missed
+    start[cut.size] = total
+    return total
+
+
+@kernel()
+def take_priors(slot_start, slot_state, log_prior, is_leaf, active, own_prior, own_min, own_state):
+    """Fill log priors, the least of them, and states of the active slots; leaves have a prior of 1.
+
+    Args:
+        slot_start: (V + 1,) slots of the states that may take part.
+        slot_state: The state in each; nothing where all states are, in order.
+        log_prior: Per slot.
+        is_leaf: (V,) variables that are summed out.
+        active: An Active.
+        own_prior: Per active slot, overwritten.
+        own_min: (V,) overwritten.
+        own_state: Per active slot, overwritten.
+    """
+    active = borrow(active)
+    for variable in range(own_min.size):
+        low = 0.0
+        for k in range(active.start[variable], active.start[variable + 1]):
+            v = active.slot[k]
+            own_state[k] = slot_state[v] if slot_state.size else v - slot_start[variable]
+            own_prior[k] = 0.0 if is_leaf[variable] else log_prior[v]
+            if own_prior[k] > -np.inf:
+                low = min(low, own_prior[k])
+        own_min[variable] = low
+
+
+# ---------------------------------------------------------------- costs
+@kernel()
+def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
+    """Count the entries of tables over active states, and what it costs to fill them and to look outside.
+
+    Args:
+        layout: Topology.
+        sources: A Sources.
+        universe_sizes: (V,) states.
+        size: (V,) active states, 1 for leaves that are summed out.
+        reach_size: (V,) states that a look takes in.
+        by_kind: (4, 2) what an entry costs by the kind of its source, and with a leaf a state of the leaf.
+
+    Returns:
+        Entries; the cost of filling them; the cost of a look; entries with all states of leaves; edges of factors with
+        two or more variables of several states, which have to be updated more than once.
+    """
+    layout, sources = borrow(layout), borrow(sources)
+    entries, filling, looking, with_leaves, busy = 0.0, 0.0, 0.0, 0.0, 0
+    for factor in range(sources.leaf_edge.size):
+        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+        own, leaf, several = 1.0, sources.leaf_edge[factor], 0
+        for edge in range(first, last):
+            own *= size[layout.edge_variable[edge]]
+            several += size[layout.edge_variable[edge]] > 1
+        busy += several if several > 1 else 0
+        cost, states = by_kind[sources.kind[factor], 0], 1.0
+        if leaf >= 0:
+            states = universe_sizes[layout.edge_variable[leaf]]
+            cost += by_kind[sources.kind[factor], 1] * states
+        for edge in range(first, last):
+            variable = layout.edge_variable[edge]
+            looking += own / size[variable] * reach_size[variable] * cost
+        entries += own
+        filling += own * cost
+        with_leaves += own * states if leaf >= 0 else 0.0
+    return entries, filling, looking, with_leaves, busy
+
+
+# ---------------------------------------------------------------- tables
+@kernel()
+def plan_active(layout, size, leaf_edge, table_start):
+    """Fill where tables over the domains start, (F + 1,); return the most entries that one has."""
+    layout = borrow(layout)
+    total, most = 0, 1
+    for factor in range(leaf_edge.size):
+        table_start[factor] = total
+        entries = 1
+        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            entries *= size[layout.edge_variable[edge]]
+        total += entries
+        most = max(most, entries)
+    table_start[leaf_edge.size] = total
+    return most
+
+
+@kernel()
+def _locate(layout, sources, active, factor, skipped, row_base):
+    """Fill `row_base` with where joint active states lie in a factor's source, but for one edge and the leaf."""
+    row_base[0], rows = 0, 1
+    for edge in range(layout.factor_edge_start[factor + 1] - 1, layout.factor_edge_start[factor] - 1, -1):
+        if edge == skipped or edge == sources.leaf_edge[factor]:
+            continue
+        start, stride = active.start[layout.edge_variable[edge]], sources.edge_stride[edge]
+        n = active.start[layout.edge_variable[edge] + 1] - start
+        for d in range(n - 1, -1, -1):
+            base = active.state[start + d] * stride
+            for r in range(rows):
+                row_base[d * rows + r] = row_base[r] + base
+        rows *= n
+    return rows
+
+
+@kernel(FAST)
+def _sum_line(source, first, stride, weight):
+    """Return the sum of entries along an axis, times weights."""
+    total, n = 0.0, weight.size
+    if stride == 1:  # vectorised
+        row = source[first : first + n]
+        for v in range(n):
+            total += row[v] * weight[v]
+    else:
+        row = source[first:]
+        for v in range(n):
+            total += row[v * stride] * weight[v]
+    return total
+
+
+@kernel(FAST)
+def _sum_log_line(source, first, stride, weight, shift):
+    """Do as `_sum_line` with log scores, less a shift."""
+    total, row = 0.0, source[first:]
+    for v in range(weight.size):
+        total += exp(row[v * stride] - shift) * weight[v]
+    return total
+
+
+@kernel()
+def _leaf_span(layout, sources, active, factor):
+    """Return where the states of a factor's leaf start and end in the row of all states; 0 and 0 for none."""
+    edge = sources.leaf_edge[factor]
+    if edge < 0:
+        return 0, 0
+    variable = layout.edge_variable[edge]
+    return active.universe_start[variable], active.universe_start[variable + 1]
+
+
+@kernel()
+def _convert(line, kind, shift):
+    """Make potentials of a maximum of at most 1 of what was picked up."""
+    if kind == LOG_TABLE:
+        for v in range(line.size):
+            line[v] = exp(line[v] - shift)
+    elif kind == POTENTIALS and shift != 0.0:
+        scale = math.exp(-shift)
+        for v in range(line.size):
+            line[v] *= scale
+
+
+@kernel()
+def _sum_leaf(source, base, states, own_stride, stride, weight, kind, shift, line):
+    """Fill `line` with sums over a leaf's states: per state of another axis, one for every place in `base`."""
+    for k in range(states.size):
+        moved, own = states[k] * own_stride, line[k * base.size : (k + 1) * base.size]
+        for r in range(base.size):
+            if kind == LOG_TABLE:
+                own[r] = _sum_log_line(source, base[r] + moved, stride, weight, shift)
+            else:
+                own[r] = _sum_line(source, base[r] + moved, stride, weight)
+    if kind != LOG_TABLE:
+        _convert(line, kind, shift)
+
+
+@kernel()
+def _pick(layout, sources, active, factor, row_base, line):
+    """Fill `line` with a factor's entries at `row_base`, with the leaf summed out."""
+    kind, shift = sources.kind[factor], sources.shift[factor]
+    source = table_view(sources.address[factor], sources.size[factor])
+    start, end = _leaf_span(layout, sources, active, factor)
+    if start == end:
+        for r in range(line.size):
+            line[r] = source[row_base[r]]
+        _convert(line, kind, shift)
+        return
+    weight = active.leaf_weight[start:end]
+    stride = sources.edge_stride[sources.leaf_edge[factor]]
+    _sum_leaf(source, row_base[: line.size], ORIGIN, 0, stride, weight, kind, shift, line)
+
+
+@kernel()
+def fill_active(layout, sources, active, table_start, pool, table_min, has_zero, row_base, position, cost_limit):
+    """Fill the tables of dense factors over the domains, from factor `position` on, until `cost_limit`.
+
+    Args:
+        layout: Topology.
+        sources: A Sources.
+        active: An Active.
+        table_start: (F + 1,) where tables start in `pool`.
+        pool: Overwritten.
+        table_min: (F,) overwritten: the smallest positive entry.
+        has_zero: (F,) overwritten: whether there are others.
+        row_base: Scratch.
+        position: Factor to begin with.
+        cost_limit: About how many entries to read.
+
+    Returns:
+        The factor to go on with, the entries read, and a factor without any positive entry, or -1.
+    """
+    layout, sources, active = borrow(layout), borrow(sources), borrow(active)
+    cost, read = 0, 0
+    while position < table_min.size and cost < cost_limit:
+        table = pool[table_start[position] : table_start[position + 1]]
+        entries = 0
+        if sources.address[position]:
+            _locate(layout, sources, active, position, -1, row_base)
+            _pick(layout, sources, active, position, row_base, table)
+            start, end = _leaf_span(layout, sources, active, position)
+            entries = table.size * max(1, end - start)
+            low = np.inf
+            for r in range(table.size):
+                if table[r] > 0.0:
+                    low = min(low, table[r])
+                else:
+                    has_zero[position] = True
+            if low == np.inf:
+                return position, read, position
+            table_min[position] = low
+        read += entries
+        cost += entries * (PICK_COST if sources.kind[position] == LOG_TABLE else 1) + EDGE_COST
+        position += 1
+    return position, read, -1
+
+
+# ---------------------------------------------------------------- looking outside
+@kernel()
+def _weights(layout, bp, factor, offsets):
+    """Fill `bp.incoming` with the messages to a factor, and where each edge's start; False where one vanishes."""
+    offset, first = 0, layout.factor_edge_start[factor]
+    for edge in range(first, layout.factor_edge_start[factor + 1]):
+        variable = layout.edge_variable[edge]
+        weight = bp.incoming[offset : offset + bp.domain_size[variable]]
+        floor, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
+        if floor < 0.0:
+            return False
+        offsets[edge - first] = offset
+        offset += weight.size
+    return True
+
+
+@kernel()
+def _row_weights(layout, bp, factor, skipped, offsets, row_weight):
+    """Fill `row_weight` with the product of the weights of joint active states, but for one edge; return how many."""
+    first = layout.factor_edge_start[factor]
+    row_weight[0], rows = 1.0, 1
+    for edge in range(layout.factor_edge_start[factor + 1] - 1, first - 1, -1):
+        n = bp.domain_size[layout.edge_variable[edge]]
+        if edge == skipped or n == 1:
+            continue
+        for d in range(n - 1, -1, -1):
+            weight = bp.incoming[offsets[edge - first] + d]
+            for r in range(rows):
+                row_weight[d * rows + r] = row_weight[r] * weight
+        rows *= n
+    return rows
+
+
+@kernel(FAST)
+def _dot(values, weight):
+    total = 0.0
+    for r in range(values.size):
+        total += values[r] * weight[r]
+    return total
+
+
+@kernel()
+def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
+    """Add what an edge's factor says of the states within reach of its variable; `scratch` has rows and weights.
+
+    Entries are picked up many at a time, so that the memory can work on several of them.
+    """
+    factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
+    kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.edge_stride[edge]
+    source = table_view(sources.address[factor], sources.size[factor])
+    start, end = _leaf_span(layout, sources, active, factor)
+    base, weight = scratch.row_base[:rows], scratch.row_weight[:rows]
+    place, last = reach.start[variable], reach.start[variable + 1]
+    while place < last:
+        n = min(last - place, max(1, scratch.line.size // rows))
+        line = scratch.line[: n * rows]
+        if start < end:
+            leaf_stride, states = sources.edge_stride[sources.leaf_edge[factor]], reach.state[place : place + n]
+            _sum_leaf(source, base, states, stride, leaf_stride, active.leaf_weight[start:end], kind, shift, line)
+        else:
+            for k in range(n):
+                moved, own = reach.state[place + k] * stride, line[k * rows : k * rows + rows]
+                for r in range(rows):
+                    own[r] = source[base[r] + moved]
+            _convert(line, kind, shift)
+        for k in range(n):
+            reach.log_belief[place + k] += log(_dot(line[k * rows : k * rows + rows], weight)) - log_scale
+        place += n
+
+
+@kernel()
+def look_outside(layout, bp, sources, active, reach, scratch, position, cost_limit):
+    """Add what the factors from `position` on say of the states within reach, until `cost_limit`.
+
+    Args:
+        layout: Topology.
+        bp: Messages over the domains.
+        sources: A Sources.
+        active: An Active.
+        reach: A Reach; its log beliefs are added to.
+        scratch: A Scratch.
+        position: Factor to begin with.
+        cost_limit: About how many entries to read.
+
+    Returns:
+        Status, the factor to go on with, and the entries read.
+    """
+    layout, bp, sources, active, reach = borrow(layout), borrow(bp), borrow(sources), borrow(active), borrow(reach)
+    scratch = borrow(scratch)
+    cost, read = 0, 0
+    while position < sources.leaf_edge.size and cost < cost_limit:
+        if sources.address[position]:
+            if not _weights(layout, bp, position, scratch.offsets):
+                return VARIABLE_VANISHED, position, read
+            start, end = _leaf_span(layout, sources, active, position)
+            for edge in range(layout.factor_edge_start[position], layout.factor_edge_start[position + 1]):
+                n = reach.start[layout.edge_variable[edge] + 1] - reach.start[layout.edge_variable[edge]]
+                if n > 0:
+                    rows = _locate(layout, sources, active, position, edge, scratch.row_base)
+                    _row_weights(layout, bp, position, edge, scratch.offsets, scratch.row_weight)
+                    _look_along(layout, sources, active, reach, scratch, edge, rows, math.log(bp.edge_scale[edge]))
+                    entries = rows * n * max(1, end - start)
+                    read += entries
+                    cost += entries * (PICK_COST if sources.kind[position] == LOG_TABLE else 1)
+        cost += EDGE_COST
+        position += 1
+    return OK, position, read
+
+
+@kernel()
+def message_spread(layout, bp):
+    """Return the mean square of what messages add to the log priors of active states, about their mean, in nats.
+
+    Nothing is known, and 1 returned, where no variable has two active states.
+    """
+    layout, bp = borrow(layout), borrow(bp)
+    square, counted = 0.0, 0
+    for variable in range(bp.domain_size.size):
+        n, start = bp.domain_size[variable], bp.variable_slot_start[variable]
+        if n > 1:
+            weight = bp.incoming[:n]
+            gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
+            mean, m = 0.0, 0
+            for d in range(n):
+                if weight[d] > 0.0:
+                    weight[d] = math.log(weight[d] / bp.prior[start + d])
+                    mean += weight[d]
+                    m += 1
+                else:
+                    weight[d] = -np.inf
+            for d in range(n):
+                if weight[d] > -np.inf:
+                    square += (weight[d] - mean / m) ** 2
+            counted += max(0, m - 1)
+    return square / counted if counted else 1.0
+
+
+@kernel()
+def weigh_outside(layout, bp, reach, threshold, left):
+    """Turn what a look has found to beliefs, in parts of what the domains hold.
+
+    Args:
+        layout: Topology.
+        bp: Messages over the domains.
+        reach: A Reach; its beliefs are overwritten.
+        threshold: Of belief, above which states join.
+        left: (V,) overwritten: the sum of the beliefs of those that do not.
+    """
+    layout, bp, reach = borrow(layout), borrow(bp), borrow(reach)
+    for variable in range(left.size):
+        left[variable] = 0.0
+        if reach.start[variable] == reach.start[variable + 1]:
+            continue
+        weight = bp.incoming[: bp.domain_size[variable]]
+        _, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
+        total = 0.0
+        for d in range(weight.size):
+            total += weight[d]
+        log_total = math.log(total) + math.log(peak) + log_peak
+        for place in range(reach.start[variable], reach.start[variable + 1]):
+            belief = exp(min(0.0, reach.log_belief[place] - log_total))
+            reach.belief[place] = belief
+            left[variable] += belief if belief <= threshold else 0.0
+
+
+# ---------------------------------------------------------------- leaves
+@kernel(FAST)
+def _add_line(source, first, stride, weight, kind, shift, sums):
+    """Add entries along a leaf's axis to `sums`, times a weight."""
+    n = sums.size
+    if kind == LOG_TABLE:
+        row = source[first:]
+        for v in range(n):
+            sums[v] += weight * exp(row[v * stride] - shift)
+    elif stride == 1:  # vectorised
+        row = source[first : first + n]
+        for v in range(n):
+            sums[v] += weight * row[v]
+    else:
+        row = source[first:]
+        for v in range(n):
+            sums[v] += weight * row[v * stride]
+
+
+@kernel()
+def read_summed(layout, bp, sources, active, scratch, belief):
+    """Fill the beliefs of the leaves that are summed out, over their universes.
+
+    Args:
+        layout: Topology.
+        bp: Messages over the domains.
+        sources: A Sources.
+        active: An Active.
+        scratch: A Scratch.
+        belief: Of all states of all variables; overwritten where the variable is a leaf.
+
+    Returns:
+        Status, and the leaf whose belief vanished or -1.
+    """
+    layout, bp, sources, active = borrow(layout), borrow(bp), borrow(sources), borrow(active)
+    scratch = borrow(scratch)
+    for factor in range(sources.leaf_edge.size):
+        edge = sources.leaf_edge[factor]
+        if edge < 0:
+            continue
+        start, end = _leaf_span(layout, sources, active, factor)
+        prior, sums = active.leaf_weight[start:end], belief[start:end]
+        if not _weights(layout, bp, factor, scratch.offsets):
+            return VARIABLE_VANISHED, layout.edge_variable[edge]
+        rows = _locate(layout, sources, active, factor, -1, scratch.row_base)
+        _row_weights(layout, bp, factor, -1, scratch.offsets, scratch.row_weight)
+        kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.edge_stride[edge]
+        source = table_view(sources.address[factor], sources.size[factor])
+        sums[:] = 0.0
+        for r in range(rows):
+            _add_line(source, scratch.row_base[r], stride, scratch.row_weight[r], kind, shift, sums)
+        total = 0.0
+        for v in range(sums.size):
+            sums[v] *= prior[v]
+            total += sums[v]
+        if not total > 0.0:
+            return VARIABLE_VANISHED, layout.edge_variable[edge]
+        for v in range(sums.size):
+            sums[v] /= total
+    return OK, -1
+
+
+# ---------------------------------------------------------------- messages from round to round
+@kernel()
+def _sum_hub(layout, bp, hub):
+    """Fill the totals of a variable of high degree from its prior and messages (linear)."""
+    variable = bp.hub_variable[hub]
+    start, target = bp.variable_slot_start[variable], bp.hub_start[hub]
+    last = layout.variable_edge_start[variable + 1]
+    for v in range(bp.domain_size[variable]):
+        high, low, zeros = 0.0, 0.0, 0
+        value = log(bp.prior[start + v])
+        for place in range(layout.variable_edge_start[variable], last + 1):
+            if value == -np.inf:
+                zeros += 1
+            else:
+                high, low = add_exactly(high, low, value)
+            if place < last:
+                value = log(bp.message[bp.edge_slot_start[layout.variable_edge[place]] + v])
+        bp.hub_high[target + v], bp.hub_low[target + v], bp.hub_zeros[target + v] = high, low, zeros
+
+
+@kernel()
+def carry_messages(layout, bp, start, slot, new, new_start, new_slot, is_leaf):
+    """Put messages over some states in place of those over more; states that are new get the smallest number (linear).
+
+    Args:
+        layout: Topology.
+        bp: Messages over some states.
+        start: (V + 1,) where the slots of each variable's start in `slot`.
+        slot: Their slots among all states, rising.
+        new: Messages over more states, overwritten.
+        new_start: (V + 1,) the same for those.
+        new_slot: The same for those; nothing where these are all.
+        is_leaf: (V,) variables whose messages stay as they are.
+    """
+    layout, bp, new = borrow(layout), borrow(bp), borrow(new)
+    for edge in range(layout.edge_variable.size):
+        variable = layout.edge_variable[edge]
+        if is_leaf[variable]:
+            continue
+        given, target = bp.edge_slot_start[edge], new.edge_slot_start[edge]
+        first, k = new_start[variable], start[variable]
+        for v in range(new_start[variable + 1] - first):
+            own = new_slot[first + v] if new_slot.size else first + v
+            if k < start[variable + 1] and slot[k] == own:
+                new.message[target + v] = bp.message[given + k - start[variable]]
+                k += 1
+            else:
+                new.message[target + v] = bp.edge_min[edge]
+        new.edge_min[edge] = bp.edge_min[edge]
+    for hub in range(new.hub_variable.size):
+        _sum_hub(layout, new, hub)
