@@ -70,17 +70,14 @@ def any_arithmetic(request, monkeypatch):
 
 @pytest.fixture(scope="module")
 def every_stage():
-    """Have `adaptive` go through rounds on domains and inner rounds wherever they are possible, not where they pay."""
-    from anytimebp.inference.adaptive import adaptive_run, choice, frozen_tails  # noqa: PLC0415
+    """Have `adaptive` make rounds wherever they are possible, not where they pay."""
+    from anytimebp.inference.adaptive import adaptive_run, choice, rounds  # noqa: PLC0415
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adaptive_run, "SMALL", 0)
-        patch.setattr(choice, "FIRST_DOMAINS", ((5.0, 5.0, float("inf")),))
-        patch.setattr(choice, "WITH_LEAVES", ((5.0, 5.0, float("inf")),))
-        patch.setattr(choice, "EDGE_COST", 0.0)
-        patch.setattr(frozen_tails, "EDGE_COST", 0.0)
-        patch.setattr(frozen_tails, "SLOW", 0.0)
-        patch.setattr(frozen_tails, "QUICK", 0)
+        patch.setattr(choice, "FIRST_WORTH", float("inf"))
+        patch.setattr(choice, "FIRST_MASS", 0.0)
+        patch.setattr(rounds, "WORTH", float("inf"))
         yield
 
 

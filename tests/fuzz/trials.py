@@ -89,19 +89,16 @@ def random_options(plan, method):
 
 @contextmanager
 def every_stage(*, wanted):
-    """Have small models go where large ones do: rounds on domains, inner rounds, structures without tables."""
-    from anytimebp.inference.adaptive import adaptive_run, choice, compact_run, frozen_tails  # noqa: PLC0415
+    """Have small models go where large ones do: rounds on domains, structures without tables."""
+    from anytimebp.inference.adaptive import adaptive_run, choice, compact_run, rounds  # noqa: PLC0415
     from anytimebp.model import source  # noqa: PLC0415
 
     with pytest.MonkeyPatch.context() as patch:
         if wanted:
             patch.setattr(adaptive_run, "SMALL", 0)
-            patch.setattr(choice, "FIRST_DOMAINS", ((5.0, 5.0, float("inf")),))
-            patch.setattr(choice, "WITH_LEAVES", ((5.0, 5.0, float("inf")),))
-            patch.setattr(choice, "EDGE_COST", 0.0)
-            patch.setattr(frozen_tails, "EDGE_COST", 0.0)
-            patch.setattr(frozen_tails, "SLOW", 0.0)
-            patch.setattr(frozen_tails, "QUICK", 0)
+            patch.setattr(choice, "FIRST_WORTH", float("inf"))
+            patch.setattr(choice, "FIRST_MASS", 0.0)
+            patch.setattr(rounds, "WORTH", float("inf"))
             patch.setattr(source, "LIST_GAIN", 0.0)
             patch.setattr(compact_run, "BLOCKS", (4, 8))
             patch.setattr(compact_run, "SMALL", 2)

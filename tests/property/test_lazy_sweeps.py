@@ -29,7 +29,8 @@ def twin_of(graph, inference):
 
 def schedule_of(inference):
     schedule = inference._run.method.now._schedule
-    return schedule if isinstance(schedule, LazySchedule) else schedule._tails._lazy
+    assert isinstance(schedule, LazySchedule)
+    return schedule
 
 
 @pytest.mark.parametrize("schedule", ["sequential", "random"])

@@ -27,32 +27,74 @@ PICK_COST = 8  # entries that could be read in order in the time of picking one 
 
 # ---------------------------------------------------------------- which states
 @kernel()
-def find_leaves(layout, universe_sizes, is_dense, edge_stride, leaf_edge, is_leaf):
-    """Find the strides of tables, and of each dense factor the longest leaf that another variable stays beside.
+def _longest_leaf(layout, universe_sizes, factor):
+    """Return the edge of a factor to its longest leaf, the last one of equals; -1 where two axes would not be left."""
+    first, last, found = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1], -1
+    for edge in range(last - 1, first - 1, -1):
+        variable = layout.edge_variable[edge]
+        is_alone = layout.variable_edge_start[variable + 1] - layout.variable_edge_start[variable] == 1
+        if is_alone and (found < 0 or universe_sizes[variable] > universe_sizes[layout.edge_variable[found]]):
+            found = edge
+    return found if last - first > 2 else -1  # noqa: PLR2004
+
+
+@kernel()
+def find_leaves(layout, universe_sizes, is_dense, edge, edge_stride, leaf, leaf_stride, size):
+    """Find of each dense factor the leaf to sum out, the edges that are left, and the strides of its table.
 
     Args:
         layout: Topology.
         universe_sizes: (V,) states.
         is_dense: (F,) which factors may have a leaf summed out.
-        edge_stride: (E,) overwritten: entries between two states of the edge's variable.
-        leaf_edge: (F,) overwritten: the edge to the leaf, or -1.
-        is_leaf: (V,) zeros, overwritten: which variables are summed out.
+        edge: (E,) overwritten: the edges that are left.
+        edge_stride: (E,) overwritten: entries between two states of the variables of these edges.
+        leaf: (F,) overwritten: the variable that is summed out, or -1.
+        leaf_stride: (F,) overwritten: entries between two of its states.
+        size: (F,) overwritten: entries of the table.
+
+    Returns:
+        How many edges are left.
     """
     layout = borrow(layout)
-    for factor in range(leaf_edge.size):
+    n_left = 0
+    for factor in range(leaf.size):
         first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-        stride, found = 1, -1
-        for edge in range(last - 1, first - 1, -1):
-            variable = layout.edge_variable[edge]
-            edge_stride[edge] = stride
-            stride *= universe_sizes[variable]
-            degree = layout.variable_edge_start[variable + 1] - layout.variable_edge_start[variable]
-            if degree == 1 and is_dense[factor]:
-                if found < 0 or universe_sizes[variable] > universe_sizes[layout.edge_variable[found]]:
-                    found = edge
-        leaf_edge[factor] = found
-        if found >= 0:
-            is_leaf[layout.edge_variable[found]] = True
+        summed = _longest_leaf(layout, universe_sizes, factor) if is_dense[factor] else -1
+        leaf[factor], leaf_stride[factor] = -1, 0
+        stride, place = 1, n_left + last - first - (1 if summed >= 0 else 0)
+        n_left = place
+        for own in range(last - 1, first - 1, -1):
+            if own == summed:
+                leaf[factor], leaf_stride[factor] = layout.edge_variable[own], stride
+            else:
+                place -= 1
+                edge[place], edge_stride[place] = own, stride
+            stride *= universe_sizes[layout.edge_variable[own]]
+        size[factor] = stride
+    return n_left
+
+
+@kernel()
+def leave_edges(layout, edge, left):
+    """Fill `left`, a GraphLayout, with the topology of some edges of `layout`."""
+    layout, left = borrow(layout), borrow(left)
+    left.factor_edge_start[:] = 0
+    left.variable_edge_start[:] = 0
+    for k in range(edge.size):
+        left.edge_variable[k], left.edge_factor[k] = layout.edge_variable[edge[k]], layout.edge_factor[edge[k]]
+        left.factor_edge_start[left.edge_factor[k] + 1] += 1
+        left.variable_edge_start[left.edge_variable[k] + 1] += 1
+    for factor in range(left.factor_edge_start.size - 1):
+        left.factor_edge_start[factor + 1] += left.factor_edge_start[factor]
+    for variable in range(left.variable_edge_start.size - 1):
+        left.variable_edge_start[variable + 1] += left.variable_edge_start[variable]
+    for k in range(edge.size):
+        variable = left.edge_variable[k]
+        left.variable_edge[left.variable_edge_start[variable]] = k
+        left.variable_edge_start[variable] += 1
+    for variable in range(left.variable_edge_start.size - 1, 0, -1):  # every start has moved to where the next one was
+        left.variable_edge_start[variable] = left.variable_edge_start[variable - 1]
+    left.variable_edge_start[0] = 0
 
 
 @kernel()
@@ -88,11 +130,10 @@ def choose_likely(slot_start, log_prior, is_leaf, nats, size, start, slot):
 
 
 @kernel()
-def join_likely(slot_start, active, reach, threshold, size, start, slot):
+def join_likely(active, reach, threshold, size, start, slot):
     """Fill new lists of slots with the active ones and those within reach of a belief above the threshold.
 
     Args:
-        slot_start: (V + 1,) slots of the states that may take part.
         active: An Active.
         reach: A Reach with beliefs.
         threshold: See above.
@@ -204,16 +245,16 @@ def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
     """
     layout, sources = borrow(layout), borrow(sources)
     entries, filling, looking, with_leaves, busy = 0.0, 0.0, 0.0, 0.0, 0
-    for factor in range(sources.leaf_edge.size):
+    for factor in range(sources.leaf.size):
         first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-        own, leaf, several = 1.0, sources.leaf_edge[factor], 0
+        own, leaf, several = 1.0, sources.leaf[factor], 0
         for edge in range(first, last):
             own *= size[layout.edge_variable[edge]]
             several += size[layout.edge_variable[edge]] > 1
         busy += several if several > 1 else 0
         cost, states = by_kind[sources.kind[factor], 0], 1.0
         if leaf >= 0:
-            states = universe_sizes[layout.edge_variable[leaf]]
+            states = universe_sizes[leaf]
             cost += by_kind[sources.kind[factor], 1] * states
         for edge in range(first, last):
             variable = layout.edge_variable[edge]
@@ -226,27 +267,27 @@ def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
 
 # ---------------------------------------------------------------- tables
 @kernel()
-def plan_active(layout, size, leaf_edge, table_start):
+def plan_active(layout, size, table_start):
     """Fill where tables over the domains start, (F + 1,); return the most entries that one has."""
     layout = borrow(layout)
     total, most = 0, 1
-    for factor in range(leaf_edge.size):
+    for factor in range(table_start.size - 1):
         table_start[factor] = total
         entries = 1
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             entries *= size[layout.edge_variable[edge]]
         total += entries
         most = max(most, entries)
-    table_start[leaf_edge.size] = total
+    table_start[table_start.size - 1] = total
     return most
 
 
 @kernel()
 def _locate(layout, sources, active, factor, skipped, row_base):
-    """Fill `row_base` with where joint active states lie in a factor's source, but for one edge and the leaf."""
+    """Fill `row_base` with where joint active states lie in a factor's source, but for one edge; return how many."""
     row_base[0], rows = 0, 1
     for edge in range(layout.factor_edge_start[factor + 1] - 1, layout.factor_edge_start[factor] - 1, -1):
-        if edge == skipped or edge == sources.leaf_edge[factor]:
+        if edge == skipped:
             continue
         start, stride = active.start[layout.edge_variable[edge]], sources.edge_stride[edge]
         n = active.start[layout.edge_variable[edge] + 1] - start
@@ -283,13 +324,12 @@ def _sum_log_line(source, first, stride, weight, shift):
 
 
 @kernel()
-def _leaf_span(layout, sources, active, factor):
+def _leaf_span(sources, active, factor):
     """Return where the states of a factor's leaf start and end in the row of all states; 0 and 0 for none."""
-    edge = sources.leaf_edge[factor]
-    if edge < 0:
+    leaf = sources.leaf[factor]
+    if leaf < 0:
         return 0, 0
-    variable = layout.edge_variable[edge]
-    return active.universe_start[variable], active.universe_start[variable + 1]
+    return active.universe_start[leaf], active.universe_start[leaf + 1]
 
 
 @kernel()
@@ -319,19 +359,18 @@ def _sum_leaf(source, base, states, own_stride, stride, weight, kind, shift, lin
 
 
 @kernel()
-def _pick(layout, sources, active, factor, row_base, line):
+def _pick(sources, active, factor, row_base, line):
     """Fill `line` with a factor's entries at `row_base`, with the leaf summed out."""
     kind, shift = sources.kind[factor], sources.shift[factor]
     source = table_view(sources.address[factor], sources.size[factor])
-    start, end = _leaf_span(layout, sources, active, factor)
+    start, end = _leaf_span(sources, active, factor)
     if start == end:
         for r in range(line.size):
             line[r] = source[row_base[r]]
         _convert(line, kind, shift)
         return
     weight = active.leaf_weight[start:end]
-    stride = sources.edge_stride[sources.leaf_edge[factor]]
-    _sum_leaf(source, row_base[: line.size], ORIGIN, 0, stride, weight, kind, shift, line)
+    _sum_leaf(source, row_base[: line.size], ORIGIN, 0, sources.leaf_stride[factor], weight, kind, shift, line)
 
 
 @kernel()
@@ -360,8 +399,8 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
         entries = 0
         if sources.address[position]:
             _locate(layout, sources, active, position, -1, row_base)
-            _pick(layout, sources, active, position, row_base, table)
-            start, end = _leaf_span(layout, sources, active, position)
+            _pick(sources, active, position, row_base, table)
+            start, end = _leaf_span(sources, active, position)
             entries = table.size * max(1, end - start)
             low = np.inf
             for r in range(table.size):
@@ -428,14 +467,14 @@ def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.edge_stride[edge]
     source = table_view(sources.address[factor], sources.size[factor])
-    start, end = _leaf_span(layout, sources, active, factor)
+    start, end = _leaf_span(sources, active, factor)
     base, weight = scratch.row_base[:rows], scratch.row_weight[:rows]
     place, last = reach.start[variable], reach.start[variable + 1]
     while place < last:
         n = min(last - place, max(1, scratch.line.size // rows))
         line = scratch.line[: n * rows]
         if start < end:
-            leaf_stride, states = sources.edge_stride[sources.leaf_edge[factor]], reach.state[place : place + n]
+            leaf_stride, states = sources.leaf_stride[factor], reach.state[place : place + n]
             _sum_leaf(source, base, states, stride, leaf_stride, active.leaf_weight[start:end], kind, shift, line)
         else:
             for k in range(n):
@@ -468,11 +507,11 @@ def look_outside(layout, bp, sources, active, reach, scratch, position, cost_lim
     layout, bp, sources, active, reach = borrow(layout), borrow(bp), borrow(sources), borrow(active), borrow(reach)
     scratch = borrow(scratch)
     cost, read = 0, 0
-    while position < sources.leaf_edge.size and cost < cost_limit:
+    while position < sources.leaf.size and cost < cost_limit:
         if sources.address[position]:
             if not _weights(layout, bp, position, scratch.offsets):
                 return VARIABLE_VANISHED, position, read
-            start, end = _leaf_span(layout, sources, active, position)
+            start, end = _leaf_span(sources, active, position)
             for edge in range(layout.factor_edge_start[position], layout.factor_edge_start[position + 1]):
                 n = reach.start[layout.edge_variable[edge] + 1] - reach.start[layout.edge_variable[edge]]
                 if n > 0:
@@ -579,17 +618,17 @@ def read_summed(layout, bp, sources, active, scratch, belief):
     """
     layout, bp, sources, active = borrow(layout), borrow(bp), borrow(sources), borrow(active)
     scratch = borrow(scratch)
-    for factor in range(sources.leaf_edge.size):
-        edge = sources.leaf_edge[factor]
-        if edge < 0:
+    for factor in range(sources.leaf.size):
+        leaf = sources.leaf[factor]
+        if leaf < 0:
             continue
-        start, end = _leaf_span(layout, sources, active, factor)
+        start, end = _leaf_span(sources, active, factor)
         prior, sums = active.leaf_weight[start:end], belief[start:end]
         if not _weights(layout, bp, factor, scratch.offsets):
-            return VARIABLE_VANISHED, layout.edge_variable[edge]
+            return VARIABLE_VANISHED, leaf
         rows = _locate(layout, sources, active, factor, -1, scratch.row_base)
         _row_weights(layout, bp, factor, -1, scratch.offsets, scratch.row_weight)
-        kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.edge_stride[edge]
+        kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.leaf_stride[factor]
         source = table_view(sources.address[factor], sources.size[factor])
         sums[:] = 0.0
         for r in range(rows):
@@ -599,7 +638,7 @@ def read_summed(layout, bp, sources, active, scratch, belief):
             sums[v] *= prior[v]
             total += sums[v]
         if not total > 0.0:
-            return VARIABLE_VANISHED, layout.edge_variable[edge]
+            return VARIABLE_VANISHED, leaf
         for v in range(sums.size):
             sums[v] /= total
     return OK, -1
@@ -626,25 +665,24 @@ def _sum_hub(layout, bp, hub):
 
 
 @kernel()
-def carry_messages(layout, bp, start, slot, new, new_start, new_slot, is_leaf):
+def carry_messages(layout, bp, start, slot, new_layout, new, new_start, new_slot, new_edge):
     """Put messages over some states in place of those over more; states that are new get the smallest number (linear).
 
     Args:
-        layout: Topology.
+        layout: Topology, without leaves that are summed out.
         bp: Messages over some states.
         start: (V + 1,) where the slots of each variable's start in `slot`.
         slot: Their slots among all states, rising.
-        new: Messages over more states, overwritten.
+        new_layout: Topology, maybe with leaves.
+        new: Messages over more states, overwritten; those to leaves stay as they are.
         new_start: (V + 1,) the same for those.
         new_slot: The same for those; nothing where these are all.
-        is_leaf: (V,) variables whose messages stay as they are.
+        new_edge: (E,) numbers of the edges among those.
     """
-    layout, bp, new = borrow(layout), borrow(bp), borrow(new)
+    layout, bp, new_layout, new = borrow(layout), borrow(bp), borrow(new_layout), borrow(new)
     for edge in range(layout.edge_variable.size):
         variable = layout.edge_variable[edge]
-        if is_leaf[variable]:
-            continue
-        given, target = bp.edge_slot_start[edge], new.edge_slot_start[edge]
+        given, target = bp.edge_slot_start[edge], new.edge_slot_start[new_edge[edge]]
         first, k = new_start[variable], start[variable]
         for v in range(new_start[variable + 1] - first):
             own = new_slot[first + v] if new_slot.size else first + v
@@ -653,6 +691,6 @@ def carry_messages(layout, bp, start, slot, new, new_start, new_slot, is_leaf):
                 k += 1
             else:
                 new.message[target + v] = bp.edge_min[edge]
-        new.edge_min[edge] = bp.edge_min[edge]
+        new.edge_min[new_edge[edge]] = bp.edge_min[edge]
     for hub in range(new.hub_variable.size):
-        _sum_hub(layout, new, hub)
+        _sum_hub(new_layout, new, hub)

@@ -4,7 +4,7 @@ import numpy as np
 
 LINEAR, LOG = 0, 1  # arithmetic
 SUM, MAX = 0, 1  # semiring: what is done with the scores of all joint states that a message is about
-OK, CONVERGED, VARIABLE_VANISHED, FACTOR_VANISHED, OUT_OF_RANGE, TAILS_LOST = 0, 1, 2, 3, 4, 5  # status
+OK, CONVERGED, VARIABLE_VANISHED, FACTOR_VANISHED, OUT_OF_RANGE = 0, 1, 2, 3, 4  # status
 VANISHED, DIVERGED = -1.0, -2.0  # in place of a residual
 
 SAFE = 1e-290  # products at least this large have full precision; the smallest normal double is 2e-308

@@ -14,6 +14,7 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR, LOG, MAX, MAX_LINEAR_RANGE, SUM, TABLE
 from anytimebp.kernels.messages import link_calls
+from anytimebp.kernels.priors import start_hubs
 from anytimebp.kernels.sparse_tables import copy_slots
 from anytimebp.kernels.structures import StructureInputs, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
@@ -91,12 +92,8 @@ class Workspace:
     def _start_hubs(self) -> None:
         """Fill the totals of hubs with their priors; messages start at 1 and add nothing."""
         arrays, domains = self.arrays, self.domains
-        for hub, variable in enumerate(arrays.hub_variable.tolist()):
-            start, first, n = arrays.hub_start[hub], domains.slot_start[variable], domains.sizes[variable]
-            prior = domains.log_prior[first : first + n]
-            zero = prior == -np.inf
-            arrays.hub_high[start : start + n] = np.where(zero, 0.0, prior)
-            arrays.hub_zeros[start : start + n] = zero
+        if len(arrays.hub_variable):
+            start_hubs(arrays, domains.slot_start, domains.log_prior)
 
     def prepare(self) -> Iterator[None]:
         """Make the tables, pausing now and then; reuse those that an earlier run left with the graph."""

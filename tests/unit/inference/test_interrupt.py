@@ -211,7 +211,8 @@ def without_joint_state():
 
 @pytest.mark.parametrize("how", ["run", "iterate"])
 def test_ctrl_c_while_a_run_loads_more_kernels_ends_the_call_and_the_run_goes_on(monkeypatch, loading, how):
-    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_decide", lambda _: Choice(Way.COMPACT, "for this test"))
+    compact = Choice(Way.COMPACT, "for this test")
+    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: (compact, run._compact()))
     graph = without_joint_state()
     expected = abp.infer(graph)
     steps = loading("dynamic")
@@ -232,7 +233,7 @@ def test_ctrl_c_while_a_run_loads_more_kernels_ends_the_call_and_the_run_goes_on
 
 
 def test_ctrl_c_while_the_kernels_of_rounds_are_loaded_ends_the_call_and_the_run_goes_on(monkeypatch, graph, loading):
-    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_decide", lambda _: Choice(Way.DOMAINS, "for this test"))
+    monkeypatch.setattr(adaptive_run, "SMALL", 0)
     expected = abp.infer(graph)
     steps = loading(adaptive_run.ROUNDS)
     inference = abp.Inference(graph)

@@ -6,7 +6,8 @@ dense factors are summed out as the tables are filled (`kernels/active.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from anytimebp.kernels.active import (
     find_leaves,
     find_reach,
     join_likely,
+    leave_edges,
     plan_active,
     read_summed,
     take_priors,
@@ -51,7 +53,8 @@ class Sources(NamedTuple):
         shift: (F,) what to subtract from log scores.
         size: (F,) entries at the address.
         edge_stride: (E,) entries between two states of the edge's variable.
-        leaf_edge: (F,) the edge to the leaf that is summed out, or -1.
+        leaf: (F,) the variable that is summed out, or -1.
+        leaf_stride: (F,) entries between two of its states.
     """
 
     address: IndexArray
@@ -59,7 +62,8 @@ class Sources(NamedTuple):
     shift: FloatArray
     size: IndexArray
     edge_stride: IndexArray
-    leaf_edge: IndexArray
+    leaf: IndexArray
+    leaf_stride: IndexArray
 
 
 class Active(NamedTuple):
@@ -113,7 +117,8 @@ class WholeModel:
     """What all rounds on a graph have in common.
 
     Attributes:
-        compiled: The graph.
+        compiled: The graph, with a layout without the leaves that are summed out.
+        edge: (E,) numbers in the graph of the edges that are left.
         domains: All states that the evidence allows.
         sources: Where numbers come from.
         is_leaf: (V,) variables that are summed out.
@@ -125,21 +130,27 @@ class WholeModel:
     def __init__(self, compiled: CompiledGraph, domains: Domains, *, sum_out: bool) -> None:
         """Find the leaves, if they are to be summed out."""
         self.compiled, self.domains = compiled, domains
-        layout, n_factors = compiled.arrays, len(compiled.arrays.factor_edge_start) - 1
+        layout, n_factors = compiled.arrays, len(compiled.extent.log_max)
+        n_edges = len(layout.edge_variable)
         self.universe_start = row_starts(compiled.universe_sizes)
         kind = source_kinds(compiled)
+        numbers = np.empty((3, n_factors), dtype=np.int64)
+        edge, stride = np.empty(n_edges, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
         is_dense = (kind != ASKED) & sum_out
-        edge_stride = np.empty(len(layout.edge_variable), dtype=np.int64)
-        leaf_edge, self.is_leaf = np.empty(n_factors, dtype=np.int64), np.zeros(len(domains.sizes), dtype=np.bool_)
-        find_leaves(layout, compiled.universe_sizes, is_dense, edge_stride, leaf_edge, self.is_leaf)
+        n_left = find_leaves(layout, compiled.universe_sizes, is_dense, edge, stride, *numbers)
+        leaf, leaf_stride, size = numbers
+        self.edge, self.has_leaves = edge[:n_left], n_left < n_edges
+        self.is_leaf = np.zeros(len(domains.sizes), dtype=np.bool_)
+        if self.has_leaves:
+            self.is_leaf[leaf[leaf >= 0]] = True
+            self.compiled = copy(compiled)
+            self.compiled.arrays = _without_leaves(layout, self.edge)
         log_max = compiled.extent.log_max
         shift = np.where(np.isnan(log_max), 0.0, log_max)
         address, self._owners = np.zeros(n_factors, dtype=np.int64), [np.empty(0)]
-        first_edge = layout.factor_edge_start[:-1]
-        size = edge_stride[first_edge] * compiled.universe_sizes[layout.edge_variable[first_edge]]
-        self.sources = Sources(address, kind, shift, size, edge_stride, leaf_edge)
-        self.has_leaves = bool(self.is_leaf.any())
-        self._prior = self.leaf_weight = np.empty(0)
+        self.sources = Sources(address, kind, shift, size, stride[:n_left], leaf, leaf_stride)
+        self._prior = np.exp(domains.log_prior)
+        self.leaf_weight = self._prior
 
     def locate(self) -> None:
         """Find where tables lie, once rounds are to be made; those that many factors share are exponentiated."""
@@ -152,7 +163,6 @@ class WholeModel:
                 address[factors] = self._owners[-1].ctypes.data
             elif tables is not None:
                 address[factors] = tables.member_addresses()
-        self._prior = self.leaf_weight = np.exp(self.domains.log_prior)
         if self.has_leaves and not self.domains.is_whole:
             self.leaf_weight = np.zeros(int(self.universe_start[-1]))
             first_slot = np.repeat(self.universe_start[:-1], self.domains.sizes)
@@ -172,14 +182,22 @@ class WholeModel:
 
     def joined(self, active: Active, reach: Reach, threshold: float) -> tuple[IndexArray, IndexArray, IndexArray]:
         """Return the same of the active states and those within reach of a belief above a threshold."""
-        return self._listed(lambda *lists: join_likely(self.domains.slot_start, active, reach, threshold, *lists))
+        return self._listed(lambda *lists: join_likely(active, reach, threshold, *lists))
 
-    def _listed(self, choose: object) -> tuple[IndexArray, IndexArray, IndexArray]:
+    def _listed(
+        self, choose: Callable[[IndexArray, IndexArray, IndexArray], int]
+    ) -> tuple[IndexArray, IndexArray, IndexArray]:
         n = len(self.is_leaf)
         size, start = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
         slot = np.empty(len(self.domains.log_prior), dtype=np.int64)
-        total = choose(size, start, slot)  # type: ignore[operator]
+        total = choose(size, start, slot)
         return size, start, slot[:total]
+
+    def prior_mass(self, lists: tuple[IndexArray, IndexArray, IndexArray]) -> float:
+        """Return the part of the priors that some states hold, on average over variables that are not summed out."""
+        held = np.add.reduceat(self._prior[lists[2]], lists[1][:-1])
+        part = held / np.add.reduceat(self._prior, self.domains.slot_start[:-1])
+        return float(part[~self.is_leaf].mean())
 
     def reach(self, active: Active, nats: float) -> Reach:
         """Return the states outside the domains within some nats of the best prior."""
@@ -225,15 +243,13 @@ class ActiveModel:
         domains, compiled = whole.domains, whole.compiled
         prior, low, state = np.empty(len(slot)), np.empty(len(size)), np.empty(len(slot), dtype=np.int64)
         active = Active(start, slot, state, whole.universe_start, whole.leaf_weight)
-        take_priors(
-            domains.slot_start, domains.slot_state, domains.log_prior, whole.is_leaf, active, prior, low, state
-        )
+        take_priors(domains.slot_start, domains.slot_state, domains.log_prior, whole.is_leaf, active, prior, low, state)
         self.active = active
         own = Domains(size, start, state, prior, domains.log_prior_scale, low, scored=0)
         self.workspace = Workspace(compiled, own, LINEAR, structures=False)
         layout, n_factors = compiled.arrays, len(whole.sources.kind)
         self._table_start = np.empty(n_factors + 1, dtype=np.int64)
-        most = plan_active(layout, size, whole.sources.leaf_edge, self._table_start)
+        most = plan_active(layout, size, self._table_start)
         self._pool = np.empty(int(self._table_start[-1]))
         tables = self.workspace.tables
         tables.keep(self._pool)
@@ -245,21 +261,25 @@ class ActiveModel:
             np.empty(most, dtype=np.int64), np.empty(most), np.empty(max(BLOCK, most)), np.empty(arity, dtype=np.int64)
         )
         if before is not None:
-            before.put_messages(self.arrays, start, slot)
+            before.put_messages(self.layout, self.arrays, start, slot, np.arange(len(layout.edge_variable)))
 
-    def put_messages(self, arrays: WorkspaceArrays, start: IndexArray, slot: IndexArray) -> None:
+    def put_messages(
+        self, layout: GraphLayout, arrays: WorkspaceArrays, start: IndexArray, slot: IndexArray, edge: IndexArray
+    ) -> None:
         """Put messages in place of those over more states, which get the smallest numbers.
 
         Nothing is put where there are hard zeros: of states outside, nobody knows which zeros they would lift.
 
         Args:
-            arrays: Messages over more states, in linear arithmetic; overwritten.
+            layout: Topology of the messages over more states.
+            arrays: These messages, in linear arithmetic; overwritten.
             start: (V + 1,) where each variable's states start.
             slot: Their slots; nothing where these are all.
+            edge: (E,) numbers of the edges there.
         """
         if not self.arrays.table_has_zero.any():
-            own, is_leaf = self.active, self.whole.is_leaf
-            carry_messages(self.layout, self.arrays, own.start, own.slot, arrays, start, slot, is_leaf)
+            own = self.active
+            carry_messages(self.layout, self.arrays, own.start, own.slot, layout, arrays, start, slot, edge)
 
     @property
     def layout(self) -> GraphLayout:
@@ -294,17 +314,19 @@ class ActiveModel:
             )
             if impossible >= 0:
                 raise ImpossibleRoundError
-            if position < n_factors:
-                yield read
-            else:
-                yield from self._ask(read)
+            yield read
+        yield from self._ask()
         np.log(arrays.table_min, out=tables.log_min)
 
-    def _ask(self, read: int) -> Iterator[int]:
-        """Fill the tables of factors that have no numbers in memory."""
+    def _ask(self) -> Iterator[int]:
+        """Fill the tables of factors that have no numbers in memory; yields after every call."""
         tables, arrays = self.workspace.tables, self.arrays
         for factor in np.flatnonzero(self.whole.sources.kind == ASKED).tolist():
-            scores = self.whole.compiled.log_values(factor, self.states_of(factor))
+            states = self.states_of(factor)
+            scores = np.empty([len(own) for own in states])
+            for box, part in self.whole.compiled.log_parts(factor, states):
+                scores[box] = part
+                yield part.size
             finite = scores[scores > -np.inf]
             if not finite.size or np.ptp(finite) > MAX_LINEAR_RANGE:
                 raise ImpossibleRoundError
@@ -312,11 +334,6 @@ class ActiveModel:
             tables.has_zero[factor] = finite.size < scores.size
             arrays.table_min[factor] = np.exp(finite.min() - high)
             self._pool[self._table_start[factor] : self._table_start[factor + 1]] = np.exp(scores - high).ravel()
-            read += scores.size
-            if read > FILL_COST:
-                yield read
-                read = 0
-        yield read
 
     def states_of(self, factor: int) -> list[IndexArray]:
         """Return the active states of each of a factor's variables."""
@@ -325,34 +342,33 @@ class ActiveModel:
         variables = layout.edge_variable[edges].tolist()
         return [active.state[active.start[v] : active.start[v + 1]] for v in variables]
 
-    def ask_outside(self, factor: int, reach: Reach) -> int:
-        """Add what a factor without numbers in memory says of the states within reach; return the scores asked for."""
-        layout, arrays, asked = self.layout, self.arrays, 0
-        edges = range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1])
-        log_weight = np.empty(len(arrays.message))
-        read_weights(layout, arrays, log_weight)
-        for axis, edge in enumerate(edges):
-            variable = int(layout.edge_variable[edge])
-            outside = slice(reach.start[variable], reach.start[variable + 1])
-            if outside.start == outside.stop:
-                continue
-            states = self.states_of(factor)
-            states[axis] = reach.state[outside]
-            scores = np.array(self.whole.compiled.log_values(factor, states))
-            asked += scores.size
-            for other_axis, other in enumerate(edges):
-                if other != edge:
-                    start = arrays.edge_slot_start[other]
-                    weight = log_weight[start : start + arrays.domain_size[layout.edge_variable[other]]]
-                    scores += weight.reshape([-1 if k == other_axis else 1 for k in range(len(edges))])
-            scores = np.moveaxis(scores, axis, 0).reshape(outside.stop - outside.start, -1)
-            high = scores.max(axis=1)
-            finite = np.where(high > -np.inf, high, 0.0)
-            with np.errstate(divide="ignore"):
-                told = finite + np.log(np.exp(scores - finite[:, None]).sum(axis=1))
-            scale = np.log(arrays.edge_scale[edge]) + self.workspace.tables.log_scale[factor]
-            reach.log_belief[outside] += told - scale
-        return asked
+    def ask_outside(self, reach: Reach) -> Iterator[int]:
+        """Add what factors without numbers in memory say of the states within reach; yields the scores of each call."""
+        layout, arrays = self.layout, self.arrays
+        asked = np.flatnonzero(self.whole.sources.kind == ASKED).tolist()
+        log_weight = np.empty(len(arrays.message) if asked else 0)
+        if asked:
+            read_weights(layout, arrays, log_weight)
+        for factor in asked:
+            edges = range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1])
+            for axis, edge in enumerate(edges):
+                variable = int(layout.edge_variable[edge])
+                outside = slice(reach.start[variable], reach.start[variable + 1])
+                states = self.states_of(factor)
+                states[axis] = reach.state[outside]
+                if not len(states[axis]):
+                    continue
+                scores = np.empty([len(own) for own in states])
+                for box, part in self.whole.compiled.log_parts(factor, states):
+                    scores[box] = part
+                    yield part.size
+                for k, other in enumerate(edges):
+                    if k != axis:
+                        own = log_weight[arrays.edge_slot_start[other] :][: len(states[k])]
+                        scores += own.reshape([-1 if k == m else 1 for m in range(len(edges))])
+                told = _log_sums(np.moveaxis(scores, axis, 0).reshape(len(states[axis]), -1))
+                scale = np.log(arrays.edge_scale[edge]) + self.workspace.tables.log_scale[factor]
+                reach.log_belief[outside] += told - scale
 
     def add_leaves(self, belief: FloatArray) -> None:
         """Fill the beliefs of leaves in a row of all states of all variables."""
@@ -362,6 +378,31 @@ class ActiveModel:
             name = whole.compiled.variables.name(leaf)
             msg = f"no joint state is possible: messages exclude every state of variable {name!r}"
             raise InconsistentModelError(msg)
+
+
+def _log_sums(scores: FloatArray) -> FloatArray:
+    """Return the log of the sum of the exponentials in each row."""
+    high = scores.max(axis=1)
+    high = np.where(high > -np.inf, high, 0.0)
+    with np.errstate(divide="ignore"):
+        found: FloatArray = high + np.log(np.exp(scores - high[:, None]).sum(axis=1))
+    return found
+
+
+def _without_leaves(layout: GraphLayout, edge: IndexArray) -> GraphLayout:
+    """Return the layout of some edges."""
+    n, n_factors, n_variables = len(edge), len(layout.factor_edge_start) - 1, len(layout.variable_edge_start) - 1
+    numbers = np.empty(n_factors + 1 + 3 * n + n_variables + 1, dtype=np.int64)
+    first, last = n_factors + 1, len(numbers) - n
+    left = GraphLayout(
+        factor_edge_start=numbers[:first],
+        edge_variable=numbers[first : first + n],
+        edge_factor=numbers[first + n : first + 2 * n],
+        variable_edge_start=numbers[first + 2 * n : last],
+        variable_edge=numbers[last:],
+    )
+    leave_edges(layout, edge, left)
+    return left
 
 
 def source_kinds(compiled: CompiledGraph) -> IndexArray:

@@ -1,8 +1,8 @@
 """One run of `adaptive`: rounds on sparse domains where they pay, then whole tables, as a generator of slices.
 
 What it does next is decided by `choice.py`. Rounds are those of `rounds.py`; whole tables are swept as by `bp`
-(`inference/all_states.py`), from where the rounds have ended. Where whole tables do not fit into memory, domains grow in
-batches (`compact_run.py`); and where not even that is possible, one state at a time (`inference/one_by_one.py`).
+(`inference/all_states.py`), from where the rounds have ended. Where whole tables do not fit into memory, domains grow
+in batches (`compact_run.py`); and where not even that is possible, one state at a time (`inference/one_by_one.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.readout import unary_snapshot
+from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
@@ -72,13 +73,17 @@ class AdaptiveRun:
         """Return how to begin, and what with."""
         compiled, domains = self._compiled, self._domains
         if not self._full_fits and not self._at_any_cost:
-            return Choice(Way.COMPACT, "whole tables do not fit into memory"), self._compact()
+            proposes = any(block.source.proposes for _, block in compiled.message_blocks)
+            walked = ", and rules propose candidates, so that no universe has to be walked" if proposes else ""
+            return Choice(Way.COMPACT, f"whole tables do not fit into memory{walked}"), self._compact()
         entries = update_entries(compiled, domains.sizes)
         if not self._at_any_cost and entries < SMALL:
             choice = Choice(Way.FULL, f"tables of {entries:,.0f} entries in all are too small to save anything")
             return choice, AllStates(self._task, domains)
         if self._options.damping > 0.0:
             return Choice(Way.FULL, "damping was asked for"), AllStates(self._task, domains)
+        if self._task.semiring != SUM:
+            return Choice(Way.FULL, "rounds know sums alone"), AllStates(self._task, domains)
         whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
         if not whole.fits_linear:
             choice = Choice(Way.FULL, "the range of the scores needs log arithmetic")
@@ -167,8 +172,8 @@ class AdaptiveRun:
         """Return what the run knows now, or at the last consistent state."""
         found = None
         if self._rounds is not None and self._figures.rounds == self._n_rounds and self.now is not self._rounds:
-            return self._rounds.read(settled=settled) or self._unary(settled=settled)
-        if self.now is not None:
+            found = self._rounds.read(settled=settled)  # sweeps over all states have not come to an end
+        if found is None and self.now is not None:
             found = self.now.read(settled=settled)
         if found is None and self._earlier is not None:
             found = self._earlier.read(settled=True)

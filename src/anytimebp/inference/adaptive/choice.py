@@ -21,15 +21,14 @@ SWEEPS = 8.0  # over all states that full BP needs for a fair answer
 SETTLING = 6.0  # sweeps over the active states until they have settled
 ROUND_COST = 1e5  # of a round, however small
 ENTRY_COSTS = np.zeros((4, 2))
-"""What an entry costs that is picked up out of order, by the kind of its source; and with a leaf, each of its states."""
-ENTRY_COSTS[LOG_TABLE], ENTRY_COSTS[POTENTIALS], ENTRY_COSTS[SCALED], ENTRY_COSTS[ASKED] = (
-    (10.0, 4.0),
-    (5.0, 1.0),
-    (5.0, 1.0),
-    (10.0, 0.0),
-)
-FIRST_DOMAINS = (3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
+"""What it costs to pick up an entry out of order, by the kind of its source; and with a leaf, each of its states."""
+ENTRY_COSTS[LOG_TABLE] = 10.0, 4.0
+ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
+ENTRY_COSTS[ASKED] = 10.0, 0.0
+FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
+WITH_LEAVES = (3.0, 2.0)  # the same where leaves are summed out, which have to be read as well
 FIRST_WORTH = 0.12  # part of full BP that a first answer may cost
+FIRST_MASS = 0.8  # of the priors that the first states have to hold, or their answer would be worth little
 
 
 class Way(Enum):
@@ -89,9 +88,11 @@ def first_choice(whole: WholeModel) -> tuple[Choice, float]:
     """
     full = whole_cost(whole)
     text = ""
-    for nats in FIRST_DOMAINS:
-        cost = round_cost(whole, whole.likely(nats)[0])
-        text = f"states within {nats:g} nats of the best cost {100.0 * cost / full:.0f} % of full BP"
-        if cost < FIRST_WORTH * full:
+    for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
+        lists = whole.likely(nats)
+        cost, mass = round_cost(whole, lists[0]), whole.prior_mass(lists)
+        text = f"states within {nats:g} nats of the best hold {100.0 * mass:.0f} % of the prior, and cost "
+        text += f"{100.0 * cost / full:.0f} % of full BP"
+        if cost <= FIRST_WORTH * full and mass >= FIRST_MASS:
             return Choice(Way.ROUNDS, text), nats
     return Choice(Way.FULL, text), FIRST_DOMAINS[-1]

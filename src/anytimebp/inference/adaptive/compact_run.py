@@ -86,6 +86,7 @@ class CompactRun:
         most = factor_entries(universe.compiled.arrays, universe.n_allowed).max(initial=1.0)
         block = int(min(block, most))
         self.tables = CompactTables(universe, block)
+        self._n_possible = np.add.reduceat(universe.log_prior > -np.inf, universe.start[:-1], dtype=np.int64)
         memory = HEARD * (limit if limit is not None else (available_memory() or UNCHECKED_BYTES))
         self._lookout = Lookout(self.tables, block, THRESHOLDS[0], memory)
         self.outcome: Outcome | None = None
@@ -99,22 +100,8 @@ class CompactRun:
         self._run: AllStates | None = None
         self._inner = figures
         self._is_last = False
-        self._error_before = float("inf")
         self._want = Outcome.MEMORY  # why the last round is the last, unless domains are complete
         self._outlooks: list[Outlook] = []
-
-    def start_from(self, domains: list[IndexArray], threshold: float, error: float) -> None:
-        """Begin with domains that others have grown.
-
-        Args:
-            domains: States by variable.
-            threshold: Of the beliefs that they have at the least.
-            error: Estimated, of the answer that there is; rounds that are no better do not count.
-        """
-        self._error_before = error
-        for variable, states in enumerate(domains):
-            self.tables.join(variable, states)
-        self._threshold = threshold
 
     # ------------------------------------------------------------ the loop
     def begin(self) -> Iterator[Step]:
@@ -131,7 +118,7 @@ class CompactRun:
         if self.outcome is None:
             yield from self._unless_impossible(self._look_and_end())
         figures = self._figures
-        figures.is_news = self.outcome is None and (figures.consistent or self._is_last or not self._has_answer_before)
+        figures.is_news = self.outcome is None
         if self._is_last and self.outcome is None:
             self.outcome = Outcome.COMPLETE if self._is_complete else self._want
             figures.ending = self._ending
@@ -256,21 +243,14 @@ class CompactRun:
             factor_marginals=STILL_WAITING if waiting.any() and end.factor_marginals else end.factor_marginals,
             figures=figures.copy(),
         )
-        figures.consistent &= not self._has_answer_before or self._known.error < self._error_before
         figures.estimated_error = self._known.error
         if figures.consistent:
-            self._error_before = float("inf")
             self._settled = self._known
             figures.settled_rounds += 1
 
     @property
-    def _has_answer_before(self) -> bool:
-        """Whether there is an answer of an earlier stage that no round has bettered yet."""
-        return self._error_before < np.inf
-
-    @property
     def _is_complete(self) -> bool:
-        return not self.tables.waiting.any() and bool((self.tables.sizes == self.universe.n_allowed).all())
+        return not self.tables.waiting.any() and bool((self.tables.sizes >= self._n_possible).all())
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
@@ -292,7 +272,7 @@ class CompactRun:
         fits = self._join_above(self._threshold)
         if self._join_waiting():
             return
-        held = self.tables.waiting | (self.tables.sizes == self.universe.n_allowed)
+        held = self.tables.waiting | (self.tables.sizes >= self._n_possible)
         if fits is Room.NONE:
             threshold = max(self._threshold, THRESHOLDS[2])
             while threshold < 1.0 and self._join_above(threshold) is Room.NONE:
@@ -308,11 +288,12 @@ class CompactRun:
 
     def _join_above(self, threshold: float) -> Room:
         """Let all states of beliefs above a threshold join, if there is room for them; return whether there was."""
-        nobody = np.empty(0, dtype=np.int64)
-        new = [
-            nobody if self.tables.waiting[v] else np.setdiff1d(seen.states[seen.log_belief > threshold], own)
-            for v, (seen, own) in enumerate(zip(self._outlooks, self.tables.states, strict=True))
-        ]
+        nobody, universe = np.empty(0, dtype=np.int64), self.universe
+        new = []
+        for v, (seen, own) in enumerate(zip(self._outlooks, self.tables.states, strict=True)):
+            is_possible = universe.log_prior[universe.start[v] + seen.states] > -np.inf
+            joins = seen.states[(seen.log_belief > threshold) & is_possible]
+            new.append(nobody if self.tables.waiting[v] else np.setdiff1d(joins, own))
         more = np.array([len(states) for states in new], dtype=np.int64)
         if not self._fits(self.tables.sizes + more):
             return Room.NONE

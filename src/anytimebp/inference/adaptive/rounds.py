@@ -25,7 +25,7 @@ from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.lazy_sweeps import Movement
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
-from anytimebp.kernels.codes import ASKED, CONVERGED, OK, UNSETTLED
+from anytimebp.kernels.codes import CONVERGED, OK, UNSETTLED
 from anytimebp.kernels.lazy import settle_slice
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
@@ -33,7 +33,11 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace
 
-THRESHOLDS = (1e-3, 3e-6)  # of belief, above which states join after the first look, and after the second
+THRESHOLDS = (1e-3, 3e-6)
+"""Of belief, above which states join after the first look, and after the second.
+
+A larger first one, and the second look starts from too few states to know who is likely; a larger second one, and full
+BP begins far from its end, whose error is about ten times the threshold."""
 FAR = 2.0  # standard deviations by which messages may raise a state, for a look to take it in
 SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
@@ -91,9 +95,10 @@ class Rounds:
         orders = sequential_orders(whole.compiled.arrays)
         self._there, self._back = next(orders), next(orders)
         self._most_cost = WORTH * whole_cost(whole)
-        self._round = 0
+        self._left = list(THRESHOLDS)
+        self._loose = FIRST_TOLERANCE
         self._known: Known | None = None
-        self._outside = self._cut = self._belief = np.empty(0)
+        self._outside = self._cut = np.ones(1)  # nobody has looked outside
         self._begin_round(ActiveModel(whole, whole.likely(nats)))
 
     def _begin_round(self, model: ActiveModel) -> None:
@@ -138,8 +143,7 @@ class Rounds:
 
     @property
     def _tolerance(self) -> float:
-        loose = SETTLED * THRESHOLDS[self._round - 1] if self._round else FIRST_TOLERANCE
-        return max(self._task.options.tolerance, loose)
+        return max(self._task.options.tolerance, self._loose)
 
     def _settle(self) -> Iterator[Step]:
         model, limits, figures = self._model, self._task.limits, self._figures
@@ -173,44 +177,53 @@ class Rounds:
         figures.settled_rounds += 1
         figures.max_residual = figures.mean_residual = figures.tolerance = tolerance
         figures.consistent = True
-        mass, error = 1.0, math.inf
-        if self._round:
-            mass = float((self._outside + self._cut).max(initial=0.0))
-            error = self._error()
+        mass, error = min(1.0, float((self._outside + self._cut).max())), math.inf
+        if len(self._left) < len(THRESHOLDS):
+            error = domains_error(float(self._outside.mean()), tolerance, float(self._cut.mean()))
         figures.estimated_error = error
-        self._known = Known(self._model, figures.copy(), min(1.0, mass), error)
-
-    def _error(self) -> float:
-        n = max(1, len(self._outside))
-        outside, cut = float(self._outside.sum()) / n, float(self._cut.sum()) / n
-        return domains_error(outside, 0.0, cut)
+        self._known = Known(self._model, figures.copy(), mass, error)
 
     # ------------------------------------------------------------ growth
     def _grow(self) -> Iterator[Step]:
-        if self._round == len(THRESHOLDS):
-            self.outcome = Outcome.CLOSE
-            return
         whole, model = self._whole, self._model
         spread = math.sqrt(message_spread(model.layout, model.arrays))
-        self._round = len(THRESHOLDS) - 1 if spread < SMALL_SPREAD else self._round
-        threshold = THRESHOLDS[self._round]
-        reach = whole.reach(model.active, FAR * spread - math.log(threshold))
-        cost = look_cost(whole, model.size, np.diff(reach.start))
-        if cost > self._most_cost and not self._at_any_cost:
-            self.outcome = Outcome.DEAR
+        for threshold in self._left[::-1] if spread < SMALL_SPREAD else self._left[:1]:
+            reach = whole.reach(model.active, FAR * spread - math.log(threshold))
+            cost = look_cost(whole, model.size, np.diff(reach.start))
+            if self._pays(cost):
+                break
+        else:
+            self.outcome = Outcome.DEAR if self._left else Outcome.CLOSE
             return
         yield from self._look(reach)
-        if self.outcome is not None:
-            return
-        left = np.empty(len(model.size))
-        weigh_outside(model.layout, model.arrays, reach, threshold, left)
-        lists = whole.joined(model.active, reach, threshold)
-        if cost + round_cost(whole, lists[0]) > self._most_cost and not self._at_any_cost:
+        if self.outcome is None:
+            self._join(reach, threshold, cost, spread)
+
+    def _pays(self, cost: float) -> bool:
+        return cost <= self._most_cost or self._at_any_cost
+
+    def _join(self, reach: Reach, threshold: float, cost: float, spread: float) -> None:
+        """Let states of a belief above the threshold join; or above a higher one, if those are too many.
+
+        Args:
+            reach: The states within reach, with what a look has found.
+            threshold: See above.
+            cost: Of the look.
+            spread: Standard deviation of what messages add to log priors, in nats.
+        """
+        whole, model, left = self._whole, self._model, np.empty(len(self._model.size))
+        for limit in (t for t in self._left[::-1] if t >= threshold):
+            weigh_outside(model.layout, model.arrays, reach, limit, left)
+            lists = whole.joined(model.active, reach, limit)
+            if self._pays(cost + round_cost(whole, lists[0])):
+                break
+        else:
             self.outcome = Outcome.DEAR
             return
+        self._left = [t for t in self._left if t < limit]
+        self._loose = SETTLED * limit
         self._outside = np.minimum(1.0, left)
         self._cut = np.minimum(1.0, reach.cut * math.exp(min(0.5 * spread**2, FAR * spread)))
-        self._round += 1
         self._begin_round(ActiveModel(whole, lists, model))
 
     def _look(self, reach: Reach) -> Iterator[Step]:
@@ -232,15 +245,16 @@ class Rounds:
                 self.outcome = Outcome.IMPOSSIBLE
                 return
             yield Step.WORKING
-        for factor in np.flatnonzero(sources.kind == ASKED).tolist():
-            figures.work_parts["scoring"] += model.ask_outside(factor, reach)
+        for asked in model.ask_outside(reach):
+            figures.work_parts["scoring"] += asked
             yield Step.WORKING
 
     # ------------------------------------------------------------ what others take from here
     def put_messages(self, workspace: Workspace) -> None:
         """Put the messages of the last round in place of those that a workspace over all states starts with."""
         if self._known is not None:
-            self._known.model.put_messages(workspace.arrays, self._whole.domains.slot_start, NO_STATES)
+            start, edge = self._whole.domains.slot_start, self._whole.edge
+            self._known.model.put_messages(workspace.layout, workspace.arrays, start, NO_STATES, edge)
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:

@@ -12,7 +12,7 @@ from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 OUTSIDE = 2.0  # of the belief outside the domains: states that joined late can change more than their own share
-CHANGE = 0.03  # of what the last round has moved: the next one moves much less
+LOOSE = 0.1  # of what messages on the domains may still have to move, in nats
 CUT = 2.0  # of the belief of states out of reach
 UNSEEN = 4.0  # of what one round of messages out of the domains adds, for methods that grow one by one
 EARLY = 0.3  # of what another sweep like the first could move, before a second one shows the rate
@@ -27,15 +27,15 @@ TINY = 1e-300  # what has underflowed may be this likely; the exponential of its
 LARGEST = 2.0**0.5  # two marginals are never farther apart
 
 
-def domains_error(outside: float, change: float, cut: float) -> float:
+def domains_error(outside: float, tolerance: float, cut: float) -> float:
     """Return the estimate at the end of a round on sparse domains.
 
     Args:
         outside: Mean over variables of the belief outside the domains.
-        change: By how much the round has moved the marginals.
+        tolerance: To which messages have settled, in nats.
         cut: Mean over variables of the estimated belief of states out of reach.
     """
-    return min(LARGEST, OUTSIDE * outside + CHANGE * change + CUT * cut)
+    return min(LARGEST, OUTSIDE * outside + LOOSE * tolerance + CUT * cut)
 
 
 class SweepError:

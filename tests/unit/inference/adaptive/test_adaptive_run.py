@@ -26,7 +26,7 @@ def marginals_of(result):
 
 
 def started(graph, run_class=AdaptiveRun, **options):
-    """Return an inference that goes through rounds on domains, or inner rounds, at any cost."""
+    """Return an inference that makes rounds on domains at any cost."""
     inference = abp.Inference(graph, "adaptive", **options)
     inference._run.start(lambda task: run_class(task, at_any_cost=True))
     return inference
@@ -37,14 +37,6 @@ def test_rounds_on_domains_alone_end_where_bp_ends():
     for graph in (peaked(3), hub(3), grid(3, 6, 4.0, 0.3, seed=3)):
         result = started(graph).run()
         assert result.stop_reason is abp.StopReason.CONVERGED
-        assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
-
-
-def test_inner_rounds_alone_end_where_bp_ends():
-    for graph in (peaked(3), hub(3), grid(3, 6, 4.0, 0.3, seed=3)):
-        result = started(graph, AllStates).run()
-        assert result.stop_reason is abp.StopReason.CONVERGED
-        assert result.trace[-1].choice.startswith("frozen tails")
         assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
 
 
@@ -95,7 +87,7 @@ def test_a_rule_of_any_range_is_begun_with(far):
         graph.add_factor(pair, rule=lambda a, b: np.where((a == 5) & (b == 5), far, -0.1 * abs(a - b)))
     result = abp.infer(graph, "adaptive")
     assert result.stop_reason is abp.StopReason.CONVERGED
-    assert result.trace[-1].choice == "full BP: scores have hard zeros or a range beyond linear arithmetic"
+    assert result.trace[-1].choice.startswith("full BP: ")
     assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
 
 
@@ -106,8 +98,8 @@ def test_log_z_of_rounds_on_domains_is_that_of_their_messages():
     assert result.log_z == pytest.approx(abp.infer(graph, "bp", tolerance=1e-12).log_z, abs=1e-7)
 
 
-def test_max_updates_is_exact_between_full_sweeps_and_inner_rounds():
-    inference = started(grid(3, 6, 4.0, 0.5, seed=0), AllStates)
+def test_max_updates_is_exact_between_rounds_and_full_sweeps():
+    inference = started(grid(3, 6, 4.0, 0.5, seed=0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", abp.NotConvergedWarning)
         while inference.stop_reason is None:
@@ -129,12 +121,12 @@ def ways(result):
 def test_the_trace_says_which_way_adaptive_goes_and_why():
     result = abp.infer(grid(3, 8, 5.0, 0.5, seed=0), "adaptive")
     assert all(moment.choice.partition(": ")[2] for moment in result.trace)
-    assert ways(result) == ["sparse domains", "frozen tails"]
+    assert ways(result) == ["rounds on likely states", "full BP"]
     tree = abp.FactorGraph()
     tree.add_variables(2, 8)
     tree.add_factor([0], log_table=-3.0 * np.arange(8))
     tree.add_factor([0, 1], log_table=np.random.default_rng(0).normal(0.0, 2.0, (8, 8)))
-    assert ways(abp.infer(tree, "adaptive"))[0] == "sparse domains"
+    assert ways(abp.infer(tree, "adaptive"))[0] == "rounds on likely states"
 
 
 @pytest.mark.parametrize("method", OTHERS)
@@ -173,7 +165,7 @@ def test_rules_and_listed_entries_give_what_tables_give(stated):
         assert ours[-1].log_z == pytest.approx(expected[-1].log_z, abs=1e-7)
 
 
-def test_rules_are_asked_for_strips_only_on_domains():
+def test_rules_are_asked_for_active_states_only_on_domains():
     asked = []
 
     def rule(a, b):
@@ -186,9 +178,10 @@ def test_rules_are_asked_for_strips_only_on_domains():
     graph.add_factor([0, 1], rule=rule)
     inference = started(graph)
     next(inference)
-    sampled = asked.pop(0)  # what messages can do to beliefs is estimated from some scores
-    assert sampled <= 2048
-    assert inference._run.figures.work_parts["growth"] == sum(asked) < 1000
+    assert inference._run.figures.work_parts["growth"] == sum(asked) < 10
+    next(inference)
+    parts = inference._run.figures.work_parts
+    assert parts["growth"] + parts["scoring"] == sum(asked) < 200
 
 
 def late_zeros(late):
@@ -230,7 +223,7 @@ def test_a_rule_that_raises_is_named():
 # ---------------------------------------------------------------- memory
 @pytest.mark.parametrize("stated", ["rule", "log_table"])
 def test_domains_that_outgrow_the_memory_leave_a_consistent_answer(stated):
-    graph = ring(stated, n=12)
+    graph = ring(stated, n=24)
     reference = abp.infer(graph, "bp", tolerance=1e-12)
     for share in (0.3, 0.6, 0.9):
         result = abp.infer(graph, "adaptive", max_memory=int(share * graph.summary().full_bp_bytes))
@@ -242,11 +235,11 @@ def test_domains_that_outgrow_the_memory_leave_a_consistent_answer(stated):
 def test_states_that_priors_exclude_need_no_memory():
     rng = np.random.default_rng(0)
     graph = abp.FactorGraph()
-    graph.add_variables(4, 60)
-    unary = rng.normal(0.0, 2.0, (4, 60))
+    graph.add_variables(4, 400)
+    unary = rng.normal(0.0, 2.0, (4, 400))
     unary[:, 5:] = -np.inf
     graph.add_factors([[i] for i in range(4)], log_table=unary)
-    graph.add_factors([[0, 1], [1, 2], [2, 3], [3, 0]], log_table=rng.normal(0.0, 0.5, (4, 60, 60)))
+    graph.add_factors([[0, 1], [1, 2], [2, 3], [3, 0]], log_table=rng.normal(0.0, 0.5, (4, 400, 400)))
     result = abp.infer(graph, "adaptive", max_memory=graph.summary().full_bp_bytes - 1)
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert result.domain_sizes.tolist() == [5] * 4
@@ -269,7 +262,7 @@ def test_whole_tables_are_not_made_while_on_domains():
     graph = grid(3, 12, 6.0, 0.3, seed=0)
     result = abp.infer(graph, "adaptive", target_error=0.05)
     assert result.stop_reason is abp.StopReason.TARGET_REACHED
-    assert ways(result) == ["sparse domains"]
+    assert ways(result) == ["rounds on likely states"]
     assert LINEAR not in compiled_graph(graph).shared_tables
     assert abp.infer(graph, "adaptive").consistent
     assert compiled_graph(graph).shared_tables

@@ -5,11 +5,9 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.inference.adaptive import choice
+from anytimebp.inference.adaptive.active_model import WholeModel
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
-from anytimebp.inference.adaptive.choice import Way, first_choice
-from anytimebp.inference.adaptive.leaf_axes import domains_left, find_leaf_axes
-from anytimebp.inference.adaptive.strip_sources import source_kinds
+from anytimebp.inference.adaptive.choice import Way, first_choice, look_cost, round_cost, whole_cost
 from anytimebp.inference.method import new_task
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid
@@ -32,9 +30,9 @@ def first_words(graph, **options):
 
 @pytest.mark.compiled
 def test_flat_models_begin_with_full_bp_and_large_peaked_ones_on_domains():
-    assert first_words(grid(6, 60, 0.5, 0.5, seed=0)).startswith("full BP: states within 7 nats")
-    assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("sparse domains: states within 7 nats")
-    assert first_words(grid(3, 60, 10.0, 1.0, seed=0)).startswith("full BP: states within 7 nats")
+    assert first_words(grid(6, 60, 0.5, 0.5, seed=0)).startswith("full BP: states within 2 nats of the best cost")
+    assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("rounds on likely states: states within 5 nats")
+    assert first_words(grid(3, 60, 10.0, 1.0, seed=0)).startswith("full BP: states within 2 nats")
     assert first_words(grid(4, 8, 10.0, 1.0, seed=0)).startswith("full BP: tables of")
 
 
@@ -49,28 +47,32 @@ def test_what_rules_rounds_on_domains_out_is_named():
     wide.add_factor([0, 5], log_table=table)
     zeros.add_factor([0, 5], log_table=np.where(np.eye(200) > 0, -np.inf, 0.0))
     assert first_words(wide) == "full BP: the range of the scores needs log arithmetic"
-    assert first_words(zeros) == "full BP: there are factors with hard zeros"
+    assert first_words(zeros).startswith("rounds on likely states: ")
     assert first_words(large(), damping=0.5) == "full BP: damping was asked for"
-    assert first_words(large(), max_memory=10**6) == "sparse domains: whole tables do not fit into memory"
+    assert first_words(large(), max_memory=10**6).startswith("domains that grow in batches: whole tables do not fit")
     assert first_words(zeros, max_memory=10**6).startswith("domains that grow in batches: ")
     assert first_words(large(), evidence={f"x{i}": 0 for i in range(16)}).startswith("full BP: tables of 24 entries")
 
 
-def chosen(graph, *, has_rules=False):
+def whole_of(graph):
     compiled = compiled_graph(graph)
-    axes, domains = find_leaf_axes(compiled, sum_out=True), full_domains(compiled, {})
-    kinds = source_kinds(compiled)
-    found, nats = first_choice(axes, kinds, domains_left(axes, domains), has_rules=has_rules)
+    return WholeModel(compiled, full_domains(compiled, {}), sum_out=True)
+
+
+def chosen(graph):
+    found, nats = first_choice(whole_of(graph))
     return found.way, nats
 
 
-def test_domains_are_begun_with_where_they_cost_a_small_part_of_full_bp():
-    assert chosen(grid(4, 300, 10.0, 1.0, seed=0)) == (Way.DOMAINS, 5.0)
+def test_rounds_are_begun_with_where_they_cost_a_small_part_of_full_bp():
+    assert chosen(grid(4, 300, 10.0, 1.0, seed=0)) == (Way.ROUNDS, 5.0)
     assert chosen(grid(4, 300, 1.0, 1.0, seed=0))[0] is Way.FULL
-    assert chosen(grid(3, 200, 10.0, 1.0, seed=0))[0] is Way.FULL
-    assert chosen(grid(3, 200, 10.0, 1.0, seed=0), has_rules=True)[0] is Way.DOMAINS
-    costs = [choice.round_cost(strips, strips, 10) for strips in (1e3, 1e4, 1e5)]
+    whole = whole_of(grid(4, 30, 10.0, 1.0, seed=0))
+    sizes = [np.full(16, n) for n in (1, 3, 30)]
+    costs = [round_cost(whole, size) for size in sizes]
     assert costs == sorted(costs)
+    assert look_cost(whole, sizes[1], sizes[2]) > look_cost(whole, sizes[0], sizes[2]) > 0.0
+    assert whole_cost(whole) > costs[1]
 
 
 def joint_extraction(n_entities, n_types, n_relations, deviation):
@@ -90,21 +92,9 @@ def joint_extraction(n_entities, n_types, n_relations, deviation):
 
 def test_leaves_are_summed_out_before_costs_are_compared():
     graph = joint_extraction(12, 30, 40, 6.0)
-    axes = find_leaf_axes(compiled_graph(graph), sum_out=True)
-    assert axes.variables.tolist() == list(range(12))
-    assert chosen(graph)[0] is Way.DOMAINS
+    assert whole_of(graph).is_leaf.tolist() == [False] * 12 + [True] * 132
+    assert chosen(graph)[0] is Way.ROUNDS
     assert chosen(joint_extraction(12, 30, 40, 0.5))[0] is Way.FULL
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize(("scores", "way"), [((3.0, 1.0), "full BP"), ((4.0, 2.0), "frozen tails")])
-def test_inner_rounds_are_for_models_on_which_plain_sweeps_settle_slowly(scores, way):
-    graph = grid(10, 100, *scores, seed=0)
-    result = abp.infer(graph)
-    assert result.stop_reason is abp.StopReason.CONVERGED
-    assert result.trace[-1].choice.startswith(way)
-    assert ("of the residual" in result.trace[-1].choice) == (way == "full BP")
-    assert result.distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
 
 
 @pytest.mark.compiled

@@ -13,7 +13,8 @@ from anytimebp.inference.adaptive.choice import Choice, Way
 @pytest.fixture(autouse=True)
 def always_compact(monkeypatch):
     """Make every run of adaptive one of compact tables."""
-    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_decide", lambda _: Choice(Way.COMPACT, "for the test"))
+    compact = Choice(Way.COMPACT, "for the test")
+    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: (compact, run._compact()))
 
 
 def test_a_range_that_needs_logs_starts_over_on_the_domains():

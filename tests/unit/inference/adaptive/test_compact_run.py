@@ -14,7 +14,8 @@ from unit.kernels.test_structures import KINDS, twins
 @pytest.fixture
 def always_compact(monkeypatch):
     """Make every run of adaptive one of compact tables."""
-    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_decide", lambda _: Choice(Way.COMPACT, "for the test"))
+    compact = Choice(Way.COMPACT, "for the test")
+    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: (compact, run._compact()))
 
 
 @pytest.mark.usefixtures("always_compact")

@@ -1,0 +1,275 @@
+"""Rounds on active states: each is BP on these states alone; looks, growth, and what other stages take from them."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anytimebp as abp
+from anytimebp.domains.domains import full_domains
+from anytimebp.inference.adaptive import rounds
+from anytimebp.inference.adaptive.active_model import ActiveModel, WholeModel
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.rounds import Outcome, Rounds
+from anytimebp.inference.method import new_task, steps
+from anytimebp.kernels.active import look_outside, weigh_outside
+from anytimebp.kernels.codes import LINEAR, OK
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.tables.workspace import Workspace
+from oracle.models import hub, peaked, random_loopy
+
+seeds = st.integers(0, 10**6)
+few = settings(max_examples=8 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 25)
+pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
+
+
+def ring_with_leaves(seed, stated="log_table", *, tied=False, scale=0.5, zeros=0.0):
+    """Return a ring of four variables whose factors have a leaf each, on any axis."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    n, leaf, axis = int(rng.integers(2, 6)), int(rng.integers(1, 6)), int(rng.integers(0, 3))
+    core, leaves = graph.add_variables(4, n), graph.add_variables(8 if tied else 4, leaf)
+    shape = [n, n]
+    shape.insert(axis, leaf)
+    scores = rng.normal(0.0, scale, (1 if tied else 4, *shape))
+    scores[rng.random(scores.shape) < zeros] = -np.inf
+    scopes = [[core[k % 4], core[(k + 1) % 4]] for k in range(len(leaves))]
+    for k, scope in enumerate(scopes):
+        scope.insert(axis, leaves[k])
+    if stated == "rule":
+        for k, scope in enumerate(scopes):
+            own = scores[0] if tied else scores[k]
+            graph.add_factor(scope, rule=lambda *states, own=own: own[states])
+    else:
+        table = {"log_table": scores, "table": np.exp(scores - 3.0)}[stated]
+        graph.add_factors(np.array(scopes), **{stated: table[0] if tied else table})
+    for variables, size in ((core, n), (leaves, leaf)):
+        graph.add_factors(np.array(variables)[:, None], log_table=rng.normal(0.0, 3.0, (len(variables), size)))
+    return graph
+
+
+MODELS = {
+    "peaked": peaked,
+    "zeros in priors": lambda seed: peaked(seed, zeros=0.3),
+    "zeros in tables": lambda seed: random_loopy(seed, scale=0.2, unary=3.0, zeros=0.05),
+    "hub": hub,
+    "leaves": ring_with_leaves,
+    "leaves and zeros": lambda seed: ring_with_leaves(seed, zeros=0.05),
+    "tied leaves": lambda seed: ring_with_leaves(seed, tied=True),
+    "potentials": lambda seed: ring_with_leaves(seed, "table"),
+    "tied potentials": lambda seed: ring_with_leaves(seed, "table", tied=True),
+    "rules": lambda seed: ring_with_leaves(seed, "rule"),
+}
+
+
+def all_rounds(graph, **options):
+    """Yield the rounds of a run that makes all of them, each after it has settled."""
+    task = new_task(graph, abp.Inference(graph, "adaptive", **options)._options)
+    run = AdaptiveRun(task, at_any_cost=True)
+    seen = 0
+    for _ in steps(run, task.figures):
+        if isinstance(run.now, Rounds) and run.now._known is not None and task.figures.rounds > seen:
+            seen = task.figures.rounds
+            yield run.now
+
+
+def states_of(found):
+    """Return the active states of each variable, all that evidence allows of leaves that are summed out."""
+    model, whole = found._known.model, found._whole
+    active, domains = model.active, whole.domains
+    return {
+        v: set(
+            (domains.states_of(v) if whole.is_leaf[v] else active.state[active.start[v] : active.start[v + 1]]).tolist()
+        )
+        for v in range(len(model.size))
+    }
+
+
+@pytest.fixture
+def tight(monkeypatch):
+    """Have every round settle to all digits."""
+    monkeypatch.setattr(rounds, "FIRST_TOLERANCE", 1e-13)
+    monkeypatch.setattr(rounds, "SETTLED", 0.0)
+
+
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("kind", MODELS)
+@settings(parent=few, suppress_health_check=["function_scoped_fixture"])
+@given(seed=seeds, joint=st.booleans())
+def test_a_round_is_bp_on_its_active_states(kind, seed, joint):
+    graph = MODELS[kind](seed)
+    for found in all_rounds(graph, tolerance=1e-12, factor_marginals=joint):
+        ours, states = found.read(settled=True), states_of(found)
+        expected = abp.infer(graph, "bp", evidence=states, tolerance=1e-12)
+        if not expected.consistent:
+            continue
+        assert ours.consistent
+        assert ours.domain_sizes.tolist() == [len(own) for own in states.values()]
+        assert ours.distance(expected) < 1e-9
+        assert ours.log_z == pytest.approx(expected.log_z, abs=1e-8)
+        if joint:
+            assert ours.factor_marginals[0] == pytest.approx(
+                abp.infer(graph, "bp", evidence=states, tolerance=1e-12, factor_marginals=True).factor_marginals[0],
+                abs=1e-9,
+            )
+
+
+@pytest.mark.usefixtures("tight")
+@settings(parent=few, suppress_health_check=["function_scoped_fixture"])
+@given(seed=seeds, data=st.data())
+def test_evidence_leaves_its_states_alone(seed, data):
+    graph = ring_with_leaves(seed)
+    evidence = {}
+    for variable in data.draw(st.sets(st.integers(0, 7), max_size=4)):
+        n = graph.variables[variable].n_states
+        evidence[variable] = data.draw(st.sets(st.integers(0, n - 1), min_size=1))
+    for found in all_rounds(graph, tolerance=1e-12, evidence=evidence):
+        ours, states = found.read(settled=True), states_of(found)
+        assert all(states[v] <= allowed for v, allowed in evidence.items())
+        assert ours.distance(abp.infer(graph, "bp", evidence=states, tolerance=1e-12)) < 1e-9
+
+
+# ---------------------------------------------------------------- looks
+def looked(graph, seed):
+    """Return a model of some states each, what a look at all others finds, and the same by its definition."""
+    compiled, rng = compiled_graph(graph), np.random.default_rng(seed)
+    whole = WholeModel(compiled, full_domains(compiled, {}), sum_out=True)
+    whole.locate()
+    model = ActiveModel(whole, whole.likely(float(rng.uniform(0.1, 4.0))))
+    for _ in model.fill():
+        pass
+    task = new_task(graph, abp.Inference(graph, "adaptive")._options)
+    stage = Rounds(task, whole, 1.0)
+    stage._model, stage._loose = model, 1e-12
+    for _ in stage._settle():
+        pass
+    if stage.outcome is not None:
+        return None
+    reach = whole.reach(model.active, np.inf)
+    status, _, _ = look_outside(model.layout, model.arrays, whole.sources, model.active, reach, model.scratch, 0, 10**9)
+    assert status == OK
+    for _ in model.ask_outside(reach):
+        pass
+    weigh_outside(model.layout, model.arrays, reach, 0.0, np.empty(len(model.size)))
+    return model, reach
+
+
+def belief_of_one_more(graph, states, variable, state):
+    """Return the belief of a state that hears from the others' domains, in parts of what its own domain holds."""
+    evidence = {**states, variable: states[variable] | {state}}
+    with_it = abp.Inference(graph, "bp", evidence=evidence, tolerance=1e-13)
+    settled = abp.Inference(graph, "bp", evidence=states, tolerance=1e-13, factor_marginals=True)
+    settled.run()
+    run = settled._run.method
+    run.complete()
+    layout, arrays = run.workspace.layout, run.workspace.arrays
+    from anytimebp.kernels.readout import read_weights  # noqa: PLC0415
+
+    weight = np.empty(len(arrays.message))
+    read_weights(layout, arrays, weight)
+    domains = run.workspace.domains
+    log_belief = np.zeros(len(evidence[variable]))
+    order = np.array(sorted(evidence[variable]))
+    compiled = run.workspace.compiled
+    prior = full_domains(compiled, with_it._options.observed)
+    log_belief += prior.log_prior[prior.slot_start[variable] : prior.slot_start[variable + 1]]
+    for edge in compiled.edges_of(variable):
+        factor = int(layout.edge_factor[edge])
+        edges = compiled.edges(factor)
+        own_states = [order if e == edge else domains.states_of(int(layout.edge_variable[e])) for e in edges]
+        scores = np.array(compiled.log_values(factor, own_states))
+        for axis, e in enumerate(edges):
+            if e != edge:
+                start = arrays.edge_slot_start[e]
+                own = weight[start : start + len(own_states[axis])]
+                scores += own.reshape([-1 if k == axis else 1 for k in range(len(edges))])
+        axis = edges.index(edge)
+        log_belief += np.logaddexp.reduce(np.moveaxis(scores, axis, 0).reshape(len(order), -1), axis=1)
+    place = int(np.searchsorted(order, state))
+    return float(np.exp(log_belief[place] - np.logaddexp.reduce(np.delete(log_belief, place))))
+
+
+@pytest.mark.parametrize("kind", ["peaked", "hub", "leaves", "tied leaves", "potentials", "rules"])
+@few
+@given(seed=seeds)
+def test_a_look_is_one_round_of_messages_out_of_the_domains(kind, seed):
+    graph = MODELS[kind](seed)
+    found = looked(graph, seed)
+    if found is None:
+        return
+    model, reach = found
+    whole, active = model.whole, model.active
+    states = {
+        v: set(
+            (
+                whole.domains.states_of(v) if whole.is_leaf[v] else active.state[active.start[v] : active.start[v + 1]]
+            ).tolist()
+        )
+        for v in range(len(model.size))
+    }
+    rng = np.random.default_rng(seed)
+    for variable in rng.permutation(len(model.size))[:2].tolist():
+        for place in range(reach.start[variable], min(reach.start[variable] + 2, reach.start[variable + 1])):
+            expected = min(1.0, belief_of_one_more(graph, states, variable, int(reach.state[place])))
+            assert reach.belief[place] == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+# ---------------------------------------------------------------- what comes after
+@few
+@given(seed=seeds)
+def test_messages_go_on_over_all_states(seed):
+    graph = ring_with_leaves(seed)
+    *_, found = all_rounds(graph, tolerance=1e-10)
+    compiled = found._whole.compiled
+    whole = compiled_graph(graph)
+    workspace = Workspace(whole, full_domains(whole, {}), LINEAR)
+    found.put_messages(workspace)
+    model, layout = found._known.model, workspace.layout
+    for edge, number in enumerate(found._whole.edge.tolist()):
+        variable = int(layout.edge_variable[number])
+        given_states = model.active.state[model.active.start[variable] : model.active.start[variable + 1]]
+        ours = workspace.arrays.message[workspace.arrays.edge_slot_start[number] :][: workspace.domains.sizes[variable]]
+        start = model.arrays.edge_slot_start[edge]
+        expected = np.full(len(ours), model.arrays.edge_min[edge])
+        expected[given_states] = model.arrays.message[start : start + len(given_states)]
+        assert ours == pytest.approx(expected)
+        assert workspace.arrays.edge_min[number] == ours.min()
+        assert compiled.arrays.edge_variable[edge] == variable
+
+
+def test_states_that_admit_no_joint_state_are_left_for_whole_tables():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 30)
+    own = np.r_[np.zeros(5), np.full(25, -30.0)]
+    graph.add_factors([[0], [1], [2]], log_table=own)
+    i, j = np.indices((30, 30))
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=np.where(i + j > 35, 0.0, -np.inf))
+    task = new_task(graph, abp.Inference(graph, "adaptive")._options)
+    run = AdaptiveRun(task, at_any_cost=True)
+    stage = None
+    for _ in steps(run, task.figures):
+        stage = run.now if isinstance(run.now, Rounds) else stage
+    assert stage.outcome is Outcome.IMPOSSIBLE
+    assert run.read(settled=False).distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
+
+
+def test_of_several_leaves_the_longest_is_summed_out_and_rules_keep_theirs():
+    graph = abp.FactorGraph()
+    for k, n in enumerate([3, 2, 5, 4, 3]):
+        graph.add_variable(f"v{k}", n)
+    graph.add_factor([0, 1], log_table=np.zeros((3, 2)))
+    graph.add_factor([0, 2, 1, 3], log_table=np.zeros((3, 5, 2, 4)))
+    graph.add_factor([0, 1, 4], rule=lambda a, b, c: 0.1 * (a + b + c))
+    compiled = compiled_graph(graph)
+    whole = WholeModel(compiled, full_domains(compiled, {}), sum_out=True)
+    assert whole.sources.leaf.tolist() == [-1, 2, -1]
+    assert np.flatnonzero(whole.is_leaf).tolist() == [2]
+    assert whole.sources.size.tolist() == [6, 120, 18]
+    assert whole.sources.leaf_stride.tolist() == [0, 8, 0]
+    assert whole.sources.edge_stride.tolist() == [2, 1, 40, 4, 1, 6, 3, 1]
+    assert whole.edge.tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
+    assert whole.compiled.arrays.factor_edge_start.tolist() == [0, 2, 5, 8]
+    assert whole.compiled.arrays.variable_edge.tolist() == [0, 2, 5, 1, 3, 6, 4, 7]
+    assert not WholeModel(compiled, full_domains(compiled, {}), sum_out=False).has_leaves
