@@ -40,6 +40,10 @@ BLOCK = 4096  # entries that a look picks up at a time
 FILL_COST = 2**20  # entries that could be read between two looks at the clock
 
 
+ActiveLists = tuple[IndexArray, IndexArray, IndexArray]
+"""(V,) how many active states a variable has, (V + 1,) where they start, and their slots."""
+
+
 class ImpossibleRoundError(Exception):
     """No joint state of a factor's active states is possible, or its scores are too far apart."""
 
@@ -174,26 +178,24 @@ class WholeModel:
         extent = self.compiled.extent
         return not (extent.log_max - extent.log_min > MAX_LINEAR_RANGE).any()
 
-    def likely(self, nats: float) -> tuple[IndexArray, IndexArray, IndexArray]:
+    def likely(self, nats: float) -> ActiveLists:
         """Return sizes, starts and slots of the states within some nats of the best prior."""
         return self._listed(
             lambda *lists: choose_likely(self.domains.slot_start, self.domains.log_prior, self.is_leaf, nats, *lists)
         )
 
-    def joined(self, active: Active, reach: Reach, threshold: float) -> tuple[IndexArray, IndexArray, IndexArray]:
+    def joined(self, active: Active, reach: Reach, threshold: float) -> ActiveLists:
         """Return the same of the active states and those within reach of a belief above a threshold."""
         return self._listed(lambda *lists: join_likely(active, reach, threshold, *lists))
 
-    def _listed(
-        self, choose: Callable[[IndexArray, IndexArray, IndexArray], int]
-    ) -> tuple[IndexArray, IndexArray, IndexArray]:
+    def _listed(self, choose: Callable[[IndexArray, IndexArray, IndexArray], int]) -> ActiveLists:
         n = len(self.is_leaf)
         size, start = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
         slot = np.empty(len(self.domains.log_prior), dtype=np.int64)
         total = choose(size, start, slot)
         return size, start, slot[:total]
 
-    def prior_mass(self, lists: tuple[IndexArray, IndexArray, IndexArray]) -> float:
+    def prior_mass(self, lists: ActiveLists) -> float:
         """Return the part of the priors that some states hold, on average over variables that are not summed out."""
         held = np.add.reduceat(self._prior[lists[2]], lists[1][:-1])
         part = held / np.add.reduceat(self._prior, self.domains.slot_start[:-1])
@@ -228,7 +230,7 @@ class ActiveModel:
     def __init__(
         self,
         whole: WholeModel,
-        lists: tuple[IndexArray, IndexArray, IndexArray],
+        lists: ActiveLists,
         before: ActiveModel | None = None,
     ) -> None:
         """Allocate everything; `fill` makes the tables.

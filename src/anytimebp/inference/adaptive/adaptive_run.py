@@ -14,7 +14,7 @@ from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.active_model import WholeModel
-from anytimebp.inference.adaptive.choice import FIRST_DOMAINS, Choice, Way, first_choice
+from anytimebp.inference.adaptive.choice import Choice, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.all_states import AllStates
@@ -55,6 +55,7 @@ class AdaptiveRun:
         self._rounds: Rounds | None = None
         self._n_rounds = 0
         self._earlier: CompactRun | None = None
+        self._entries = update_entries(self._compiled, self._domains.sizes)
         self._figures.states = int(self._domains.slot_start[-1])
         self._figures.work_parts["priorities"] += self._domains.scored
 
@@ -76,10 +77,9 @@ class AdaptiveRun:
             proposes = any(block.source.proposes for _, block in compiled.message_blocks)
             walked = ", and rules propose candidates, so that no universe has to be walked" if proposes else ""
             return Choice(Way.COMPACT, f"whole tables do not fit into memory{walked}"), self._compact()
-        entries = update_entries(compiled, domains.sizes)
-        if not self._at_any_cost and entries < SMALL:
-            choice = Choice(Way.FULL, f"tables of {entries:,.0f} entries in all are too small to save anything")
-            return choice, AllStates(self._task, domains)
+        if self._is_small:
+            reason = f"tables of {self._entries:,.0f} entries in all are too small to save anything"
+            return Choice(Way.FULL, reason), AllStates(self._task, domains)
         if self._options.damping > 0.0:
             return Choice(Way.FULL, "damping was asked for"), AllStates(self._task, domains)
         if self._task.semiring != SUM:
@@ -88,13 +88,11 @@ class AdaptiveRun:
         if not whole.fits_linear:
             choice = Choice(Way.FULL, "the range of the scores needs log arithmetic")
             return choice, AllStates(self._task, domains)
-        choice, nats = first_choice(whole)
-        if self._at_any_cost:
-            choice, nats = Choice(Way.ROUNDS, "at any cost"), FIRST_DOMAINS[-1]
-        if choice.way is Way.FULL:
-            return choice, AllStates(self._task, domains)
-        self._rounds = Rounds(self._task, whole, nats, at_any_cost=self._at_any_cost)
-        return choice, self._rounds
+        begin = first_choice(whole)
+        if begin.choice.way is Way.FULL and not self._at_any_cost:
+            return begin.choice, AllStates(self._task, domains)
+        self._rounds = Rounds(self._task, whole, begin, at_any_cost=self._at_any_cost)
+        return Choice(Way.ROUNDS, begin.choice.reason), self._rounds
 
     # ------------------------------------------------------------ stages
     def begin(self) -> Iterator[Step]:
@@ -110,7 +108,7 @@ class AdaptiveRun:
     @property
     def _is_small(self) -> bool:
         """Whether the run is sure to make no rounds."""
-        return self._full_fits and not self._at_any_cost and update_entries(self._compiled, self._domains.sizes) < SMALL
+        return self._full_fits and not self._at_any_cost and self._entries < SMALL
 
     def _begin_stage(self) -> Iterator[Step]:
         """Let what is at work begin; where it finds that it cannot, another one."""

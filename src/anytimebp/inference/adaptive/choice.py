@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.inference.adaptive.active_model import WholeModel
+from anytimebp.inference.adaptive.active_model import ActiveLists, WholeModel
 from anytimebp.kernels.active import count_entries
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED
 from anytimebp.model.source import IndexArray
@@ -27,7 +27,7 @@ ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
 ENTRY_COSTS[ASKED] = 10.0, 0.0
 FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
 WITH_LEAVES = (3.0, 2.0)  # the same where leaves are summed out, which have to be read as well
-FIRST_WORTH = 0.12  # part of full BP that a first answer may cost
+FIRST_WORTH = 0.2  # part of full BP that a first answer may cost
 FIRST_MASS = 0.8  # of the priors that the first states have to hold, or their answer would be worth little
 
 
@@ -80,19 +80,28 @@ def look_cost(whole: WholeModel, size: IndexArray, reach: IndexArray) -> float:
     return _counted(whole, size, reach)[2]
 
 
-def first_choice(whole: WholeModel) -> tuple[Choice, float]:
-    """Decide between rounds and full BP, before any table is read.
+class Beginning(NamedTuple):
+    """How a run begins.
 
-    Returns:
-        The choice, and the nats under the best prior within which states are active at first.
+    Attributes:
+        choice: The decision.
+        full_cost: What full BP costs.
+        likely: Sizes, starts and slots of the first active states, those of the last attempt if none pay.
     """
+
+    choice: Choice
+    full_cost: float
+    likely: ActiveLists
+
+
+def first_choice(whole: WholeModel) -> Beginning:
+    """Decide between rounds and full BP, before any table is read."""
     full = whole_cost(whole)
-    text = ""
     for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
-        lists = whole.likely(nats)
-        cost, mass = round_cost(whole, lists[0]), whole.prior_mass(lists)
+        likely = whole.likely(nats)
+        cost, mass = round_cost(whole, likely[0]), whole.prior_mass(likely)
         text = f"states within {nats:g} nats of the best hold {100.0 * mass:.0f} % of the prior, and cost "
         text += f"{100.0 * cost / full:.0f} % of full BP"
         if cost <= FIRST_WORTH * full and mass >= FIRST_MASS:
-            return Choice(Way.ROUNDS, text), nats
-    return Choice(Way.FULL, text), FIRST_DOMAINS[-1]
+            return Beginning(Choice(Way.ROUNDS, text), full, likely)
+    return Beginning(Choice(Way.FULL, text), full, likely)

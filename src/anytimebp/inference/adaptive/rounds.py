@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, Reach, WholeModel
-from anytimebp.inference.adaptive.choice import look_cost, round_cost, whole_cost
+from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
 from anytimebp.inference.beliefs import beliefs_of, bethe_terms
 from anytimebp.inference.control.estimated_error import domains_error
 from anytimebp.inference.figures import Figures
@@ -33,16 +33,17 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace
 
-THRESHOLDS = (1e-3, 3e-6)
-"""Of belief, above which states join after the first look, and after the second.
+THRESHOLDS = (1e-3, 3e-6, 1e-8)
+"""Of belief, above which states join after the first look, the second and the third.
 
-A larger first one, and the second look starts from too few states to know who is likely; a larger second one, and full
-BP begins far from its end, whose error is about ten times the threshold."""
+A larger first one, and the second look starts from too few states to know who is likely. The error of a round is about
+ten times its threshold: what is left of it, full BP takes out by sweeps over whole tables."""
 FAR = 2.0  # standard deviations by which messages may raise a state, for a look to take it in
+MORE = 2.0  # times what a round has cost that the next one is expected to
 SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 SETTLED = 10.0  # times the threshold that later ones settle to
-MAX_SWEEPS = 300  # after which a round does not settle
+MAX_SWEEPS = 60  # after which a round does not settle; BP on all states knows damping, rounds do not
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
 
@@ -79,13 +80,13 @@ class Rounds:
         outcome: Why there are no more, or None.
     """
 
-    def __init__(self, task: Task, whole: WholeModel, nats: float, *, at_any_cost: bool = False) -> None:
-        """Choose the first states.
+    def __init__(self, task: Task, whole: WholeModel, begin: Beginning, *, at_any_cost: bool = False) -> None:
+        """Stand before the first round.
 
         Args:
             task: What is to be done.
             whole: The graph.
-            nats: Under the best prior, within which states are active at first.
+            begin: The first states, and what full BP would cost.
             at_any_cost: Whether to go on even where it does not pay.
         """
         self._task, self._figures, self._whole = task, task.figures, whole
@@ -94,12 +95,12 @@ class Rounds:
         whole.locate()
         orders = sequential_orders(whole.compiled.arrays)
         self._there, self._back = next(orders), next(orders)
-        self._most_cost = WORTH * whole_cost(whole)
+        self._most_cost = WORTH * begin.full_cost
         self._left = list(THRESHOLDS)
         self._loose = FIRST_TOLERANCE
         self._known: Known | None = None
         self._outside = self._cut = np.ones(1)  # nobody has looked outside
-        self._begin_round(ActiveModel(whole, whole.likely(nats)))
+        self._begin_round(ActiveModel(whole, begin.likely))
 
     def _begin_round(self, model: ActiveModel) -> None:
         self._model = model
@@ -187,10 +188,10 @@ class Rounds:
     def _grow(self) -> Iterator[Step]:
         whole, model = self._whole, self._model
         spread = math.sqrt(message_spread(model.layout, model.arrays))
-        for threshold in self._left[::-1] if spread < SMALL_SPREAD else self._left[:1]:
+        for threshold in self._left[1::-1] if spread < SMALL_SPREAD else self._left[:1]:
             reach = whole.reach(model.active, FAR * spread - math.log(threshold))
             cost = look_cost(whole, model.size, np.diff(reach.start))
-            if self._pays(cost):
+            if self._pays(cost + MORE * round_cost(whole, model.size)):
                 break
         else:
             self.outcome = Outcome.DEAR if self._left else Outcome.CLOSE

@@ -12,10 +12,12 @@ from anytimebp.domains.domains import full_domains
 from anytimebp.inference.adaptive import rounds
 from anytimebp.inference.adaptive.active_model import ActiveModel, WholeModel
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.choice import first_choice
 from anytimebp.inference.adaptive.rounds import Outcome, Rounds
 from anytimebp.inference.method import new_task, steps
 from anytimebp.kernels.active import look_outside, weigh_outside
 from anytimebp.kernels.codes import LINEAR, OK
+from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.workspace import Workspace
 from oracle.models import hub, peaked, random_loopy
@@ -141,7 +143,7 @@ def looked(graph, seed):
     for _ in model.fill():
         pass
     task = new_task(graph, abp.Inference(graph, "adaptive")._options)
-    stage = Rounds(task, whole, 1.0)
+    stage = Rounds(task, whole, first_choice(whole))
     stage._model, stage._loose = model, 1e-12
     for _ in stage._settle():
         pass
@@ -165,8 +167,6 @@ def belief_of_one_more(graph, states, variable, state):
     run = settled._run.method
     run.complete()
     layout, arrays = run.workspace.layout, run.workspace.arrays
-    from anytimebp.kernels.readout import read_weights  # noqa: PLC0415
-
     weight = np.empty(len(arrays.message))
     read_weights(layout, arrays, weight)
     domains = run.workspace.domains

@@ -7,6 +7,7 @@ import anytimebp as abp
 from anytimebp.inference.look import outside_pairs
 
 K = 300
+MEMORY = 900_000  # bytes that a rule of so many pairs of states does not fit into
 
 
 def pair(states, unary, **scores):
@@ -38,7 +39,7 @@ def test_target_error_is_not_reached_while_a_heavy_pair_is_outside(kind):
 
 @pytest.mark.filterwarnings("ignore::anytimebp.NotConvergedWarning")
 def test_adaptive_under_a_memory_limit_says_that_a_heavy_pair_is_outside():
-    result = abp.infer(pair(K, peak(), rule=needle), "adaptive", max_memory=300_000)
+    result = abp.infer(pair(K, peak(), rule=needle), "adaptive", max_memory=MEMORY)
     assert result.stop_reason is abp.StopReason.OUT_OF_MEMORY
     assert result.estimated_error > 1.0
     assert result.unexplored_mass > 0.9
@@ -90,9 +91,9 @@ def test_looking_at_pairs_is_work_and_deterministic():
         asked.append(np.broadcast(x, y).size)
         return needle(x, y)
 
-    one = abp.infer(pair(K, peak(), rule=counted), "adaptive", max_memory=300_000)
+    one = abp.infer(pair(K, peak(), rule=counted), "adaptive", max_memory=MEMORY)
     assert one.current.work - one.current.work_parts["messages"] == sum(asked)
-    again = abp.infer(pair(K, peak(), rule=needle), "adaptive", max_memory=300_000)
+    again = abp.infer(pair(K, peak(), rule=needle), "adaptive", max_memory=MEMORY)
     assert again.estimated_error == one.estimated_error
 
 
