@@ -7,7 +7,7 @@ import anytimebp as abp
 from anytimebp.inference.look import outside_pairs
 
 K = 300
-MEMORY = 900_000  # bytes that a rule of so many pairs of states does not fit into
+MEMORY = 1_200_000  # bytes that a rule of so many pairs of states does not fit into
 
 
 def pair(states, unary, **scores):
