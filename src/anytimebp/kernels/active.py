@@ -537,7 +537,7 @@ def message_spread(layout, bp):
     for variable in range(bp.domain_size.size):
         n, start = bp.domain_size[variable], bp.variable_slot_start[variable]
         if n > 1:
-            weight = bp.incoming[:n]
+            weight = bp.peak[:n]  # scratch, long enough for variables without factors, too
             gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
             mean, m = 0.0, 0
             for d in range(n):
@@ -570,7 +570,7 @@ def weigh_outside(layout, bp, reach, threshold, left):
         left[variable] = 0.0
         if reach.start[variable] == reach.start[variable + 1]:
             continue
-        weight = bp.incoming[: bp.domain_size[variable]]
+        weight = bp.peak[: bp.domain_size[variable]]  # scratch, long enough for variables without factors, too
         _, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
         total = 0.0
         for d in range(weight.size):
