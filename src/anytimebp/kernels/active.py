@@ -168,7 +168,7 @@ def join_likely(active, reach, threshold, size, start, slot):
 
 @kernel()
 def find_reach(slot_start, log_prior, prior, is_leaf, active, nats, start, slot, cut):
-    """Fill the lists of slots outside the domains whose log prior is within `nats` of the best.
+    """Fill the lists of slots outside the domains whose log prior is within some nats of the best.
 
     Args:
         slot_start: (V + 1,) slots of the states that may take part.
@@ -176,7 +176,7 @@ def find_reach(slot_start, log_prior, prior, is_leaf, active, nats, start, slot,
         prior: Per slot.
         is_leaf: (V,) variables that are summed out.
         active: An Active.
-        nats: See above.
+        nats: (V,) see above.
         start: (V + 1,) overwritten: where the slots of each variable start in `slot`.
         slot: Overwritten.
         cut: (V,) overwritten: the sum of the priors that are neither active nor within reach.
@@ -190,7 +190,7 @@ def find_reach(slot_start, log_prior, prior, is_leaf, active, nats, start, slot,
             for v in range(slot_start[variable], slot_start[variable + 1]):
                 if k < last and active.slot[k] == v:
                     k += 1
-                elif log_prior[v] >= -nats:
+                elif log_prior[v] >= -nats[variable]:
                     slot[total] = v
                     total += 1
                 else:

@@ -121,10 +121,12 @@ class WholeModel:
     """What all rounds on a graph have in common.
 
     Attributes:
-        compiled: The graph, with a layout without the leaves that are summed out.
+        graph: The graph.
+        compiled: The same, with a layout without the leaves that are summed out.
         edge: (E,) numbers in the graph of the edges that are left.
         domains: All states that the evidence allows.
         sources: Where numbers come from.
+        constrains: (F,) factors that have hard zeros, as far as is known, or no table.
         is_leaf: (V,) variables that are summed out.
         has_leaves: Whether there are any.
         universe_start: (V + 1,) where each variable's states start in a row of all of them.
@@ -133,7 +135,8 @@ class WholeModel:
 
     def __init__(self, compiled: CompiledGraph, domains: Domains, *, sum_out: bool) -> None:
         """Find the leaves, if they are to be summed out."""
-        self.compiled, self.domains = compiled, domains
+        self.graph = self.compiled = compiled
+        self.domains = domains
         layout, n_factors = compiled.arrays, len(compiled.extent.log_max)
         n_edges = len(layout.edge_variable)
         self.universe_start = row_starts(compiled.universe_sizes)
@@ -153,6 +156,7 @@ class WholeModel:
         shift = np.where(np.isnan(log_max), 0.0, log_max)
         address, self._owners = np.zeros(n_factors, dtype=np.int64), [np.empty(0)]
         self.sources = Sources(address, kind, shift, size, stride[:n_left], leaf, leaf_stride)
+        self.constrains = compiled.extent.has_zero | (kind == ASKED)
         self._prior = np.exp(domains.log_prior)
         self.leaf_weight = self._prior
 
@@ -201,8 +205,20 @@ class WholeModel:
         part = held / np.add.reduceat(self._prior, self.domains.slot_start[:-1])
         return float(part[~self.is_leaf].mean())
 
-    def reach(self, active: Active, nats: float) -> Reach:
-        """Return the states outside the domains within some nats of the best prior."""
+    def spread(self) -> FloatArray:
+        """Return (V,) the standard deviation of what messages may say of a variable's states, in nats.
+
+        If a table's N log scores were normal, their range would be about 2 sqrt(2 log N) standard deviations; sums of
+        independent messages spread with the root of their number. Ranges that nobody knows count nothing.
+        """
+        extent, layout = self.compiled.extent, self.compiled.arrays
+        log_range = np.nan_to_num(extent.log_max - extent.log_min)
+        deviation = 0.5 * log_range / np.sqrt(2.0 * np.log(np.maximum(self.sources.size, 2)))
+        variance = np.bincount(layout.edge_variable, deviation[layout.edge_factor] ** 2, minlength=len(self.is_leaf))
+        return np.sqrt(variance)
+
+    def reach(self, active: Active, nats: FloatArray) -> Reach:
+        """Return the states outside the domains within some nats, (V,), of the best prior."""
         domains, n = self.domains, len(self.is_leaf)
         start, cut = np.empty(n + 1, dtype=np.int64), np.empty(n)
         slot = np.empty(len(domains.log_prior), dtype=np.int64)

@@ -77,6 +77,8 @@ class AdaptiveRun:
             proposes = any(block.source.proposes for _, block in compiled.message_blocks)
             walked = ", and rules propose candidates, so that no universe has to be walked" if proposes else ""
             return Choice(Way.COMPACT, f"whole tables do not fit into memory{walked}"), self._compact()
+        if self._entries == 0.0:
+            return Choice(Way.FULL, "there are no factors to send messages"), AllStates(self._task, domains)
         if self._is_small:
             reason = f"tables of {self._entries:,.0f} entries in all are too small to save anything"
             return Choice(Way.FULL, reason), AllStates(self._task, domains)

@@ -20,6 +20,7 @@ from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
 from anytimebp.inference.beliefs import beliefs_of, bethe_terms
 from anytimebp.inference.control.estimated_error import domains_error
 from anytimebp.inference.figures import Figures
+from anytimebp.inference.look.pair_readout import pairs_of_rounds
 from anytimebp.inference.method import Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.lazy_sweeps import Movement
@@ -38,8 +39,12 @@ THRESHOLDS = (1e-3, 3e-6, 1e-8)
 
 A larger first one, and the second look starts from too few states to know who is likely. The error of a round is about
 ten times its threshold: what is left of it, full BP takes out by sweeps over whole tables."""
-FAR = 2.0  # standard deviations by which messages may raise a state, for a look to take it in
+FAR = 2.0
+"""Standard deviations by which messages may raise a state, for a look to take it in.
+
+The deviation is what messages have been seen to add to active states, or more if the ranges of tables allow for it."""
 MORE = 2.0  # times what a round has cost that the next one is expected to
+MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
 SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 SETTLED = 10.0  # times the threshold that later ones settle to
@@ -63,14 +68,33 @@ class Known(NamedTuple):
     Attributes:
         model: States and messages.
         figures: Of the run, then.
-        outside: Largest, over variables, belief outside the domain, as a look has found it.
-        error: Estimated.
+        reach: What the last look has found, None before the first.
+        outside: (V,) belief outside the domains that it has found.
+        cut: (V,) belief that it may have left out.
     """
 
     model: ActiveModel
     figures: Figures
-    outside: float
-    error: float
+    reach: Reach | None
+    outside: FloatArray
+    cut: FloatArray
+
+    def mass(self) -> float:
+        """Return the largest, over variables, belief outside the domain."""
+        return min(1.0, float((self._with_pairs() + self.cut).max()))
+
+    def error(self) -> float:
+        """Return the estimated error."""
+        if self.reach is None:
+            return math.inf
+        return domains_error(self._with_pairs().mean(), self.figures.tolerance, self.cut.mean())
+
+    def _with_pairs(self) -> FloatArray:
+        """Return the belief outside the domains, pairs of states included where there are hard zeros."""
+        outside = self.outside.copy()
+        if self.reach is not None and self.model.whole.constrains.any():
+            pairs_of_rounds(self.model, self.reach, outside)
+        return outside
 
 
 class Rounds:
@@ -99,7 +123,8 @@ class Rounds:
         self._left = list(THRESHOLDS)
         self._loose = FIRST_TOLERANCE
         self._known: Known | None = None
-        self._outside = self._cut = np.ones(1)  # nobody has looked outside
+        self._reach: Reach | None = None
+        self._outside = self._cut = np.ones(len(whole.is_leaf))  # nobody has looked outside
         self._begin_round(ActiveModel(whole, begin.likely))
 
     def _begin_round(self, model: ActiveModel) -> None:
@@ -178,17 +203,19 @@ class Rounds:
         figures.settled_rounds += 1
         figures.max_residual = figures.mean_residual = figures.tolerance = tolerance
         figures.consistent = True
-        mass, error = min(1.0, float((self._outside + self._cut).max())), math.inf
-        if len(self._left) < len(THRESHOLDS):
-            error = domains_error(float(self._outside.mean()), tolerance, float(self._cut.mean()))
-        figures.estimated_error = error
-        self._known = Known(self._model, figures.copy(), mass, error)
+        figures.estimated_error = math.inf
+        if self._reach is not None:
+            figures.estimated_error = domains_error(self._outside.mean(), tolerance, self._cut.mean())
+            if self._whole.constrains.any():
+                figures.estimated_error = math.nan  # pairs are looked at when somebody asks
+        self._known = Known(self._model, figures.copy(), self._reach, self._outside, self._cut)
 
     # ------------------------------------------------------------ growth
     def _grow(self) -> Iterator[Step]:
         whole, model = self._whole, self._model
-        spread = math.sqrt(message_spread(model.layout, model.arrays))
-        for threshold in self._left[1::-1] if spread < SMALL_SPREAD else self._left[:1]:
+        seen = math.sqrt(message_spread(model.layout, model.arrays))
+        spread = np.maximum(seen, whole.spread())
+        for threshold in self._left[1::-1] if seen < SMALL_SPREAD else self._left[:1]:
             reach = whole.reach(model.active, FAR * spread - math.log(threshold))
             cost = look_cost(whole, model.size, np.diff(reach.start))
             if self._pays(cost + MORE * round_cost(whole, model.size)):
@@ -203,14 +230,14 @@ class Rounds:
     def _pays(self, cost: float) -> bool:
         return cost <= self._most_cost or self._at_any_cost
 
-    def _join(self, reach: Reach, threshold: float, cost: float, spread: float) -> None:
+    def _join(self, reach: Reach, threshold: float, cost: float, spread: FloatArray) -> None:
         """Let states of a belief above the threshold join; or above a higher one, if those are too many.
 
         Args:
             reach: The states within reach, with what a look has found.
             threshold: See above.
             cost: Of the look.
-            spread: Standard deviation of what messages add to log priors, in nats.
+            spread: (V,) standard deviation of what messages add to log priors, in nats.
         """
         whole, model, left = self._whole, self._model, np.empty(len(self._model.size))
         for limit in (t for t in self._left[::-1] if t >= threshold):
@@ -223,8 +250,8 @@ class Rounds:
             return
         self._left = [t for t in self._left if t < limit]
         self._loose = SETTLED * limit
-        self._outside = np.minimum(1.0, left)
-        self._cut = np.minimum(1.0, reach.cut * math.exp(min(0.5 * spread**2, FAR * spread)))
+        self._reach, self._outside = reach, np.minimum(1.0, left)
+        self._cut = np.minimum(1.0, reach.cut * np.exp(np.minimum(MOST, np.minimum(0.5 * spread**2, FAR * spread))))
         self._begin_round(ActiveModel(whole, lists, model))
 
     def _look(self, reach: Reach) -> Iterator[Step]:
@@ -271,7 +298,7 @@ class Rounds:
         if self._task.options.factor_marginals:
             source = readable(known.model.workspace, known.model.arrays)
             return take_snapshot(
-                source, figures, swept=True, factor_marginals=True, outside=known.outside, error=known.error
+                source, figures, swept=True, factor_marginals=True, outside=known.mass(), error=known.error()
             )
         return self._snapshot(known, figures)
 
@@ -286,11 +313,12 @@ class Rounds:
             all_beliefs[np.repeat(whole.universe_start[:-1], model.size) + states] = belief
             model.add_leaves(all_beliefs)
             belief, start, states = all_beliefs, whole.universe_start, NO_STATES
+        is_quick = not whole.constrains.any()
         return Snapshot(
             marginals=Marginals(compiled.variables, belief, start, states),
             log_z=log_z,
-            outside=known.outside,
-            error=known.error,
+            outside=known.mass() if is_quick else known.mass,
+            error=known.error() if is_quick else known.error,
             domain_sizes=read_only(self._sizes(model)),
             arithmetic="linear",
             factor_marginals=NOT_ASKED_FOR,

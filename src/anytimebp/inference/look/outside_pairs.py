@@ -20,7 +20,7 @@ import numpy as np
 
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.scores import log_sum_exp
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 MOST_PAIRS = 100_000  # scores of a factor that are asked for at the most
 MOST_SCORES = 2**20  # and of all factors together; each may ask for LEAST_PAIRS all the same
@@ -43,6 +43,7 @@ class Sight(NamedTuple):
         log_total: (F,) log Z_f over the domains, in the scale of the scores; NaN where it is not known.
         outside: States of a variable outside its domain, and the logs of their r.
         log_outside: (V,) the log of the sum of all r; -inf where there is nothing.
+        counts: (F,) factors that are looked at; None for all.
     """
 
     compiled: CompiledGraph
@@ -51,6 +52,7 @@ class Sight(NamedTuple):
     log_total: FloatArray
     outside: Callable[[int], tuple[IndexArray, FloatArray]]
     log_outside: FloatArray
+    counts: BoolArray | None = None
 
 
 def add_pairs(sight: Sight, mass: FloatArray) -> Iterator[int]:
@@ -87,6 +89,8 @@ def _worth_a_look(sight: Sight, least: float) -> tuple[list[int], FloatArray]:
     edge_size = log_size[layout.edge_variable]
     size = np.add.reduceat(edge_size, layout.factor_edge_start[:-1]) if len(bound) else np.empty(0)
     bound += 2.0 * spread + size
+    if sight.counts is not None:
+        bound[~sight.counts] = -np.inf
     order = np.argsort(-bound, kind="stable")
     found: list[int] = order[bound[order] > (math.log(least) if least > 0.0 else -np.inf)].tolist()
     return found, bound

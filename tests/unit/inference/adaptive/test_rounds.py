@@ -149,7 +149,7 @@ def looked(graph, seed):
         pass
     if stage.outcome is not None:
         return None
-    reach = whole.reach(model.active, np.inf)
+    reach = whole.reach(model.active, np.full(len(model.size), np.inf))
     status, _, _ = look_outside(model.layout, model.arrays, whole.sources, model.active, reach, model.scratch, 0, 10**9)
     assert status == OK
     for _ in model.ask_outside(reach):
