@@ -99,7 +99,7 @@ def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     if options.factor_marginals:
         kernels.append(readout.read_weights)
     if _cuts_tables(method, options):
-        kernels.append(cutting.cut_tables)
+        kernels.append(cutting.cut_tables_slice)
     return tuple(kernels)
 
 

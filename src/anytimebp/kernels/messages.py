@@ -59,6 +59,7 @@ from anytimebp.kernels.to_factor import gather, gather_at
 from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
+NO_NEWS = 1e-14  # nats by which all messages to a variable may have moved before its factors are told: rounding
 LOG_COST = 4  # entries that one costs whose table is in logs, or about that
 
 
@@ -195,25 +196,58 @@ def cost_of(factor_edge_start, table_in_logs, factor, entries):
 
 
 @kernel()
-def sweep_slice(layout, bp, order, position, stop, cost_limit, damping):
+def _has_news(layout, news, factor):
+    """Tell whether a message to one of a factor's variables has moved since its last update."""
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        if news.seen[edge] != news.count[layout.edge_variable[edge]]:
+            return True
+    return False
+
+
+@kernel()
+def _tell_news(layout, bp, news, factor):
+    """Count the messages of a factor that its update has moved; it has seen all that there is."""
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        variable = layout.edge_variable[edge]
+        news.rest[variable] += bp.edge_residual[edge]
+        if news.rest[variable] > NO_NEWS:
+            news.count[variable] += 1
+            news.rest[variable] = 0.0
+        news.seen[edge] = news.count[variable]
+
+
+@kernel()
+def sweep_slice(layout, bp, news, order, position, stop, cost_limit, damping):
     """Update the factors order[position:stop], at most until `cost_limit` entries are read.
 
+    A factor that would send the same messages again is passed over: nothing that it receives has moved since its last
+    update. `news` counts, per variable, how often messages to it have moved, and says, per edge, how much of that the
+    factor has seen. Damped messages move by themselves, so all factors are updated then.
+
     Returns:
-        Status, what vanished, the position reached, entries read, the largest residual and the sum of residuals.
+        Status, what vanished, the position reached, how many were updated, entries read, the largest residual and the
+        sum of residuals.
     """
-    layout, bp = borrow(layout), borrow(bp)
-    work, cost, largest, total = 0, 0, 0.0, 0.0
+    layout, bp, news = borrow(layout), borrow(bp), borrow(news)
+    updates, work, cost, largest, total = 0, 0, 0, 0.0, 0.0
     while position < stop and cost < cost_limit:
         factor = order[position]
-        status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
-        if status != OK:
-            return status, culprit, position, work, largest, total
+        if damping > 0.0 or _has_news(layout, news, factor):
+            status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
+            if status != OK:
+                return status, culprit, position, updates, work, largest, total
+            _tell_news(layout, bp, news, factor)
+            updates += 1
+            work += entries
+            cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
+            largest = max(largest, residual)
+            total += residual
+        else:
+            for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+                bp.edge_residual[edge] = 0.0
+            cost += EDGE_COST // 16
         position += 1
-        work += entries
-        cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
-        largest = max(largest, residual)
-        total += residual
-    return OK, -1, position, work, largest, total
+    return OK, -1, position, updates, work, largest, total
 
 
 @kernel()

@@ -49,7 +49,6 @@ class CompiledGraph:
         message_blocks: The factors that send messages.
         asked_unary_blocks: The unary factors that have no tables.
         blocks: All factors.
-        has_log_tables_only: Whether there are message factors, and all of them have tables of log scores.
         has_tables_only: Whether all message factors have tables.
         n_slots: States of the variables of all message factors, counted on every edge.
         n_table_entries: Entries of the tables of message factors, as many as there are.
@@ -64,7 +63,6 @@ class CompiledGraph:
         "asked_unary_blocks",
         "blocks",
         "extent",
-        "has_log_tables_only",
         "has_tables_only",
         "message_blocks",
         "n_slots",
@@ -87,7 +85,6 @@ class CompiledGraph:
         self.n_slots, self.n_table_entries = rows.n_slots, rows.n_table_entries
         asked = [self.blocks[place] for place in rows.asked]
         self.asked_unary_blocks = [block for block in asked if block.scopes.shape[1] == 1]
-        self.has_log_tables_only = bool(self.message_blocks) and rows.has_log_tables_only
         self.has_tables_only = len(asked) == len(self.asked_unary_blocks)
         n_variables, n_factors, n_edges = len(self.universe_sizes), rows.n_message_factors, rows.n_edges
         numbers = np.zeros(n_factors + 1 + 3 * n_edges + n_variables + 1, dtype=np.int64)

@@ -38,14 +38,12 @@ class BlockRows:
         message_blocks: The blocks of such factors.
         n_slots: States of all of these variables, counted on every edge.
         n_table_entries: Entries of the tables of these blocks, as many as there are.
-        has_log_tables_only: Whether these are tables of log scores, all of them.
         asked: Places of the blocks that have no tables.
     """
 
     __slots__ = (
         "_numbers",
         "asked",
-        "has_log_tables_only",
         "message_blocks",
         "n_edges",
         "n_message_factors",
@@ -57,7 +55,6 @@ class BlockRows:
         """Write the rows of some blocks."""
         self._numbers = array("q")
         self.n_message_factors = self.n_edges = self.n_slots = self.n_table_entries = 0
-        self.has_log_tables_only = True
         self.message_blocks: list[MessageBlock] = []
         self.asked: list[int] = []
         for block in blocks:
@@ -81,7 +78,6 @@ class BlockRows:
             self.n_edges += n * arity
             self.n_slots += n * sum(block.source.shape)
             self.n_table_entries += 0 if tables is None else tables.values.size
-            self.has_log_tables_only &= tables is not None and tables.is_log
 
     def numbers(self) -> IndexArray:
         """Return a copy of the rows, shape (blocks, WIDTH)."""
@@ -92,7 +88,6 @@ class BlockRows:
         twin = BlockRows()
         twin._numbers = self._numbers[:]
         twin.n_message_factors, twin.n_edges = self.n_message_factors, self.n_edges
-        twin.has_log_tables_only = self.has_log_tables_only
         twin.n_slots, twin.n_table_entries = self.n_slots, self.n_table_entries
         twin.message_blocks, twin.asked = self.message_blocks.copy(), self.asked.copy()
         return twin

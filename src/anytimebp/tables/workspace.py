@@ -19,7 +19,6 @@ from anytimebp.kernels.structures import StructureInputs, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays, allocate
-from anytimebp.tables.log_tables import make_log_tables
 from anytimebp.tables.making import make_tables, reuse_tables
 from anytimebp.tables.sizes import factor_kinds
 from anytimebp.tables.store import SHARED_BYTES, Tables
@@ -104,8 +103,7 @@ class Workspace:
         if shared is not None:
             yield from reuse_tables(self.compiled, self.tables, shared)
         else:
-            if not make_log_tables(self.compiled, self.domains, self.tables):
-                yield from make_tables(self.compiled, self.domains, self.tables)
+            yield from make_tables(self.compiled, self.domains, self.tables)
             if self._can_share and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)

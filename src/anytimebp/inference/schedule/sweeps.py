@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,27 @@ from anytimebp.inference.schedule.protocol import Messages, Progress
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.messages import largest_pending, sweep_slice
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.source import IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
+
+
+class News(NamedTuple):
+    """Which factors would send the same messages again.
+
+    Attributes:
+        count: (V,) how often messages to a variable have moved.
+        rest: (V,) nats by which they have moved since that was last counted.
+        seen: (E,) what was counted when the factor was last updated.
+    """
+
+    count: IndexArray
+    rest: FloatArray
+    seen: IndexArray
+
+
+def no_news(layout: GraphLayout) -> News:
+    """Return what is known before the first sweep: no factor has seen anything."""
+    n_variables, n_edges = len(layout.variable_edge_start) - 1, len(layout.edge_variable)
+    return News(np.zeros(n_variables, dtype=np.int64), np.zeros(n_variables), np.full(n_edges, -1, dtype=np.int64))
 
 
 class SweepSchedule:
@@ -19,6 +40,7 @@ class SweepSchedule:
     def __init__(self, messages: Messages, orders: Iterator[IndexArray], tolerance: float) -> None:
         """Start before the first sweep."""
         self._messages = messages
+        self._news = no_news(messages.layout)
         self._orders = orders
         self._tolerance = tolerance
         self._order = next(orders)
@@ -29,14 +51,19 @@ class SweepSchedule:
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep."""
         stop = min(len(self._order), self._position + update_limit)
-        status, culprit, position, work, largest, total = sweep_slice(
-            self._messages.layout, self._messages.arrays, self._order, self._position, stop, cost_limit, damping
+        status, culprit, self._position, updates, work, largest, total = sweep_slice(
+            self._messages.layout,
+            self._messages.arrays,
+            self._news,
+            self._order,
+            self._position,
+            stop,
+            cost_limit,
+            damping,
         )
-        updates = position - self._position
-        self._position = position
         self._largest = max(self._largest, largest)
         self._total += total
-        if status != OK or position < len(self._order):
+        if status != OK or self._position < len(self._order):
             return Progress(status, culprit, updates, work)
         return self._end_of_sweep(updates, work, damping)
 
