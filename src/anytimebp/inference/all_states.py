@@ -30,6 +30,7 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.arrays import WorkspaceArrays, frozen
+from anytimebp.tables.bands import make_bands
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.leaves import Core, Leaves, peel
 from anytimebp.tables.memory import check_memory
@@ -202,6 +203,8 @@ class AllStates:
         schedule.on_core = self._plain_schedule(core, disturbed)
 
     def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
+        if self._options.max_memory is None:
+            make_bands(messages.layout, messages.arrays, self.workspace.tables)
         if self._options.method == "residual":
             return ResidualSchedule(messages, self._options.tolerance, disturbed)
         orders = self._orders(messages.layout)

@@ -50,7 +50,7 @@ from anytimebp.kernels.codes import (
     VARIABLE_VANISHED,
 )
 from anytimebp.kernels.either_arithmetic import best, dot
-from anytimebp.kernels.jit import address_of, borrow, by_address, kernel
+from anytimebp.kernels.jit import address_of, borrow, by_address, index_view, kernel
 from anytimebp.kernels.leaf_tables import sum_axis_by_logs
 from anytimebp.kernels.log_sums import sum_in_logs, sum_in_logs_at
 from anytimebp.kernels.structures import send
@@ -145,6 +145,8 @@ def update(layout, bp, factor, damping):
         entries *= n
     if bp.factor_kind[factor] != TABLE:
         entries = bp.structure_work[factor]
+    elif bp.table_band[factor]:
+        entries = entries // n * index_view(bp.table_band[factor], 1)[0]
     doubtful = floor < SAFE and bp.arithmetic == LINEAR and bp.table_has_zero[factor]
     if doubtful and (lost or smallest_product(layout, bp, factor) < SAFE):
         return OUT_OF_RANGE, factor, 0.0, 0

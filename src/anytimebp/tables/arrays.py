@@ -59,6 +59,7 @@ class WorkspaceArrays(NamedTuple):
         table_address: (F,) where the factor's numbers lie, in the order of its axes.
         table_in_logs: (F,) whether they are logarithms.
         table_scaled: (F,) where the linear numbers of a table in logs lie, scaled per state, or 0.
+        table_band: (F,) where the band of a linear table lies (`kernels/bands.py`), or 0.
         table_min: (F,) smallest positive number of the table (linear).
         table_has_zero: (F,) whether the table has zeros.
         variable_hub: (V,) number of the hub, or -1.
@@ -97,6 +98,7 @@ class WorkspaceArrays(NamedTuple):
     table_address: IndexArray
     table_in_logs: BoolArray
     table_scaled: IndexArray
+    table_band: IndexArray
     table_min: FloatArray
     table_has_zero: BoolArray
     variable_hub: IndexArray
@@ -168,6 +170,7 @@ def allocate(
         table_address=tables.address,
         table_in_logs=tables.in_logs,
         table_scaled=tables.scaled,
+        table_band=np.zeros(n_factors, dtype=np.int64),
         table_min=np.ones(n_factors),
         table_has_zero=tables.has_zero,
         variable_hub=variable_hub,
