@@ -1,11 +1,40 @@
-"""Log tables cut to the domains that evidence leaves."""
+"""Which linear tables are made of log tables: whole ones, and those that evidence cuts."""
 
 import numpy as np
 
 from anytimebp.kernels.jit import kernel, table_view
-from anytimebp.model.block_rows import ARITY, ENTRIES, FACTORS, MEMBERS
+from anytimebp.model.block_rows import ARITY, ENTRIES, FACTORS, MEMBERS, TABLES
 
 GIVEN, TARGET, SIZE, PLACE = range(4)  # rows of the list of tables
+
+
+@kernel()
+def list_tables(rows, factor_max, place, listed, log_max):
+    """List the linear tables to make of log tables over whole universes, shared ones once.
+
+    Args:
+        rows: (blocks, WIDTH), see `model/block_rows.py`; all message factors have log tables.
+        factor_max: (F,) maximum of each factor's table.
+        place: Address of the room for the tables.
+        listed: (4, F) overwritten, for the tables that are listed: where the log table lies, where the linear one goes,
+            and its entries; per factor, where its table goes.
+        log_max: (F,) overwritten: per table that is listed, its maximum.
+
+    Returns:
+        How many tables are listed.
+    """
+    factor = n_tables = 0
+    for block in range(rows.shape[0]):
+        size, is_shared = rows[block, ENTRIES], rows[block, MEMBERS] == 1
+        for k in range(rows[block, FACTORS] if rows[block, ARITY] > 1 else 0):
+            if k == 0 or not is_shared:
+                listed[GIVEN, n_tables], listed[TARGET, n_tables] = rows[block, TABLES] + 8 * size * k, place
+                listed[SIZE, n_tables], log_max[n_tables] = size, factor_max[factor]
+                n_tables += 1
+                place += 8 * size
+            listed[PLACE, factor] = listed[TARGET, n_tables - 1]
+            factor += 1
+    return n_tables
 
 
 @kernel()
@@ -22,8 +51,7 @@ def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state,
         log_max: (F,) maximum of each factor's whole table.
         made: Room for the tables, overwritten where they are cut.
         base: Its address.
-        listed: (4, F) GIVEN holds the address of each factor's log table. Overwritten, for the tables that are listed:
-            where the log table lies, where the linear one goes, and its entries; per factor, where its table goes.
+        listed: (4, F) overwritten, as by `list_tables`.
         numbers: (4, F) overwritten: per table that is listed its maximum; then, of factors with a cut table: its
             maximum, how far the smallest finite number is below, and whether there are zeros; NaN elsewhere.
 
@@ -33,11 +61,12 @@ def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state,
     factor = first = n_tables = place = 0
     for block in range(rows.shape[0]):
         arity, shared = rows[block, ARITY], 0
-        for _ in range(rows[block, FACTORS] if arity > 1 else 0):
+        for k in range(rows[block, FACTORS] if arity > 1 else 0):
             n = 1
             for edge in range(first, first + arity):
                 n *= size[edge_variable[edge]]
-            given, is_cut = listed[GIVEN, factor], n < rows[block, ENTRIES]
+            member, is_cut = k if rows[block, MEMBERS] > 1 else 0, n < rows[block, ENTRIES]
+            given = rows[block, TABLES] + 8 * rows[block, ENTRIES] * member
             numbers[1, factor], listed[PLACE, factor] = np.nan, shared
             if is_cut or shared == 0:
                 target = base + 8 * place

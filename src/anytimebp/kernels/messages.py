@@ -59,6 +59,10 @@ from anytimebp.kernels.to_factor import gather, gather_at
 from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
+AT_ONCE = 2**18
+"""Entries that could be read in the time of several sweeps in one slice, which share one time in the trace.
+
+A tenth of a millisecond or two. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
 LOG_COST = 4  # entries that one costs whose table is in logs, or about that
 
 
@@ -195,25 +199,43 @@ def cost_of(factor_edge_start, table_in_logs, factor, entries):
 
 
 @kernel()
-def sweep_slice(layout, bp, order, position, stop, cost_limit, damping):
-    """Update the factors order[position:stop], at most until `cost_limit` entries are read.
+def sweep_slice(layout, bp, orders, position, stop, cost_limit, damping, tolerance, sweeps):
+    """Update factors in order, at most until `cost_limit` entries are read; stop after a sweep that moves nothing.
+
+    Another sweep is begun only while all of them together are cheap (AT_ONCE).
+
+    Args:
+        layout: Topology.
+        bp: Messages.
+        orders: (n, F) the orders of sweeps, taken in turn.
+        position: Of the next update, counted from the first one of the first order.
+        stop: Position at which to stop in any case.
+        cost_limit: See above.
+        damping: Part of the old message to keep.
+        tolerance: Residual up to which a message does not move.
+        sweeps: (sweeps, 3) a row for each, from the present one on: entries read, the largest residual, and the sum of
+            residuals; added to.
 
     Returns:
-        Status, what vanished, the position reached, entries read, the largest residual and the sum of residuals.
+        Status, what vanished, and the position reached.
     """
     layout, bp = borrow(layout), borrow(bp)
-    work, cost, largest, total = 0, 0, 0.0, 0.0
+    n_factors, first, cost = orders.shape[1], position // orders.shape[1], 0
     while position < stop and cost < cost_limit:
-        factor = order[position]
+        sweep = position // n_factors
+        factor, row = orders[sweep % orders.shape[0], position - sweep * n_factors], sweep - first
         status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
         if status != OK:
-            return status, culprit, position, work, largest, total
+            return status, culprit, position
         position += 1
-        work += entries
+        sweeps[row, 0] += entries
+        sweeps[row, 1] = max(sweeps[row, 1], residual)
+        sweeps[row, 2] += residual
         cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
-        largest = max(largest, residual)
-        total += residual
-    return OK, -1, position, work, largest, total
+        is_over = position == (sweep + 1) * n_factors
+        if is_over and (sweeps[row, 1] <= tolerance or cost + cost // (row + 1) > AT_ONCE):
+            break
+    return OK, -1, position
 
 
 @kernel()
