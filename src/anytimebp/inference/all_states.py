@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule, Settled
 from anytimebp.inference.schedule.residual import ResidualSchedule
-from anytimebp.inference.schedule.sweeps import SweepSchedule, random_orders, sequential_orders
+from anytimebp.inference.schedule.sweeps import SweepSchedule, random_orders, sequential_orders, there_and_back
 from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE
 from anytimebp.kernels.readout import read_beliefs
 from anytimebp.layout.graph_layout import GraphLayout, compiled_graph
@@ -37,6 +38,9 @@ from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
+QUICK_SWEEPS = (
+    12  # of `bp`, that `adaptive` begins with on small graphs; few take longer, and those gain by lazy sweeps
+)
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
 INSTEAD_OF_ROUNDS = 0.25  # part of a sweep that one over the core may cost, for `adaptive` to make no inner rounds
@@ -70,6 +74,7 @@ class AllStates:
         before: NestedWorkspace | None = None,
         *,
         at_any_cost: bool = False,
+        is_small: bool = False,
         compact: CompactTables | None = None,
         start: Start | None = None,
         put: Callable[[Workspace], None] | None = None,
@@ -81,6 +86,7 @@ class AllStates:
             domains: All states, if somebody has put them together already; owned.
             before: Domains and messages of an earlier stage to start from.
             at_any_cost: Whether to make a core, and `adaptive` inner rounds, even where they do not pay.
+            is_small: Whether `adaptive` is to begin as `bp` does; the memory has been checked.
             compact: Domains and tables to run on, instead of all states.
             start: Messages to start from.
             put: Puts messages to start from into a workspace in linear arithmetic.
@@ -89,12 +95,13 @@ class AllStates:
         self._figures, self._limits = task.figures, task.limits
         self._compact = compact
         self._at_any_cost = at_any_cost
+        self._is_small = is_small
         self._before = before
         self._start = start
         self._put = put
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
-        if compact is None:
+        if compact is None and not is_small:
             check_memory(self._compiled, domain_sizes(self._compiled, self._options.observed), self._options.max_memory)
         if domains is None:
             domains = self._all_states()
@@ -172,6 +179,7 @@ class AllStates:
     def _make_schedule(self) -> Schedule:
         self.leaves = self._peel()
         if self.leaves is not None:
+            self._is_small = False
             return LeavesFirst(self.leaves, and_back=self._compact is not None)
         if self._nests:
             before, self._before = self._before, None
@@ -183,7 +191,7 @@ class AllStates:
     @property
     def _nests(self) -> bool:
         """Whether `adaptive` may make inner rounds, which need the whole graph."""
-        return self._options.method == "adaptive" and self._compact is None and can_nest(self.workspace)
+        return self._is_adaptive and self._compact is None and can_nest(self.workspace)
 
     def _peel(self) -> Leaves | None:
         """Find the leaves; where inner rounds are the alternative, only those that save more."""
@@ -207,15 +215,22 @@ class AllStates:
             make_bands(messages.layout, messages.arrays, self.workspace.tables)
         if self._options.method == "residual":
             return ResidualSchedule(messages, self._options.tolerance, disturbed)
-        orders = self._orders(messages.layout)
-        if self._options.method == "adaptive":
-            return LazySchedule(messages, orders, self._options.tolerance)
+        if self._is_adaptive:
+            return LazySchedule(messages, self._orders(messages.layout), self._options.tolerance)
+        orders = (order[np.newaxis] for order in self._orders(messages.layout))
+        if self._options.schedule == "sequential":
+            orders = repeat(there_and_back(messages.layout))
         return SweepSchedule(messages, orders, self._options.tolerance)
 
     def _orders(self, layout: GraphLayout) -> Iterator[IndexArray]:
         if self._options.schedule == "random":
             return random_orders(len(layout.factor_edge_start) - 1, self._options.generator())
         return sequential_orders(layout)
+
+    @property
+    def _is_adaptive(self) -> bool:
+        """Whether sweeps may leave factors out, and inner rounds may come."""
+        return self._options.method == "adaptive" and not self._is_small
 
     @property
     def _core(self) -> Core | None:
@@ -265,13 +280,29 @@ class AllStates:
         schedule, figures = self._schedule, self._figures
         assert schedule is not None  # noqa: S101  (`begin` has made it)
         updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work)
+        if isinstance(schedule, SweepSchedule):
+            schedule.most_sweeps = self._quiet_sweeps()
         progress = schedule.advance(updates, cost, figures.damping)
-        figures.updates += progress.updates
-        figures.work_parts["messages"] += progress.work
+        for sweep in progress.earlier:
+            self._count(sweep)
+            self._end_sweep(sweep)
+            figures.passed.append((figures.rounds, figures.moment(float("nan"))))
+        self._count(progress)
         core = self._core
         if core is not None and isinstance(schedule, LeavesFirst) and schedule.on_core is None:
             self._begin_core(schedule, core)
         return progress
+
+    def _quiet_sweeps(self) -> int:
+        """Return how many sweeps can be made until somebody looks at messages."""
+        if self._limits.is_watched or self._compact is not None:
+            return 1
+        next_mark = max(UNWATCHED, self._history.next_due(self._sweeps))
+        return min(self._damper.quiet_sweeps, next_mark - self._sweeps)
+
+    def _count(self, progress: Progress) -> None:
+        self._figures.updates += progress.updates
+        self._figures.work_parts["messages"] += progress.work
 
     def _end_sweep(self, progress: Progress) -> None:
         figures, self._is_through = self._figures, True
@@ -294,6 +325,9 @@ class AllStates:
         elif self._damper.hopeless(progress.max_residual):
             figures.ending = StopReason.NOT_CONVERGED
         figures.damping = self._damper.damping
+        if self._is_small and self._sweeps == QUICK_SWEEPS and figures.ending is None:
+            self._is_small = False
+            self._schedule = self._plain_schedule(self.workspace, None)
 
     # ------------------------------------------------------------ what is left
     def look(self) -> Iterator[Step]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.codes import LINEAR, OK
-from anytimebp.kernels.readout import read_beliefs
+from anytimebp.kernels.codes import OK
+from anytimebp.kernels.readout import read_beliefs, sum_bethe_terms
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
@@ -46,9 +46,7 @@ def no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
 
 def bethe_terms(layout: GraphLayout, arrays: WorkspaceArrays, log_normaliser: FloatArray) -> float:
     """Return log Z by the formula that heads the kernels, but for the scales of tables and priors."""
-    linear = arrays.arithmetic == LINEAR
-    with np.errstate(divide="ignore"):  # a factor that admits no joint state of its domains, as yet
-        total = np.log(arrays.factor_total) if linear else arrays.factor_total
-    scale = np.log(arrays.edge_scale) if linear else arrays.edge_scale
-    arity = layout.factor_edge_start[1:] - layout.factor_edge_start[:-1]
-    return float(((1 - arity) * total).sum() + scale.sum() + log_normaliser.sum())
+    total: float = sum_bethe_terms(
+        layout.factor_edge_start, arrays.arithmetic, arrays.factor_total, arrays.edge_scale, log_normaliser
+    )
+    return total

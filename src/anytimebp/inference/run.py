@@ -103,6 +103,8 @@ class Run:
         self._set_limits(budget)
         while True:
             step = self._step(budget)
+            if figures.passed:
+                self._record_passed()
             if step is Step.RECORD and self._tell(callback, watch) and not figures.ending:
                 return StopReason.CALLBACK
             if watch and self._clock.seconds >= next_look:
@@ -201,6 +203,15 @@ class Run:
         elif last and again and last.updates == moment.updates:
             moments.pop()
         moments.append(moment)
+
+    def _record_passed(self) -> None:
+        """Record sweeps that were made in one slice, as far as they are due; all of them get the time at its end."""
+        self._read_clock()
+        seconds, passed = self.figures.seconds, self.figures.passed
+        for rounds, moment in passed:
+            if self._recorder.is_due(rounds, moment.states, self._clock):
+                self.moments.append(moment._replace(seconds=seconds))
+        passed.clear()
 
     def look_at(self, snapshot: Snapshot) -> None:
         """Add to the moment just recorded what its snapshot has to compute, if that was asked for and is due."""

@@ -59,6 +59,10 @@ from anytimebp.kernels.to_factor import gather, gather_at
 from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
+AT_ONCE = 2**18
+"""Entries that could be read in the time of several sweeps in one slice, which share one time in the trace.
+
+A tenth of a millisecond or two. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
 NO_NEWS = 1e-14  # nats by which all messages to a variable may have moved before its factors are told: rounding
 LOG_COST = 4  # entries that one costs whose table is in logs, or about that
 
@@ -219,37 +223,54 @@ def _tell_news(layout, bp, news, factor):
 
 
 @kernel()
-def sweep_slice(layout, bp, news, order, position, stop, cost_limit, damping):
-    """Update the factors order[position:stop], at most until `cost_limit` entries are read.
+def sweep_slice(layout, bp, news, orders, position, stop, cost_limit, damping, tolerance, sweeps):
+    """Update factors in order, at most until `cost_limit` entries are read; stop after a sweep that moves nothing.
 
-    A factor that would send the same messages again is passed over: nothing that it receives has moved since its last
-    update. `news` counts, per variable, how often messages to it have moved, and says, per edge, how much of that the
-    factor has seen. Damped messages move by themselves, so all factors are updated then.
+    Another sweep is begun only while all of them together are cheap (AT_ONCE). A factor that would send the same
+    messages again is passed over: nothing that it receives has moved since its last update. `news` counts, per
+    variable, how often messages to it have moved, and says, per edge, how much of that the factor has seen. Damped
+    messages move by themselves, so all factors are updated then.
+
+    Args:
+        layout: Topology.
+        bp: Messages.
+        news: Which factors have something new to take in; overwritten.
+        orders: (n, F) the orders of sweeps, taken in turn.
+        position: Of the next update, counted from the first one of the first order.
+        stop: Position at which to stop in any case.
+        cost_limit: See above.
+        damping: Part of the old message to keep.
+        tolerance: Residual up to which a message does not move.
+        sweeps: (sweeps, 4) a row for each, from the present one on: entries read, the largest residual, the sum of
+            residuals, and updates; added to.
 
     Returns:
-        Status, what vanished, the position reached, how many were updated, entries read, the largest residual and the
-        sum of residuals.
+        Status, what vanished, and the position reached.
     """
     layout, bp, news = borrow(layout), borrow(bp), borrow(news)
-    updates, work, cost, largest, total = 0, 0, 0, 0.0, 0.0
+    n_factors, first, cost = orders.shape[1], position // orders.shape[1], 0
     while position < stop and cost < cost_limit:
-        factor = order[position]
+        sweep = position // n_factors
+        factor, row = orders[sweep % orders.shape[0], position - sweep * n_factors], sweep - first
         if damping > 0.0 or _has_news(layout, news, factor):
             status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
             if status != OK:
-                return status, culprit, position, updates, work, largest, total
+                return status, culprit, position
             _tell_news(layout, bp, news, factor)
-            updates += 1
-            work += entries
+            sweeps[row, 0] += entries
+            sweeps[row, 1] = max(sweeps[row, 1], residual)
+            sweeps[row, 2] += residual
+            sweeps[row, 3] += 1.0
             cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
-            largest = max(largest, residual)
-            total += residual
         else:
             for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
                 bp.edge_residual[edge] = 0.0
             cost += EDGE_COST // 16
         position += 1
-    return OK, -1, position, updates, work, largest, total
+        is_over = position == (sweep + 1) * n_factors
+        if is_over and (sweeps[row, 1] <= tolerance or cost + cost // (row + 1) > AT_ONCE):
+            break
+    return OK, -1, position
 
 
 @kernel()

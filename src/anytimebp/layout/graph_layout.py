@@ -56,6 +56,7 @@ class CompiledGraph:
         extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
         unconnected: Variables of more than one state without any factor.
+        widest: The widest range of a message factor's scores, as far as known.
     """
 
     __slots__ = (
@@ -72,6 +73,7 @@ class CompiledGraph:
         "unconnected",
         "universe_sizes",
         "variables",
+        "widest",
     )
 
     def __init__(self, graph: FactorGraph) -> None:
@@ -89,7 +91,7 @@ class CompiledGraph:
         n_variables, n_factors, n_edges = len(self.universe_sizes), rows.n_message_factors, rows.n_edges
         numbers = np.zeros(n_factors + 1 + 3 * n_edges + n_variables + 1, dtype=np.int64)
         log_extent, is_alone = np.empty((3, n_factors)), np.empty(n_variables, dtype=np.bool_)
-        fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
+        self.widest, n_alone = fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
         first, last = n_factors + 1, len(numbers) - n_edges
         self.arrays = GraphLayout(
             factor_edge_start=numbers[:first],
@@ -99,7 +101,7 @@ class CompiledGraph:
             variable_edge=numbers[last:],
         )
         self.extent = TableRange(log_extent[0], log_extent[1], log_extent[2] == 1.0)
-        self.unconnected: IndexArray = np.flatnonzero(is_alone)
+        self.unconnected: IndexArray = np.flatnonzero(is_alone) if n_alone else numbers[:0]
         if asked:
             self._add_ranges()
         self.shared_tables: dict[object, object] = {}
@@ -110,6 +112,8 @@ class CompiledGraph:
             if block.source.tables is None and block.source.range is not None:
                 for whole, known in zip(self.extent, block.source.range, strict=True):
                     whole[first : first + len(block.scopes)] = known
+                log_max, log_min, _ = block.source.range
+                self.widest = max(self.widest, float((log_max - log_min).max()))
 
     @property
     def unary_blocks(self) -> list[FactorBlock]:

@@ -65,7 +65,9 @@ class Tables:
 
     def _is_wide(self, log_min: FloatArray) -> BoolArray:
         """Tell which tables hold logs."""
-        wide: BoolArray = (log_min < -MAX_LINEAR_RANGE) & (self.arithmetic == LOG)
+        if self.arithmetic == LINEAR:
+            return np.zeros(len(log_min), dtype=np.bool_)
+        wide: BoolArray = log_min < -MAX_LINEAR_RANGE
         return wide
 
     def borrow(self, compiled: CompiledGraph) -> None:

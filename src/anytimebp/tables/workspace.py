@@ -63,18 +63,20 @@ class Workspace:
         self.layout = compiled.arrays
         n_factors = len(compiled.extent.log_max)
         self._as_tables = semiring == MAX or not structures or room is not None
-        kind = np.full(n_factors, TABLE) if self._as_tables else factor_kinds(compiled, domains.sizes)
+        has_tables = self._as_tables or compiled.has_tables_only
+        kind = np.full(n_factors, TABLE) if has_tables else factor_kinds(compiled, domains.sizes)
         self.tables = Tables(compiled.extent, arithmetic, kind)
         self.room = domains.sizes if room is None else room.copy()
         widest = self.room if room is None else compiled.universe_sizes
         self.arrays = allocate(self.layout, domains, self.tables, semiring, self.room, widest)
         self._used = len(self.arrays.message)
-        if (kind != TABLE).any():
+        if not compiled.has_tables_only and (kind != TABLE).any():
             self.arrays = self.arrays._replace(structure_inputs=make_structure_inputs(self.layout, self.arrays))
         if room is not None:
             self.tables.make_room(compiled, self.arrays.edge_capacity)
             np.exp(self.tables.log_min, out=self.arrays.table_min)
-        self._start_hubs()
+        if len(self.arrays.hub_variable):
+            self._start_hubs()
         if arithmetic == LINEAR:
             self._start_priors(grows=room is not None)
 
@@ -246,6 +248,5 @@ def make_structure_inputs(layout: GraphLayout, arrays: WorkspaceArrays) -> Index
 
 def first_arithmetic(compiled: CompiledGraph, log_prior_min: FloatArray) -> int:
     """Return the arithmetic a run starts with: linear unless a table's or a prior's range rules it out."""
-    extent = compiled.extent
-    wide = (extent.log_max - extent.log_min > MAX_LINEAR_RANGE).any()
-    return LOG if wide or (log_prior_min < -MAX_LINEAR_RANGE).any() else LINEAR
+    is_wide = compiled.widest > MAX_LINEAR_RANGE or log_prior_min.min(initial=0.0) < -MAX_LINEAR_RANGE
+    return LOG if is_wide else LINEAR

@@ -34,7 +34,9 @@ def with_zeros(rng, log_range, zeros, shape):
 def update_first(workspace):
     """Update the first factor, whatever it has seen; return the status."""
     news = no_news(workspace.layout)
-    return sweep_slice(workspace.layout, workspace.arrays, news, np.array([0]), 0, 1, 10**9, 0.0)[0]
+    return sweep_slice(
+        workspace.layout, workspace.arrays, news, np.array([[0]]), 0, 1, 10**9, 0.0, 0.0, np.zeros((1, 4))
+    )[0]
 
 
 def one_factor(log_table, log_weights, semiring, *, potentials):

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
-from anytimebp.inference.adaptive.choice import Choice, Way, first_choice
+from anytimebp.inference.adaptive.choice import EDGE_COST, Choice, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.adaptive.frozen_tails import QUICK
-from anytimebp.inference.adaptive.leaf_axes import domains_left, find_leaf_axes
+from anytimebp.inference.adaptive.leaf_axes import LeafAxes, domains_left, find_leaf_axes
 from anytimebp.inference.adaptive.nested import NestedWorkspace, put_messages
 from anytimebp.inference.adaptive.reach import FIRST_DOMAIN, MOST_NEW, first_strips
 from anytimebp.inference.adaptive.round_end import Outcome
@@ -39,6 +39,7 @@ from anytimebp.tables.sizes import factor_kinds, message_spread, table_entries, 
 from anytimebp.tables.workspace import first_arithmetic
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
+TINY = 2**16  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -61,7 +62,7 @@ class AdaptiveRun:
         self._compiled = compiled_graph(task.graph)
         self._full_fits = self._check_memory()
         self._domains: Domains = full_domains(self._compiled, self._options.observed)
-        self._leaf_axes = find_leaf_axes(self._compiled, sum_out=self._full_fits and not self._options.factor_marginals)
+        self._is_tiny = False
         self._nats = FIRST_DOMAIN
         self.now: Method | None = None
         self._stage: StripStage | None = None
@@ -69,6 +70,10 @@ class AdaptiveRun:
         self._earlier: CompactRun | None = None
         self._figures.states = int(self._domains.sizes.sum())
         self._figures.work_parts["priorities"] += self._domains.scored
+
+    @cached_property
+    def _leaf_axes(self) -> LeafAxes:
+        return find_leaf_axes(self._compiled, sum_out=self._full_fits and not self._options.factor_marginals)
 
     # ------------------------------------------------------------ decisions
     def _check_memory(self) -> bool:
@@ -86,6 +91,7 @@ class AdaptiveRun:
         domains, compiled = self._domains, self._compiled
         entries = update_entries(compiled, domains.sizes)
         if entries == 0.0 or (self._full_fits and entries < SMALL):
+            self._is_tiny = self._full_fits and entries + EDGE_COST * len(compiled.arrays.edge_variable) < TINY
             return Choice(Way.FULL, f"tables of {entries:,.0f} entries in all are too small to save anything")
         if first_arithmetic(compiled, domains.log_prior_min) != LINEAR:
             return self._instead("the range of the scores needs log arithmetic")
@@ -129,7 +135,7 @@ class AdaptiveRun:
                 choice = Choice(Way.COMPACT, reason)
         self._figures.choice = str(choice)
         if choice.way is Way.FULL:
-            self.now = AllStates(self._task, self._domains)
+            self.now = AllStates(self._task, self._domains, is_small=self._is_tiny)
         elif choice.way is Way.COMPACT:
             self.now = self._compact()
         yield Step.WORKING

@@ -55,6 +55,11 @@ class BeliefHistory:
         """Tell whether there is to be a mark after so many sweeps."""
         return sweeps < SETTLING_IN or sweeps % (1 << max(1, sweeps.bit_length() - 4)) == 0
 
+    def next_due(self, sweeps: int) -> int:
+        """Return after how many sweeps, more than those given, there is to be a mark."""
+        step = 1 << max(1, sweeps.bit_length() - 4)
+        return sweeps + 1 if sweeps + 1 < SETTLING_IN else (sweeps // step + 1) * step
+
     def note(self, sweeps: int, belief: FloatArray) -> None:
         """Set a mark.
 

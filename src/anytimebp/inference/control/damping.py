@@ -98,6 +98,12 @@ class Damper:
         self._best_in_window = math.inf
         self._course: _Course | None = None
 
+    @property
+    def quiet_sweeps(self) -> int:
+        """How many sweeps can be made before it looks at messages, or changes its mind; the last one it may look at."""
+        until_look = math.ceil((1.0 - LOOK) * self._window) - self._in_window
+        return max(1, min(until_look, MAX_SWEEPS - self._sweeps))
+
     def hopeless(self, residual: float) -> bool:
         """Take note of a sweep's undamped residual, adapt the damping, and tell whether to give up."""
         self._sweeps += 1

@@ -50,6 +50,8 @@ class Progress(NamedTuple):
         max_residual: Of the sweep, once it is through.
         mean_residual: Of the sweep, once it is through.
         settled: The domains that have settled since, if there are any.
+        earlier: Sweeps of the same slice that were through before, each as it would be reported by itself; not counted
+            in what is reported here.
     """
 
     status: int
@@ -61,6 +63,7 @@ class Progress(NamedTuple):
     max_residual: float = float("inf")
     mean_residual: float = float("inf")
     settled: Settled | None = None
+    earlier: tuple[Progress, ...] = ()
 
 
 class Schedule(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -35,59 +36,80 @@ def no_news(layout: GraphLayout) -> News:
 
 
 class SweepSchedule:
-    """Goes through one order of factors after another until a sweep moves nothing."""
+    """Goes through one order of factors after another until a sweep moves nothing.
+
+    Attributes:
+        most_sweeps: That it may make in one slice; more than one if nobody looks at messages in between.
+    """
 
     def __init__(self, messages: Messages, orders: Iterator[IndexArray], tolerance: float) -> None:
-        """Start before the first sweep."""
+        """Start before the first sweep.
+
+        Args:
+            messages: Of at least one factor: graphs without any are forests.
+            orders: Orders of the next sweeps, (n, F); where there are several, they are the same again and again.
+            tolerance: Residual of a message that has settled.
+        """
+        self.most_sweeps = 1
         self._messages = messages
         self._news = no_news(messages.layout)
         self._orders = orders
         self._tolerance = tolerance
         self._order = next(orders)
+        self._n_factors = self._order.shape[1]
         self._position = 0
         self._largest = 0.0
         self._total = 0.0
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
-        """Go on with the sweep."""
-        stop = min(len(self._order), self._position + update_limit)
-        status, culprit, self._position, updates, work, largest, total = sweep_slice(
+        """Go on with the sweep, or make several."""
+        n, begin = self._n_factors, self._position
+        is_fresh = begin % n == 0 and len(self._order) > 1
+        most = max(1, min(self.most_sweeps, update_limit // n)) if is_fresh else 1
+        sweeps = np.zeros((most, 4))
+        sweeps[0, 1], sweeps[0, 2] = self._largest, self._total
+        stop = min((begin // n + most) * n, begin + update_limit)
+        status, culprit, self._position = sweep_slice(
             self._messages.layout,
             self._messages.arrays,
             self._news,
             self._order,
-            self._position,
+            begin,
             stop,
             cost_limit,
             damping,
+            self._tolerance,
+            sweeps,
         )
-        self._largest = max(self._largest, largest)
-        self._total += total
-        if status != OK or self._position < len(self._order):
-            return Progress(status, culprit, updates, work)
-        return self._end_of_sweep(updates, work, damping)
+        n_over = self._position // n - begin // n
+        n_earlier = n_over - 1 if n_over and status == OK else n_over
+        figures = sweeps.tolist()
+        earlier = tuple([self._sweep(*each) for each in figures[:n_earlier]])
+        work, self._largest, self._total, updates = figures[n_earlier]
+        if n_over == n_earlier:
+            return Progress(status, culprit, int(updates), int(work), earlier=earlier)
+        return self._end_of_sweep(work, updates, damping)._replace(earlier=earlier)
 
-    def _end_of_sweep(self, updates: int, work: int, damping: float) -> Progress:
-        largest, mean = self._largest, self._total / max(1, len(self._order))
-        converged = largest <= self._tolerance and self._pending(damping) <= self._tolerance
-        self._order = next(self._orders)
-        self._position, self._largest, self._total = 0, 0.0, 0.0
-        return Progress(
-            OK,
-            -1,
-            updates,
-            work,
-            end_of_sweep=True,
-            converged=converged,
-            max_residual=largest,
-            mean_residual=mean,
-        )
+    def _end_of_sweep(self, work: float, updates: float, damping: float) -> Progress:
+        converged = self._largest <= self._tolerance and self._pending(damping) <= self._tolerance
+        progress = self._sweep(work, self._largest, self._total, updates)
+        if self._position >= self._order.size:
+            self._position %= self._order.size
+            self._order = next(self._orders)
+        self._largest = self._total = 0.0
+        return progress._replace(converged=converged) if converged else progress
+
+    def _sweep(self, work: float, largest: float, total: float, updates: float) -> Progress:
+        """Return the report of a sweep that is through."""
+        mean = total / self._n_factors
+        return Progress(OK, -1, int(updates), int(work), end_of_sweep=True, max_residual=largest, mean_residual=mean)
 
     def _pending(self, damping: float) -> float:
         """Return a bound on what another pass would move, which may be more than the last sweep did."""
         layout = self._messages.layout
         moved = np.zeros(len(layout.variable_edge_start) - 1)
-        return float(largest_pending(layout, self._messages.arrays, self._order, moved, damping))
+        order = self._order[(self._position // self._n_factors - 1) % len(self._order)]
+        return float(largest_pending(layout, self._messages.arrays, order, moved, damping))
 
 
 def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
@@ -96,19 +118,18 @@ def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
     News then travel far in one sweep, in both directions, however the factors were added: on a peaked 10 x 10 grid, 39
     sweeps instead of 190 with all horizontal factors first.
     """
-    there = _by_variable(layout)
-    back = there[::-1].copy()
-    while True:
-        yield there
-        yield back
+    return cycle(there_and_back(layout))
 
 
-def _by_variable(layout: GraphLayout) -> IndexArray:
-    """Return the factors by their last variable, then by their first."""
+def there_and_back(layout: GraphLayout) -> IndexArray:
+    """Return (2, F) the factors by their last variable, then by their first; and in reverse."""
     first_edge = layout.factor_edge_start[:-1]
     lowest = np.minimum.reduceat(layout.edge_variable, first_edge)
     highest = np.maximum.reduceat(layout.edge_variable, first_edge)
-    return np.argsort(highest * len(layout.variable_edge_start) + lowest, kind="stable")
+    there = np.argsort(highest * len(layout.variable_edge_start) + lowest, kind="stable")
+    orders = np.empty((2, len(there)), dtype=np.int64)
+    orders[0], orders[1] = there, there[::-1]
+    return orders
 
 
 def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArray]:
