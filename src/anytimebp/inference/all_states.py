@@ -280,8 +280,9 @@ class AllStates:
         schedule, figures = self._schedule, self._figures
         assert schedule is not None  # noqa: S101  (`begin` has made it)
         updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work)
-        if isinstance(schedule, SweepSchedule):
-            schedule.most_sweeps = self._quiet_sweeps()
+        sweeps = schedule.on_core if isinstance(schedule, LeavesFirst) else schedule
+        if isinstance(sweeps, SweepSchedule):
+            sweeps.most_sweeps = self._quiet_sweeps()
         progress = schedule.advance(updates, cost, figures.damping)
         for sweep in progress.earlier:
             self._count(sweep)

@@ -205,7 +205,7 @@ def cost_of(factor_edge_start, table_in_logs, factor, entries):
 def _has_news(layout, news, factor):
     """Tell whether a message to one of a factor's variables has moved since its last update."""
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        if news.seen[edge] != news.count[layout.edge_variable[edge]]:
+        if news.seen[edge] != news.times[layout.edge_variable[edge]]:
             return True
     return False
 
@@ -217,9 +217,9 @@ def _tell_news(layout, bp, news, factor):
         variable = layout.edge_variable[edge]
         news.rest[variable] += bp.edge_residual[edge]
         if news.rest[variable] > NO_NEWS:
-            news.count[variable] += 1
+            news.times[variable] += 1
             news.rest[variable] = 0.0
-        news.seen[edge] = news.count[variable]
+        news.seen[edge] = news.times[variable]
 
 
 @kernel()

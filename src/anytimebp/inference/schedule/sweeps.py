@@ -19,12 +19,12 @@ class News(NamedTuple):
     """Which factors would send the same messages again.
 
     Attributes:
-        count: (V,) how often messages to a variable have moved.
+        times: (V,) how often messages to a variable have moved.
         rest: (V,) nats by which they have moved since that was last counted.
         seen: (E,) what was counted when the factor was last updated.
     """
 
-    count: IndexArray
+    times: IndexArray
     rest: FloatArray
     seen: IndexArray
 
