@@ -211,15 +211,30 @@ def _has_news(layout, news, factor):
 
 
 @kernel()
+def _has_changed(now, before):
+    """Tell whether a number of a message has moved by more than rounding does."""
+    for v in range(now.size):
+        if now[v] != before[v] and not abs(now[v] - before[v]) <= NO_NEWS * (1.0 + abs(before[v])):
+            return True
+    return False
+
+
+@kernel()
 def _tell_news(layout, bp, news, factor):
-    """Count the messages of a factor that its update has moved; it has seen all that there is."""
+    """Count the messages of a factor that its update has moved, which are in `bp.outgoing` as they were.
+
+    Residuals leave out states that are gone, but others do not settle while these fall, so their fall is news as well.
+    """
+    offset = 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        variable = layout.edge_variable[edge]
+        variable, start = layout.edge_variable[edge], bp.edge_slot_start[edge]
+        n = bp.domain_size[variable]
         news.rest[variable] += bp.edge_residual[edge]
-        if news.rest[variable] > NO_NEWS:
+        if news.rest[variable] > NO_NEWS or _has_changed(bp.message[start : start + n], bp.outgoing[offset : offset + n]):
             news.times[variable] += 1
             news.rest[variable] = 0.0
         news.seen[edge] = news.times[variable]
+        offset += n
 
 
 @kernel()
