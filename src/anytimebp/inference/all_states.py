@@ -212,8 +212,9 @@ class AllStates:
             return ResidualSchedule(messages, self._options.tolerance, disturbed)
         if self._is_adaptive:
             return LazySchedule(messages, self._orders(messages.layout), self._options.tolerance)
-        orders = (order[np.newaxis] for order in self._orders(messages.layout))
-        if self._options.schedule == "sequential":
+        if self._options.schedule == "random":
+            orders = (order[np.newaxis] for order in self._orders(messages.layout))
+        else:
             orders = repeat(there_and_back(messages.layout))
         return SweepSchedule(messages, orders, self._options.tolerance)
 
@@ -279,10 +280,11 @@ class AllStates:
             schedule.most_sweeps = self._quiet_sweeps()
         progress = schedule.advance(updates, cost, figures.damping)
         for sweep in progress.earlier:
-            self._count(sweep)
-            self._end_sweep(sweep)
+            self._count(sweep.updates, sweep.work)
+            self._count_sweep(sweep.max_residual, sweep.mean_residual)
+            self._damper.hopeless(sweep.max_residual)  # which it does not find before it looks
             figures.passed.append((figures.rounds, figures.moment(float("nan"))))
-        self._count(progress)
+        self._count(progress.updates, progress.work)
         core = self._core
         if core is not None and isinstance(schedule, LeavesFirst) and schedule.on_core is None:
             self._begin_core(schedule, core)
@@ -295,18 +297,21 @@ class AllStates:
         next_mark = max(UNWATCHED, self._history.next_due(self._sweeps))
         return min(self._damper.quiet_sweeps, next_mark - self._sweeps)
 
-    def _count(self, progress: Progress) -> None:
-        self._figures.updates += progress.updates
-        self._figures.work_parts["messages"] += progress.work
+    def _count(self, updates: int, work: int) -> None:
+        self._figures.updates += updates
+        self._figures.work_parts["messages"] += work
 
-    def _end_sweep(self, progress: Progress) -> None:
-        figures, self._is_through = self._figures, True
+    def _count_sweep(self, max_residual: float, mean_residual: float) -> None:
+        figures = self._figures
         figures.rounds += 1
         self._sweeps += 1
         self._sweep_began = figures.updates
         figures.swept = True
-        figures.max_residual = progress.max_residual
-        figures.mean_residual = progress.mean_residual
+        figures.max_residual, figures.mean_residual = max_residual, mean_residual
+
+    def _end_sweep(self, progress: Progress) -> None:
+        figures, self._is_through = self._figures, True
+        self._count_sweep(progress.max_residual, progress.mean_residual)
         self._domains = progress.settled
         figures.consistent = progress.converged or progress.settled is not None
         figures.settled_rounds += figures.consistent

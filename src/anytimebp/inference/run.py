@@ -210,7 +210,7 @@ class Run:
         seconds, passed = self.figures.seconds, self.figures.passed
         for rounds, moment in passed:
             if self._recorder.is_due(rounds, moment.states, self._clock):
-                self.moments.append(moment._replace(seconds=seconds))
+                self.moments.append(Moment(seconds, *moment[1:]))
         passed.clear()
 
     def look_at(self, snapshot: Snapshot) -> None:

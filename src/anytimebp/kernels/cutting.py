@@ -38,7 +38,7 @@ def list_tables(rows, factor_max, place, listed, log_max):
 
 
 @kernel()
-def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state, log_max, made, base, listed, numbers):
+def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state, made, base, listed, log_max, extent):
     """List the linear tables to make of log tables; copy what domains leave of those that evidence cuts.
 
     Args:
@@ -48,12 +48,12 @@ def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state,
         size: (V,) states in each domain.
         slot_start: (V + 1,) where a variable's slots start.
         slot_state: The state in each slot.
-        log_max: (F,) maximum of each factor's whole table.
         made: Room for the tables, overwritten where they are cut.
         base: Its address.
         listed: (4, F) overwritten, as by `list_tables`.
-        numbers: (4, F) overwritten: per table that is listed its maximum; then, of factors with a cut table: its
-            maximum, how far the smallest finite number is below, and whether there are zeros; NaN elsewhere.
+        log_max: (F,) overwritten: per table that is listed, its maximum.
+        extent: A TableRange of the factors, overwritten where tables are cut: the largest log score of a table, how far
+            the smallest finite one is below it, and whether there are zeros.
 
     Returns:
         How many tables are listed, and the first factor whose cut table admits no joint state, where it stops, or -1.
@@ -67,21 +67,23 @@ def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state,
                 n *= size[edge_variable[edge]]
             member, is_cut = k if rows[block, MEMBERS] > 1 else 0, n < rows[block, ENTRIES]
             given = rows[block, TABLES] + 8 * rows[block, ENTRIES] * member
-            numbers[1, factor], listed[PLACE, factor] = np.nan, shared
+            listed[PLACE, factor] = shared
             if is_cut or shared == 0:
                 target = base + 8 * place
-                listed[PLACE, factor], numbers[0, n_tables] = target, log_max[factor]
+                listed[PLACE, factor] = target
                 if is_cut:
                     _cut(
                         given, first, arity, edge_variable, universe_size, size, slot_start, slot_state, made, place, n
                     )
-                    numbers[1, factor], numbers[2, factor], numbers[3, factor] = _extent(made, place, n)
-                    numbers[0, n_tables], given = numbers[1, factor], target
-                    if numbers[1, factor] == -np.inf:
+                    largest, below, zeros = _extent(made, place, n)
+                    extent.log_max[factor], extent.log_min[factor], extent.has_zero[factor] = largest, below, zeros > 0.0
+                    given = target
+                    if largest == -np.inf:
                         return n_tables, factor
                 elif rows[block, MEMBERS] == 1:
                     shared = target
                 listed[GIVEN, n_tables], listed[TARGET, n_tables], listed[SIZE, n_tables] = given, target, n
+                log_max[n_tables] = extent.log_max[factor]
                 place += n
                 n_tables += 1
             first += arity

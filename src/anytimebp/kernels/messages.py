@@ -199,7 +199,35 @@ def cost_of(factor_edge_start, table_in_logs, factor, entries):
 
 
 @kernel()
-def sweep_slice(layout, bp, orders, position, stop, cost_limit, damping, tolerance, sweeps):
+def pending_at(layout, bp, order, moved, damping):
+    """Do as `largest_pending`, for kernels."""
+    largest = 0.0
+    for position in range(order.size - 1, -1, -1):
+        first, last = layout.factor_edge_start[order[position]], layout.factor_edge_start[order[position] + 1]
+        pending, kept_back = 0.0, 0.0
+        for edge in range(first, last):
+            pending += moved[layout.edge_variable[edge]]
+            if damping > 0.0:
+                kept_back = max(kept_back, bp.edge_residual[edge] * damping / (1.0 - damping))
+        for edge in range(first, last):
+            moved[layout.edge_variable[edge]] += bp.edge_residual[edge]
+        largest = max(largest, pending + kept_back)
+    return largest
+
+
+@kernel()
+def largest_pending(layout, bp, order, moved, damping):
+    """Return a bound on how far any message of the last sweep is from what its factor would send now.
+
+    A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
+    its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
+    the first; `moved` is scratch, zero for every variable.
+    """
+    return pending_at(borrow(layout), borrow(bp), order, moved, damping)
+
+
+@kernel()
+def sweep_slice(layout, bp, orders, position, stop, cost_limit, damping, tolerance, sweeps, moved):
     """Update factors in order, at most until `cost_limit` entries are read; stop after a sweep that moves nothing.
 
     Another sweep is begun only while all of them together are cheap (AT_ONCE).
@@ -215,9 +243,11 @@ def sweep_slice(layout, bp, orders, position, stop, cost_limit, damping, toleran
         tolerance: Residual up to which a message does not move.
         sweeps: (sweeps, 3) a row for each, from the present one on: entries read, the largest residual, and the sum of
             residuals; added to.
+        moved: (V,) scratch, zeros.
 
     Returns:
-        Status, what vanished, and the position reached.
+        Status, what vanished, the position reached, and what is pending after a sweep that moved nothing, if the last
+        one was such; infinite if not.
     """
     layout, bp = borrow(layout), borrow(bp)
     n_factors, first, cost = orders.shape[1], position // orders.shape[1], 0
@@ -226,36 +256,15 @@ def sweep_slice(layout, bp, orders, position, stop, cost_limit, damping, toleran
         factor, row = orders[sweep % orders.shape[0], position - sweep * n_factors], sweep - first
         status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
         if status != OK:
-            return status, culprit, position
+            return status, culprit, position, np.inf
         position += 1
         sweeps[row, 0] += entries
         sweeps[row, 1] = max(sweeps[row, 1], residual)
         sweeps[row, 2] += residual
         cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
         is_over = position == (sweep + 1) * n_factors
-        if is_over and (sweeps[row, 1] <= tolerance or cost + cost // (row + 1) > AT_ONCE):
+        if is_over and sweeps[row, 1] <= tolerance:
+            return OK, -1, position, pending_at(layout, bp, orders[sweep % orders.shape[0]], moved, damping)
+        if is_over and cost + cost // (row + 1) > AT_ONCE:
             break
-    return OK, -1, position
-
-
-@kernel()
-def largest_pending(layout, bp, order, moved, damping):
-    """Return a bound on how far any message of the last sweep is from what its factor would send now.
-
-    A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
-    its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
-    the first; `moved` is scratch, zero for every variable.
-    """
-    layout, bp = borrow(layout), borrow(bp)
-    largest = 0.0
-    for position in range(order.size - 1, -1, -1):
-        first, last = layout.factor_edge_start[order[position]], layout.factor_edge_start[order[position] + 1]
-        pending, kept_back = 0.0, 0.0
-        for edge in range(first, last):
-            pending += moved[layout.edge_variable[edge]]
-            if damping > 0.0:
-                kept_back = max(kept_back, bp.edge_residual[edge] * damping / (1.0 - damping))
-        for edge in range(first, last):
-            moved[layout.edge_variable[edge]] += bp.edge_residual[edge]
-        largest = max(largest, pending + kept_back)
-    return largest
+    return OK, -1, position, np.inf

@@ -11,7 +11,7 @@ from anytimebp.kernels.cutting import GIVEN, PLACE, SIZE, TARGET, cut_tables, li
 from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import describe_factor
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray, TableRange
 from anytimebp.tables.sizes import table_entries
 from anytimebp.tables.store import SLICE_ENTRIES, Tables
 
@@ -29,13 +29,13 @@ def make_log_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -
         entries += int(min(table_entries(compiled.arrays, domains.sizes), 2.0 * SLICE_ENTRIES))
         if entries > SLICE_ENTRIES:
             return False
-    made, factor_max = np.empty(entries), compiled.extent.log_max
-    base, listed = made.__array_interface__["data"][0], np.empty((4, len(factor_max)), dtype=np.int64)
+    made, n_factors = np.empty(entries), len(tables.kind)
+    base, listed = made.__array_interface__["data"][0], np.empty((4, n_factors), dtype=np.int64)
+    log_max = np.empty(n_factors)
     if domains.is_whole:
-        log_max = np.empty(len(factor_max))
-        n_tables = list_tables(compiled.rows, factor_max, base, listed, log_max)
+        n_tables = list_tables(compiled.rows, compiled.extent.log_max, base, listed, log_max)
     else:
-        n_tables, log_max = _cut_by_evidence(compiled, domains, tables, made, base, listed)
+        n_tables = _cut_by_evidence(compiled, domains, tables, made, base, listed, log_max)
     given, target, size = listed[GIVEN, :n_tables], listed[TARGET, :n_tables], listed[SIZE, :n_tables]
     exponentiate_slice(given, target, size, log_max, 0, 0, SLICE_ENTRIES)
     tables.address[:] = listed[PLACE]
@@ -44,8 +44,14 @@ def make_log_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -
 
 
 def _cut_by_evidence(
-    compiled: CompiledGraph, domains: Domains, tables: Tables, made: FloatArray, base: int, listed: IndexArray
-) -> tuple[int, FloatArray]:
+    compiled: CompiledGraph,
+    domains: Domains,
+    tables: Tables,
+    made: FloatArray,
+    base: int,
+    listed: IndexArray,
+    log_max: FloatArray,
+) -> int:
     """List tables over the states that evidence leaves, and copy the log scores of those that are cut.
 
     Args:
@@ -55,11 +61,11 @@ def _cut_by_evidence(
         made: Room for the tables.
         base: Its address.
         listed: (4, F) overwritten: the list.
+        log_max: (F,) overwritten: maxima of the tables that are listed.
 
     Returns:
-        How many tables are listed, and their maxima.
+        How many tables are listed.
     """
-    numbers = np.empty((4, listed.shape[1]))
     n_tables, impossible = cut_tables(
         compiled.rows,
         compiled.arrays.edge_variable,
@@ -67,17 +73,14 @@ def _cut_by_evidence(
         domains.sizes,
         domains.slot_start,
         domains.slot_state,
-        compiled.extent.log_max,
         made,
         base,
         listed,
-        numbers,
+        log_max,
+        TableRange(tables.log_scale, tables.log_min, tables.has_zero),
     )
     if impossible >= 0:
         name = describe_factor(compiled.blocks, compiled.variables, compiled.graph_factor(impossible))
         msg = f"{name} is zero on all the states that are allowed"
         raise InconsistentModelError(msg)
-    is_cut = np.isfinite(numbers[1])
-    tables.log_scale[is_cut], tables.log_min[is_cut] = numbers[1, is_cut], numbers[2, is_cut]
-    tables.has_zero[is_cut] = numbers[3, is_cut] > 0.0
-    return n_tables, numbers[0]
+    return int(n_tables)

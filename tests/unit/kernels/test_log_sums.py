@@ -44,7 +44,7 @@ def one_factor(log_table, log_weights, semiring, *, potentials):
     for _ in workspace.prepare():
         pass
     arrays = workspace.arrays
-    status, *_ = sweep_slice(workspace.layout, arrays, np.array([[0]]), 0, 1, 10**9, 0.0, 0.0, np.zeros((1, 3)))
+    status, *_ = sweep_slice(workspace.layout, arrays, np.array([[0]]), 0, 1, 10**9, 0.0, 0.0, np.zeros((1, 3)), np.zeros(9))
     messages = np.split(arrays.message, arrays.edge_slot_start[1:])
     return status, messages, arrays.factor_total[0] + workspace.tables.log_scale[0], workspace
 
@@ -127,10 +127,10 @@ def test_a_wide_table_is_summed_by_logs_only_where_it_must_be():
     assert arrays.table_scaled[0]
     before = arrays.message.copy()
     arrays.table_address[0] = other.ctypes.data  # not looked at, where scales make up for the range
-    sweep_slice(workspace.layout, arrays, np.array([[0]]), 0, 1, 10**9, 0.0, 0.0, np.zeros((1, 3)))
+    sweep_slice(workspace.layout, arrays, np.array([[0]]), 0, 1, 10**9, 0.0, 0.0, np.zeros((1, 3)), np.zeros(9))
     assert np.array_equal(arrays.message, before)
     arrays.table_scaled[0] = 0
-    sweep_slice(workspace.layout, arrays, np.array([[0]]), 0, 1, 10**9, 0.0, 0.0, np.zeros((1, 3)))
+    sweep_slice(workspace.layout, arrays, np.array([[0]]), 0, 1, 10**9, 0.0, 0.0, np.zeros((1, 3)), np.zeros(9))
     assert not np.array_equal(arrays.message, before)
 
 
