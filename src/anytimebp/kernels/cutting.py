@@ -76,8 +76,8 @@ def cut_tables(rows, edge_variable, universe_size, size, slot_start, slot_state,
                         given, first, arity, edge_variable, universe_size, size, slot_start, slot_state, made, place, n
                     )
                     largest, below, zeros = _extent(made, place, n)
-                    extent.log_max[factor], extent.log_min[factor], extent.has_zero[factor] = largest, below, zeros > 0.0
-                    given = target
+                    extent.log_max[factor], extent.log_min[factor] = largest, below
+                    extent.has_zero[factor], given = zeros > 0.0, target
                     if largest == -np.inf:
                         return n_tables, factor
                 elif rows[block, MEMBERS] == 1:

@@ -70,9 +70,9 @@ class CompiledGraph:
         "has_log_tables_only",
         "has_tables_only",
         "message_blocks",
+        "n_joint_states",
         "n_slots",
         "n_states",
-        "n_joint_states",
         "n_table_entries",
         "rows",
         "shared_tables",
@@ -91,7 +91,7 @@ class CompiledGraph:
         self.rows: IndexArray = rows.numbers()
         self.message_blocks: list[MessageBlock] = rows.message_blocks.copy()
         self.n_slots, self.n_table_entries = rows.n_slots, rows.n_table_entries
-        self.n_joint_states = rows.n_joint_states
+        self.n_joint_states: float = rows.n_joint_states
         asked = [self.blocks[place] for place in rows.asked]
         self.asked_unary_blocks = [block for block in asked if block.scopes.shape[1] == 1]
         self.has_log_tables_only = bool(self.message_blocks) and rows.has_log_tables_only
@@ -100,7 +100,8 @@ class CompiledGraph:
         numbers = np.zeros(n_factors + 1 + 3 * n_edges + n_variables + 1, dtype=np.int64)
         log_extent, is_alone = np.empty((3, n_factors)), np.empty(n_variables, dtype=np.bool_)
         found = fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
-        self.widest, n_alone, self.n_states = found
+        self.widest: float = found[0]
+        n_alone, self.n_states = int(found[1]), int(found[2])
         first, last = n_factors + 1, len(numbers) - n_edges
         self.arrays = GraphLayout(
             factor_edge_start=numbers[:first],

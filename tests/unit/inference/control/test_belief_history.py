@@ -117,3 +117,10 @@ def test_kinds_of_variables_that_take_turns_are_all_followed(monkeypatch):
     for sweeps in range(5):
         history.note(sweeps, np.where(is_moving, 0.1 * 0.5**sweeps, 0.5))
     assert history.trend(history.marks, 5.0, np.where(is_moving, 0.1 * 0.5**5, 0.5)).left > 0.0
+
+
+def test_the_next_mark_is_the_first_that_is_due():
+    history = BeliefHistory(np.array([0, 2]))
+    due = [sweeps for sweeps in range(1, 3000) if history.is_due(sweeps)]
+    for sweeps in range(2500):
+        assert history.next_due(sweeps) == next(k for k in due if k > sweeps)
