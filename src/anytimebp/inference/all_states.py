@@ -22,7 +22,7 @@ from anytimebp.inference.schedule.plain import plain_schedule, sweep_orders
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule, Settled
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.inference.schedule.sweeps import SweepSchedule
-from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE
+from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
@@ -87,12 +87,8 @@ class AllStates:
         """
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
-        self._compact = compact
-        self._at_any_cost = at_any_cost
-        self._is_small = is_small
-        self._before = before
-        self._start = start
-        self._put = put
+        self._compact, self._at_any_cost, self._is_small = compact, at_any_cost, is_small
+        self._before, self._start, self._put = before, start, put
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
         if compact is None and not is_small:
@@ -166,8 +162,11 @@ class AllStates:
 
     def _begin_sweeps(self) -> None:
         """Stand before the first sweep; follow beliefs from here on, if somebody looks."""
-        self._sweep_began = self._figures.updates
-        if self._limits.is_watched:
+        self._sweep_began, arrays = self._figures.updates, self._messages.arrays
+        is_new = self._start is None and self._put is None and arrays.semiring == SUM
+        if self._limits.is_watched and is_new:
+            self._history.note_priors(self._sweeps, arrays.prior, in_logs=arrays.arithmetic == LOG)
+        elif self._limits.is_watched:
             self._note_beliefs()
 
     def _make_schedule(self) -> Schedule:
