@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import repeat
 from typing import NamedTuple
-
-import numpy as np
 
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.inference.adaptive.compact import CompactTables
 from anytimebp.inference.adaptive.frozen_tails import AT_ANY_COST, LIKELY, FrozenTailSchedule
 from anytimebp.inference.adaptive.nested import NestedWorkspace, can_nest
+from anytimebp.inference.beliefs import beliefs_if_any
 from anytimebp.inference.control.belief_history import BeliefHistory
 from anytimebp.inference.control.damping import Damper
-from anytimebp.inference.control.estimated_error import SweepError
+from anytimebp.inference.control.estimated_error import SweepError, expected_moves, share_of_core
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
-from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
+from anytimebp.inference.schedule.plain import plain_schedule, sweep_orders
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule, Settled
 from anytimebp.inference.schedule.residual import ResidualSchedule
-from anytimebp.inference.schedule.sweeps import SweepSchedule, random_orders, sequential_orders, there_and_back
-from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE
-from anytimebp.kernels.readout import read_beliefs
-from anytimebp.layout.graph_layout import GraphLayout, compiled_graph
+from anytimebp.inference.schedule.sweeps import SweepSchedule
+from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, SUM
+from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
@@ -44,8 +41,6 @@ QUICK_SWEEPS = (
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
 INSTEAD_OF_ROUNDS = 0.25  # part of a sweep that one over the core may cost, for `adaptive` to make no inner rounds
-LEAF = 0.5  # error of a leaf, in that of the core's variables: what a factor passes on is less than what it is told
-PENDING = 2.0  # times what is pending on a message that it is expected to move by: what it moves comes back to it
 VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
 
 
@@ -93,12 +88,8 @@ class AllStates:
         """
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
-        self._compact = compact
-        self._at_any_cost = at_any_cost
-        self._is_small = is_small
-        self._before = before
-        self._start = start
-        self._put = put
+        self._compact, self._at_any_cost, self._is_small = compact, at_any_cost, is_small
+        self._before, self._start, self._put = before, start, put
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
         if compact is None and not is_small:
@@ -172,8 +163,11 @@ class AllStates:
 
     def _begin_sweeps(self) -> None:
         """Stand before the first sweep; follow beliefs from here on, if somebody looks."""
-        self._sweep_began = self._figures.updates
-        if self._limits.is_watched:
+        self._sweep_began, arrays = self._figures.updates, self._messages.arrays
+        is_new = self._start is None and self._put is None and arrays.semiring == SUM
+        if self._limits.is_watched and is_new:
+            self._history.note_priors(self._sweeps, arrays.prior, in_logs=arrays.arithmetic == LOG)
+        elif self._limits.is_watched:
             self._note_beliefs()
 
     def _make_schedule(self) -> Schedule:
@@ -184,7 +178,7 @@ class AllStates:
         if self._nests:
             before, self._before = self._before, None
             likely = AT_ANY_COST if self._at_any_cost else LIKELY
-            orders = self._orders(self.workspace.layout)
+            orders = sweep_orders(self.workspace.layout, self._options)
             return FrozenTailSchedule(self.workspace, orders, self._options.tolerance, before, likely)
         return self._plain_schedule(self.workspace, self.disturbed)
 
@@ -213,19 +207,7 @@ class AllStates:
     def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
         if self._options.max_memory is None:
             make_bands(messages.layout, messages.arrays, self.workspace.tables)
-        if self._options.method == "residual":
-            return ResidualSchedule(messages, self._options.tolerance, disturbed)
-        if self._is_adaptive:
-            return LazySchedule(messages, self._orders(messages.layout), self._options.tolerance)
-        orders = (order[np.newaxis] for order in self._orders(messages.layout))
-        if self._options.schedule == "sequential":
-            orders = repeat(there_and_back(messages.layout))
-        return SweepSchedule(messages, orders, self._options.tolerance)
-
-    def _orders(self, layout: GraphLayout) -> Iterator[IndexArray]:
-        if self._options.schedule == "random":
-            return random_orders(len(layout.factor_edge_start) - 1, self._options.generator())
-        return sequential_orders(layout)
+        return plain_schedule(messages, self._options, disturbed, is_lazy=self._is_adaptive)
 
     @property
     def _is_adaptive(self) -> bool:
@@ -285,10 +267,11 @@ class AllStates:
             sweeps.most_sweeps = self._quiet_sweeps()
         progress = schedule.advance(updates, cost, figures.damping)
         for sweep in progress.earlier:
-            self._count(sweep)
-            self._end_sweep(sweep)
+            figures.count(sweep.updates, sweep.work)
+            self._count_sweep(sweep.max_residual, sweep.mean_residual)
+            self._damper.hopeless(sweep.max_residual)  # which it does not find before it looks
             figures.passed.append((figures.rounds, figures.moment(float("nan"))))
-        self._count(progress)
+        figures.count(progress.updates, progress.work)
         core = self._core
         if core is not None and isinstance(schedule, LeavesFirst) and schedule.on_core is None:
             self._begin_core(schedule, core)
@@ -298,21 +281,19 @@ class AllStates:
         """Return how many sweeps can be made until somebody looks at messages."""
         if self._limits.is_watched or self._compact is not None:
             return 1
-        next_mark = max(UNWATCHED, self._history.next_due(self._sweeps))
-        return min(self._damper.quiet_sweeps, next_mark - self._sweeps)
+        next_look = QUICK_SWEEPS if self._is_small else max(UNWATCHED, self._history.next_due(self._sweeps))
+        return min(self._damper.quiet_sweeps, next_look - self._sweeps)
 
-    def _count(self, progress: Progress) -> None:
-        self._figures.updates += progress.updates
-        self._figures.work_parts["messages"] += progress.work
+    def _count_sweep(self, max_residual: float, mean_residual: float) -> None:
+        figures = self._figures
+        figures.rounds += 1
+        self._sweeps += 1
+        self._sweep_began, figures.swept = figures.updates, True
+        figures.max_residual, figures.mean_residual = max_residual, mean_residual
 
     def _end_sweep(self, progress: Progress) -> None:
         figures, self._is_through = self._figures, True
-        figures.rounds += 1
-        self._sweeps += 1
-        self._sweep_began = figures.updates
-        figures.swept = True
-        figures.max_residual = progress.max_residual
-        figures.mean_residual = progress.mean_residual
+        self._count_sweep(progress.max_residual, progress.mean_residual)
         self._domains = progress.settled
         figures.consistent = progress.converged or progress.settled is not None
         figures.settled_rounds += figures.consistent
@@ -359,12 +340,9 @@ class AllStates:
 
     def _note_beliefs(self) -> FloatArray | None:
         """Set a mark at the beliefs as they are, unless messages exclude each other as yet."""
-        messages, start = self._messages, self._slot_start
-        belief, log_normaliser = np.empty(int(start[-1])), np.empty(len(start) - 1)
-        status, _ = read_beliefs(messages.layout, messages.arrays, start, belief, log_normaliser)
-        if status != OK:
-            return None
-        self._history.note(self._sweeps, belief)
+        belief = beliefs_if_any(self._messages.layout, self._messages.arrays, self._slot_start)
+        if belief is not None:
+            self._history.note(self._sweeps, belief)
         return belief
 
     # ------------------------------------------------------------ reading
@@ -402,7 +380,9 @@ class AllStates:
         if self._error is not None:
             return self._error
         layout, start = self._messages.layout, self._slot_start
-        residual = self._pending()
+        on_core = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
+        pending = on_core.pending() if isinstance(on_core, ResidualSchedule) else None
+        residual = expected_moves(self._messages.arrays.edge_residual, pending)
         has_settled = self._figures.ending is StopReason.CONVERGED
         history, marks, time = self._history, self._history.marks, self._time
         return lambda belief: SweepError(
@@ -413,22 +393,8 @@ class AllStates:
             history.trend(marks, time, belief),
             self._options.tolerance,
             has_settled=has_settled,
-            share=self._share_of_core(),
+            share=1.0 if self._core is None else share_of_core(len(start) - 1, self.workspace.domains.sizes),
         )
-
-    def _pending(self) -> FloatArray:
-        """Return (E,) by how much messages last moved, or less if the schedule knows that little is pending; a copy."""
-        moved = self._messages.arrays.edge_residual.copy()
-        schedule = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
-        return np.minimum(moved, PENDING * schedule.pending()) if isinstance(schedule, ResidualSchedule) else moved
-
-    def _share_of_core(self) -> float:
-        """Return the part of the core's error that is the mean over all variables: leaves move less than the core."""
-        core, sizes = self._core, self.workspace.domains.sizes
-        if core is None:
-            return 1.0
-        n_leaves = int((sizes > 1).sum()) - len(core.variables)
-        return (len(core.variables) + LEAF * n_leaves) / len(sizes)
 
     @property
     def _time(self) -> float:

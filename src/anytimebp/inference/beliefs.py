@@ -38,6 +38,13 @@ def beliefs_of(
     return belief, log_normaliser
 
 
+def beliefs_if_any(layout: GraphLayout, arrays: WorkspaceArrays, belief_start: IndexArray) -> FloatArray | None:
+    """Return the beliefs, variable after variable; None where messages exclude each other as yet."""
+    belief, log_normaliser = np.empty(int(belief_start[-1])), np.empty(len(belief_start) - 1)
+    status, _ = read_beliefs(layout, arrays, belief_start, belief, log_normaliser)
+    return belief if status == OK else None
+
+
 def no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
     """Return the error that names a variable without a possible state."""
     name = compiled.variables.name(variable)

@@ -98,6 +98,11 @@ class Figures:
         parts = self.work_parts
         return parts["messages"] + parts["scoring"] + parts["growth"] + parts["priorities"]
 
+    def count(self, updates: int, work: int) -> None:
+        """Add factor updates, and the entries that they have read."""
+        self.updates += updates
+        self.work_parts["messages"] += work
+
     @property
     def can_be_judged(self) -> bool:
         """Whether the error of the state as it is now can be estimated."""

@@ -103,8 +103,6 @@ class Run:
         self._set_limits(budget)
         while True:
             step = self._step(budget)
-            if figures.passed:
-                self._record_passed()
             if step is Step.RECORD and self._tell(callback, watch) and not figures.ending:
                 return StopReason.CALLBACK
             if watch and self._clock.seconds >= next_look:
@@ -146,6 +144,8 @@ class Run:
         except BaseException as abort:  # a second Ctrl-C, or whatever a rule or policy has raised
             self._failure = AnytimeBPError(f"the run was aborted by {type(abort).__name__}; start a new one")
             raise
+        if self.figures.passed:
+            self._record_passed()
         if self.figures.settled_rounds != settled:
             self._settled_seconds = self._clock.seconds
         return step
@@ -210,7 +210,7 @@ class Run:
         seconds, passed = self.figures.seconds, self.figures.passed
         for rounds, moment in passed:
             if self._recorder.is_due(rounds, moment.states, self._clock):
-                self.moments.append(moment._replace(seconds=seconds))
+                self.moments.append(Moment(seconds, *moment[1:]))
         passed.clear()
 
     def look_at(self, snapshot: Snapshot) -> None:

@@ -211,10 +211,11 @@ def _has_news(layout, news, factor):
 
 
 @kernel()
-def _has_changed(now, before):
-    """Tell whether a number of a message has moved by more than rounding does."""
+def _has_changed(arithmetic, now, before):
+    """Tell whether a number of a message has moved by more than rounding does; zeros are where they were."""
+    least = 1.0 if arithmetic == LOG else 0.0
     for v in range(now.size):
-        if now[v] != before[v] and not abs(now[v] - before[v]) <= NO_NEWS * (1.0 + abs(before[v])):
+        if now[v] != before[v] and abs(now[v] - before[v]) > NO_NEWS * (least + abs(before[v])):
             return True
     return False
 
@@ -230,7 +231,8 @@ def _tell_news(layout, bp, news, factor):
         variable, start = layout.edge_variable[edge], bp.edge_slot_start[edge]
         n = bp.domain_size[variable]
         news.rest[variable] += bp.edge_residual[edge]
-        if news.rest[variable] > NO_NEWS or _has_changed(bp.message[start : start + n], bp.outgoing[offset : offset + n]):
+        now, before = bp.message[start : start + n], bp.outgoing[offset : offset + n]
+        if news.rest[variable] > NO_NEWS or _has_changed(bp.arithmetic, now, before):
             news.times[variable] += 1
             news.rest[variable] = 0.0
         news.seen[edge] = news.times[variable]
@@ -238,65 +240,8 @@ def _tell_news(layout, bp, news, factor):
 
 
 @kernel()
-def sweep_slice(layout, bp, news, orders, position, stop, cost_limit, damping, tolerance, sweeps):
-    """Update factors in order, at most until `cost_limit` entries are read; stop after a sweep that moves nothing.
-
-    Another sweep is begun only while all of them together are cheap (AT_ONCE). A factor that would send the same
-    messages again is passed over: nothing that it receives has moved since its last update. `news` counts, per
-    variable, how often messages to it have moved, and says, per edge, how much of that the factor has seen. Damped
-    messages move by themselves, so all factors are updated then.
-
-    Args:
-        layout: Topology.
-        bp: Messages.
-        news: Which factors have something new to take in; overwritten.
-        orders: (n, F) the orders of sweeps, taken in turn.
-        position: Of the next update, counted from the first one of the first order.
-        stop: Position at which to stop in any case.
-        cost_limit: See above.
-        damping: Part of the old message to keep.
-        tolerance: Residual up to which a message does not move.
-        sweeps: (sweeps, 4) a row for each, from the present one on: entries read, the largest residual, the sum of
-            residuals, and updates; added to.
-
-    Returns:
-        Status, what vanished, and the position reached.
-    """
-    layout, bp, news = borrow(layout), borrow(bp), borrow(news)
-    n_factors, first, cost = orders.shape[1], position // orders.shape[1], 0
-    while position < stop and cost < cost_limit:
-        sweep = position // n_factors
-        factor, row = orders[sweep % orders.shape[0], position - sweep * n_factors], sweep - first
-        if damping > 0.0 or _has_news(layout, news, factor):
-            status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
-            if status != OK:
-                return status, culprit, position
-            _tell_news(layout, bp, news, factor)
-            sweeps[row, 0] += entries
-            sweeps[row, 1] = max(sweeps[row, 1], residual)
-            sweeps[row, 2] += residual
-            sweeps[row, 3] += 1.0
-            cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
-        else:
-            for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-                bp.edge_residual[edge] = 0.0
-            cost += EDGE_COST // 16
-        position += 1
-        is_over = position == (sweep + 1) * n_factors
-        if is_over and (sweeps[row, 1] <= tolerance or cost + cost // (row + 1) > AT_ONCE):
-            break
-    return OK, -1, position
-
-
-@kernel()
-def largest_pending(layout, bp, order, moved, damping):
-    """Return a bound on how far any message of the last sweep is from what its factor would send now.
-
-    A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
-    its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
-    the first; `moved` is scratch, zero for every variable.
-    """
-    layout, bp = borrow(layout), borrow(bp)
+def pending_at(layout, bp, order, moved, damping):
+    """Do as `largest_pending`, for kernels."""
     largest = 0.0
     for position in range(order.size - 1, -1, -1):
         first, last = layout.factor_edge_start[order[position]], layout.factor_edge_start[order[position] + 1]
@@ -309,3 +254,69 @@ def largest_pending(layout, bp, order, moved, damping):
             moved[layout.edge_variable[edge]] += bp.edge_residual[edge]
         largest = max(largest, pending + kept_back)
     return largest
+
+
+@kernel()
+def largest_pending(layout, bp, order, moved, damping):
+    """Return a bound on how far any message of the last sweep is from what its factor would send now.
+
+    A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
+    its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
+    the first; `moved` is scratch, zero for every variable.
+    """
+    return pending_at(borrow(layout), borrow(bp), order, moved, damping)
+
+
+@kernel()
+def sweep_slice(layout, bp, news, orders, position, stop, cost_limit, damping, tolerance, sweeps, moved):
+    """Update factors in order, at most until `cost_limit` entries are read; stop after a sweep that moves nothing.
+
+    Another sweep is begun only while all of them together are cheap (AT_ONCE). A factor that would send the same
+    messages again counts as updated, but is not: nothing that it receives has moved since its last update. `news`
+    counts, per variable, how often messages to it have moved, and says, per edge, how much of that the factor has seen.
+    Damped messages move by themselves, so all factors are updated then.
+
+    Args:
+        layout: Topology.
+        bp: Messages.
+        news: Which factors have something new to take in; overwritten.
+        orders: (n, F) the orders of sweeps, taken in turn.
+        position: Of the next update, counted from the first one of the first order.
+        stop: Position at which to stop in any case.
+        cost_limit: See above.
+        damping: Part of the old message to keep.
+        tolerance: Residual up to which a message does not move.
+        sweeps: (sweeps, 3) a row for each, from the present one on: entries read, the largest residual, and the sum of
+            residuals; added to.
+        moved: (V,) scratch, zeros.
+
+    Returns:
+        Status, what vanished, the position reached, and what is pending after a sweep that moved nothing, if the last
+        one was such; infinite if not.
+    """
+    layout, bp, news = borrow(layout), borrow(bp), borrow(news)
+    n_factors, first, cost = orders.shape[1], position // orders.shape[1], 0
+    while position < stop and cost < cost_limit:
+        sweep = position // n_factors
+        factor, row = orders[sweep % orders.shape[0], position - sweep * n_factors], sweep - first
+        residual, entries = 0.0, 0
+        if damping > 0.0 or _has_news(layout, news, factor):
+            status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
+            if status != OK:
+                return status, culprit, position, np.inf
+            _tell_news(layout, bp, news, factor)
+            cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
+        else:
+            for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+                bp.edge_residual[edge] = 0.0
+            cost += EDGE_COST // 16
+        position += 1
+        sweeps[row, 0] += entries
+        sweeps[row, 1] = max(sweeps[row, 1], residual)
+        sweeps[row, 2] += residual
+        is_over = position == (sweep + 1) * n_factors
+        if is_over and sweeps[row, 1] <= tolerance:
+            return OK, -1, position, pending_at(layout, bp, orders[sweep % orders.shape[0]], moved, damping)
+        if is_over and cost + cost // (row + 1) > AT_ONCE:
+            break
+    return OK, -1, position, np.inf

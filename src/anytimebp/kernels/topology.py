@@ -21,9 +21,9 @@ def fill_topology(rows, size, numbers, log_extent, is_alone):
         is_alone: (V,) overwritten: whether a variable has more than one state and no factor of any kind.
 
     Returns:
-        The widest range of a factor's scores that is known, and how many variables are alone.
+        The widest range of a factor's scores that is known, how many variables are alone, and the states of all.
     """
-    n_variables, factor, widest, n_alone = size.size, 0, 0.0, 0
+    n_variables, factor, widest, n_alone, n_states = size.size, 0, 0.0, 0, 0
     n_edges = (numbers.size - log_extent.shape[1] - n_variables - 2) // 3
     edge = log_extent.shape[1] + 1  # edge variables come after the starts of factors
     by_variable = edge + 2 * n_edges
@@ -51,7 +51,8 @@ def fill_topology(rows, size, numbers, log_extent, is_alone):
     _sort_edges(numbers, by_variable, n_variables, n_edges)
     for variable in range(n_variables):
         n_alone += is_alone[variable]
-    return widest, n_alone
+        n_states += size[variable]
+    return widest, n_alone, n_states
 
 
 @kernel(merge=True)

@@ -51,6 +51,8 @@ class CompiledGraph:
         blocks: All factors.
         has_tables_only: Whether all message factors have tables.
         n_slots: States of the variables of all message factors, counted on every edge.
+        n_states: States of all variables.
+        n_joint_states: Joint states of all message factors, as a float.
         n_table_entries: Entries of the tables of message factors, as many as there are.
         rows: (blocks, WIDTH) what kernels need to know of them, see `model/block_rows.py`.
         extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
@@ -66,7 +68,9 @@ class CompiledGraph:
         "extent",
         "has_tables_only",
         "message_blocks",
+        "n_joint_states",
         "n_slots",
+        "n_states",
         "n_table_entries",
         "rows",
         "shared_tables",
@@ -85,13 +89,16 @@ class CompiledGraph:
         self.rows: IndexArray = rows.numbers()
         self.message_blocks: list[MessageBlock] = rows.message_blocks.copy()
         self.n_slots, self.n_table_entries = rows.n_slots, rows.n_table_entries
+        self.n_joint_states: float = rows.n_joint_states
         asked = [self.blocks[place] for place in rows.asked]
         self.asked_unary_blocks = [block for block in asked if block.scopes.shape[1] == 1]
         self.has_tables_only = len(asked) == len(self.asked_unary_blocks)
         n_variables, n_factors, n_edges = len(self.universe_sizes), rows.n_message_factors, rows.n_edges
         numbers = np.zeros(n_factors + 1 + 3 * n_edges + n_variables + 1, dtype=np.int64)
         log_extent, is_alone = np.empty((3, n_factors)), np.empty(n_variables, dtype=np.bool_)
-        self.widest, n_alone = fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
+        found = fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
+        self.widest: float = found[0]
+        n_alone, self.n_states = int(found[1]), int(found[2])
         first, last = n_factors + 1, len(numbers) - n_edges
         self.arrays = GraphLayout(
             factor_edge_start=numbers[:first],

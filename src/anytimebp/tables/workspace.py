@@ -64,7 +64,8 @@ class Workspace:
         n_factors = len(compiled.extent.log_max)
         self._as_tables = semiring == MAX or not structures or room is not None
         has_tables = self._as_tables or compiled.has_tables_only
-        kind = np.full(n_factors, TABLE) if has_tables else factor_kinds(compiled, domains.sizes)
+        tables = np.zeros(n_factors, dtype=np.int64)  # TABLE
+        kind = tables if has_tables else factor_kinds(compiled, domains.sizes)
         self.tables = Tables(compiled.extent, arithmetic, kind)
         self.room = domains.sizes if room is None else room.copy()
         widest = self.room if room is None else compiled.universe_sizes
@@ -126,8 +127,11 @@ class Workspace:
 
     @property
     def out_of_range(self) -> bool:
-        """Whether a table turned out too wide for linear arithmetic."""
-        return self.tables.arithmetic == LINEAR and bool((self.tables.log_min < -MAX_LINEAR_RANGE).any())
+        """Whether a table turned out too wide for linear arithmetic; the ranges of given tables are known before."""
+        is_known = self.compiled.has_tables_only and self.compiled.widest <= MAX_LINEAR_RANGE
+        if is_known or self.tables.arithmetic != LINEAR:
+            return False
+        return bool((self.tables.log_min < -MAX_LINEAR_RANGE).any())
 
     # ------------------------------------------------------------ room
     @property
@@ -248,5 +252,5 @@ def make_structure_inputs(layout: GraphLayout, arrays: WorkspaceArrays) -> Index
 
 def first_arithmetic(compiled: CompiledGraph, log_prior_min: FloatArray) -> int:
     """Return the arithmetic a run starts with: linear unless a table's or a prior's range rules it out."""
-    is_wide = compiled.widest > MAX_LINEAR_RANGE or log_prior_min.min(initial=0.0) < -MAX_LINEAR_RANGE
-    return LOG if is_wide else LINEAR
+    least = np.minimum.reduce(log_prior_min, initial=0.0)
+    return LOG if compiled.widest > MAX_LINEAR_RANGE or least < -MAX_LINEAR_RANGE else LINEAR

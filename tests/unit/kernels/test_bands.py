@@ -35,9 +35,9 @@ def updated(graph, arithmetic, *, with_bands):
         pass
     if with_bands:
         make_bands(workspace.layout, workspace.arrays, workspace.tables)
-    sweeps, news = np.zeros((1, 4)), no_news(workspace.layout)
+    sweeps, news, moved = np.zeros((1, 3)), no_news(workspace.layout), np.zeros(len(graph.variables))
     order, arrays = np.array([[0]]), workspace.arrays
-    status, *_ = sweep_slice(workspace.layout, arrays, news, order, 0, 1, 10**9, 0.0, 0.0, sweeps)
+    status, *_ = sweep_slice(workspace.layout, arrays, news, order, 0, 1, 10**9, 0.0, 0.0, sweeps, moved)
     assert status == OK
     return arrays.message.copy(), arrays.factor_total.copy(), sweeps[0, 0], int(arrays.table_band[0])
 

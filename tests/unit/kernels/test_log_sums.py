@@ -32,11 +32,10 @@ def with_zeros(rng, log_range, zeros, shape):
 
 
 def update_first(workspace):
-    """Update the first factor, whatever it has seen; return the status."""
+    """Update the first factor of a workspace, whatever it has seen."""
+    order, figures, moved = np.array([[0]]), np.zeros((1, 3)), np.zeros(len(workspace.domains.sizes))
     news = no_news(workspace.layout)
-    return sweep_slice(
-        workspace.layout, workspace.arrays, news, np.array([[0]]), 0, 1, 10**9, 0.0, 0.0, np.zeros((1, 4))
-    )[0]
+    return sweep_slice(workspace.layout, workspace.arrays, news, order, 0, 1, 10**9, 0.0, 0.0, figures, moved)
 
 
 def one_factor(log_table, log_weights, semiring, *, potentials):
@@ -53,7 +52,7 @@ def one_factor(log_table, log_weights, semiring, *, potentials):
     for _ in workspace.prepare():
         pass
     arrays = workspace.arrays
-    status = update_first(workspace)
+    status, *_ = update_first(workspace)
     messages = np.split(arrays.message, arrays.edge_slot_start[1:])
     return status, messages, arrays.factor_total[0] + workspace.tables.log_scale[0], workspace
 

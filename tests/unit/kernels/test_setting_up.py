@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
 from anytimebp.kernels.codes import LINEAR, LOG, TABLE
-from anytimebp.kernels.sizes import scratch_sizes
+from anytimebp.kernels.readout import sum_bethe_terms
+from anytimebp.kernels.sizes import place_slots, scratch_sizes
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.tables.making import make_tables
@@ -206,6 +207,36 @@ def test_scratch_is_as_large_as_the_largest_factor_needs(sizes, kinds):
     ]
     most = (max(map(sum, sizes), default=0), max(levels, default=0), max(map(len, sizes), default=0))
     assert tuple(map(int, found)) == most
+
+
+@given(seed=st.integers(0, 10_000))
+def test_every_edge_has_the_slots_of_its_variable_and_hubs_are_numbered(seed):
+    rng = np.random.default_rng(seed)
+    n, n_edges = int(rng.integers(1, 6)), int(rng.integers(0, 20))
+    room, variable = rng.integers(1, 9, n), rng.integers(0, n, n_edges)
+    degree = np.bincount(variable, minlength=n)
+    start, capacity, hub = (np.empty(size, dtype=np.int64) for size in (n_edges, n_edges, n))
+    edge_start = np.array([0, *np.cumsum(degree)])
+    n_slots, largest, n_hubs = place_slots(edge_start, variable, room, 3, start, capacity, hub)
+    assert capacity.tolist() == [room[i] for i in variable]
+    assert start.tolist() == [sum(capacity[:k]) for k in range(n_edges)]
+    assert (n_slots, largest) == (sum(capacity), max(room))
+    hubs = [i for i in range(n) if degree[i] > 3]
+    assert hub.tolist() == [hubs.index(i) if i in hubs else -1 for i in range(n)]
+    assert n_hubs == len(hubs)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_bethe_terms_are_summed_in_either_arithmetic(seed):
+    rng = np.random.default_rng(seed)
+    arity = rng.integers(2, 5, rng.integers(1, 5))
+    start = np.array([0, *np.cumsum(arity)])
+    log_total, log_scale, normaliser = rng.normal(size=len(arity)), rng.normal(size=start[-1]), rng.normal(size=3)
+    expected = sum((1 - k) * z for k, z in zip(arity, log_total, strict=True)) + sum(log_scale) + sum(normaliser)
+    assert sum_bethe_terms(start, LOG, log_total, log_scale, normaliser) == pytest.approx(expected, abs=1e-12)
+    linear = sum_bethe_terms(start, LINEAR, np.exp(log_total), np.exp(log_scale), normaliser)
+    assert linear == pytest.approx(expected, abs=1e-12)
+    assert sum_bethe_terms(start, LINEAR, np.zeros(len(arity)), np.exp(log_scale), normaliser) == INF
 
 
 def test_a_pickled_graph_and_a_copy_find_their_own_tables():

@@ -124,7 +124,7 @@ class AdaptiveRun:
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that; asks rules for a sample of their scores, one after the other."""
         choice = Choice(Way.DOMAINS, "at any cost") if self._at_any_cost else self._decide()
-        while self._may_make_rounds(choice) and not self._task.load(ROUNDS):
+        while not self._is_tiny and self._may_make_rounds(choice) and not self._task.load(ROUNDS):
             yield Step.WORKING
         if choice.way is Way.DOMAINS:
             spread = yield from self._message_spread()
@@ -138,7 +138,8 @@ class AdaptiveRun:
             self.now = AllStates(self._task, self._domains, is_small=self._is_tiny)
         elif choice.way is Way.COMPACT:
             self.now = self._compact()
-        yield Step.WORKING
+        if not self._is_tiny:
+            yield Step.WORKING
         yield from self._begin_stage()
 
     def _begin_stage(self) -> Iterator[Step]:

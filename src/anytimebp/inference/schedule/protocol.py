@@ -37,6 +37,15 @@ class Settled(NamedTuple):
     outside: float
 
 
+class Swept(NamedTuple):
+    """The figures of a whole sweep."""
+
+    updates: int
+    work: int
+    max_residual: float
+    mean_residual: float
+
+
 class Progress(NamedTuple):
     """What one slice of updates did.
 
@@ -50,8 +59,7 @@ class Progress(NamedTuple):
         max_residual: Of the sweep, once it is through.
         mean_residual: Of the sweep, once it is through.
         settled: The domains that have settled since, if there are any.
-        earlier: Sweeps of the same slice that were through before, each as it would be reported by itself; not counted
-            in what is reported here.
+        earlier: Sweeps of the same slice that were through before; not counted in what is reported here.
     """
 
     status: int
@@ -63,7 +71,7 @@ class Progress(NamedTuple):
     max_residual: float = float("inf")
     mean_residual: float = float("inf")
     settled: Settled | None = None
-    earlier: tuple[Progress, ...] = ()
+    earlier: tuple[Swept, ...] = ()
 
 
 class Schedule(Protocol):

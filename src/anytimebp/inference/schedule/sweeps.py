@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.inference.schedule.protocol import Messages, Progress
+from anytimebp.inference.schedule.protocol import Messages, Progress, Swept
 from anytimebp.kernels.codes import OK
-from anytimebp.kernels.messages import largest_pending, sweep_slice
+from anytimebp.kernels.messages import sweep_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 
@@ -57,6 +57,7 @@ class SweepSchedule:
         self._tolerance = tolerance
         self._order = next(orders)
         self._n_factors = self._order.shape[1]
+        self._moved = np.zeros(len(messages.layout.variable_edge_start) - 1)
         self._position = 0
         self._largest = 0.0
         self._total = 0.0
@@ -66,10 +67,10 @@ class SweepSchedule:
         n, begin = self._n_factors, self._position
         is_fresh = begin % n == 0 and len(self._order) > 1
         most = max(1, min(self.most_sweeps, update_limit // n)) if is_fresh else 1
-        sweeps = np.zeros((most, 4))
+        sweeps = np.zeros((most, 3))
         sweeps[0, 1], sweeps[0, 2] = self._largest, self._total
         stop = min((begin // n + most) * n, begin + update_limit)
-        status, culprit, self._position = sweep_slice(
+        status, culprit, self._position, pending = sweep_slice(
             self._messages.layout,
             self._messages.arrays,
             self._news,
@@ -80,36 +81,38 @@ class SweepSchedule:
             damping,
             self._tolerance,
             sweeps,
+            self._moved,
         )
         n_over = self._position // n - begin // n
         n_earlier = n_over - 1 if n_over and status == OK else n_over
         figures = sweeps.tolist()
-        earlier = tuple([self._sweep(*each) for each in figures[:n_earlier]])
-        work, self._largest, self._total, updates = figures[n_earlier]
+        earlier = tuple([Swept(n, int(work), most, total / n) for work, most, total in figures[:n_earlier]])
+        updates = self._position - begin - n_earlier * n
+        work, self._largest, self._total = figures[n_earlier]
         if n_over == n_earlier:
-            return Progress(status, culprit, int(updates), int(work), earlier=earlier)
-        return self._end_of_sweep(work, updates, damping)._replace(earlier=earlier)
+            return Progress(status, culprit, updates, int(work), earlier=earlier)
+        return self._end_of_sweep(updates, int(work), pending, earlier)
 
-    def _end_of_sweep(self, work: float, updates: float, damping: float) -> Progress:
-        converged = self._largest <= self._tolerance and self._pending(damping) <= self._tolerance
-        progress = self._sweep(work, self._largest, self._total, updates)
+    def _end_of_sweep(self, updates: int, work: int, pending: float, earlier: tuple[Swept, ...]) -> Progress:
+        """Report a sweep, and stand before the next; `pending` may be more than the sweep has moved."""
+        if pending < np.inf:
+            self._moved.fill(0.0)
+        largest, mean = self._largest, self._total / self._n_factors
         if self._position >= self._order.size:
             self._position %= self._order.size
             self._order = next(self._orders)
         self._largest = self._total = 0.0
-        return progress._replace(converged=converged) if converged else progress
-
-    def _sweep(self, work: float, largest: float, total: float, updates: float) -> Progress:
-        """Return the report of a sweep that is through."""
-        mean = total / self._n_factors
-        return Progress(OK, -1, int(updates), int(work), end_of_sweep=True, max_residual=largest, mean_residual=mean)
-
-    def _pending(self, damping: float) -> float:
-        """Return a bound on what another pass would move, which may be more than the last sweep did."""
-        layout = self._messages.layout
-        moved = np.zeros(len(layout.variable_edge_start) - 1)
-        order = self._order[(self._position // self._n_factors - 1) % len(self._order)]
-        return float(largest_pending(layout, self._messages.arrays, order, moved, damping))
+        return Progress(
+            OK,
+            -1,
+            updates,
+            work,
+            end_of_sweep=True,
+            converged=pending <= self._tolerance,
+            max_residual=largest,
+            mean_residual=mean,
+            earlier=earlier,
+        )
 
 
 def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
@@ -126,7 +129,9 @@ def there_and_back(layout: GraphLayout) -> IndexArray:
     first_edge = layout.factor_edge_start[:-1]
     lowest = np.minimum.reduceat(layout.edge_variable, first_edge)
     highest = np.maximum.reduceat(layout.edge_variable, first_edge)
-    there = np.argsort(highest * len(layout.variable_edge_start) + lowest, kind="stable")
+    highest *= len(layout.variable_edge_start)
+    highest += lowest
+    there = highest.argsort(kind="stable")
     orders = np.empty((2, len(there)), dtype=np.int64)
     orders[0], orders[1] = there, there[::-1]
     return orders

@@ -1,5 +1,7 @@
 """When a run has settled, and when it has not: states that die out, parts that never settle, slow runs, hubs."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -121,9 +123,9 @@ def test_a_run_that_oscillates_is_damped_and_then_left_to_fall_slowly():
     graph.add_factors(pairs, table=np.where(np.eye(3) > 0, 1e-4, 1.0))
     result = abp.infer(graph, "adaptive", evidence={29: 0, 19: 1, 38: 2, 17: 1})
     assert result.stop_reason is abp.StopReason.CONVERGED
-    last = result.trace[-1].damping
-    assert last > 0.0
-    assert sum(moment.damping == last for moment in result.trace) > 20 * damping.WINDOW
+    mostly, n_sweeps = Counter(moment.damping for moment in result.trace).most_common(1)[0]
+    assert mostly > 0.0
+    assert n_sweeps > 20 * damping.WINDOW
 
 
 def star(seed, leaves=18, states=3):
