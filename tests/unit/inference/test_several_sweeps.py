@@ -56,7 +56,7 @@ def slices(monkeypatch):
 
     def counted(*given):
         made = real(*given)
-        found.append((int(given[3]), int(made[2])))
+        found.append((int(given[4]), int(made[2])))
         return made
 
     monkeypatch.setattr(sweeps, "sweep_slice", counted)
@@ -142,7 +142,7 @@ def test_ctrl_c_in_a_slice_of_several_sweeps_answers_with_all_of_them(monkeypatc
 
     def pressed(*given):
         signal.raise_signal(signal.SIGINT)
-        return real(*given[:4], 3 * 8, *given[5:])
+        return real(*given[:5], 3 * 8, *given[6:])
 
     monkeypatch.setattr(sweeps, "sweep_slice", pressed)
     found = abp.infer(graph, "bp")
