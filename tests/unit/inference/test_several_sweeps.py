@@ -74,8 +74,8 @@ def slices(monkeypatch):
         (ring(), {"record": abp.Every(rounds=2)}),
         (grid(4, 4, 1.0, 1.0, seed=3), {}),
         (random_loopy(2, scale=1.0, zeros=0.2), {}),
-        (frustrated(), {}),
-        (frustrated(), {"damping": 0.6}),
+        pytest.param(frustrated(), {}, marks=pytest.mark.compiled),
+        pytest.param(frustrated(), {"damping": 0.6}, marks=pytest.mark.compiled),
         (drifting(), {}),
     ],
 )
