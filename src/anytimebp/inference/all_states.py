@@ -199,14 +199,12 @@ class AllStates:
         """Begin with the sweeps on the core, once the pass from the leaves is through."""
         self._history = BeliefHistory(core.slot_start)
         self._begin_sweeps()
-        disturbed = None
-        if self.disturbed is not None and self.leaves is not None:
-            disturbed = self.leaves.disturbed(self.disturbed)
+        disturbed = self.leaves.disturbed(self.disturbed) if self.leaves and self.disturbed is not None else None
         schedule.on_core = self._plain_schedule(core, disturbed)
 
     def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
         if self._options.max_memory is None:
-            make_bands(messages.layout, messages.arrays, self.workspace.tables)
+            make_bands(messages.layout, messages.arrays, self.workspace.tables, self._task.load)
         return plain_schedule(messages, self._options, disturbed, is_lazy=self._is_adaptive)
 
     @property
@@ -272,9 +270,8 @@ class AllStates:
             self._damper.hopeless(sweep.max_residual)  # which it does not find before it looks
             figures.passed.append((figures.rounds, figures.moment(float("nan"))))
         figures.count(progress.updates, progress.work)
-        core = self._core
-        if core is not None and isinstance(schedule, LeavesFirst) and schedule.on_core is None:
-            self._begin_core(schedule, core)
+        if self._core is not None and isinstance(schedule, LeavesFirst) and schedule.on_core is None:
+            self._begin_core(schedule, self._core)
         return progress
 
     def _quiet_sweeps(self) -> int:

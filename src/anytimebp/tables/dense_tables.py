@@ -49,7 +49,9 @@ def make_dense_tables(compiled: CompiledGraph, domains: Domains, tables: Tables)
     )
     if n_tables == 0:
         return
-    making = _Making(compiled, domains, tables, listed[:, :n_tables], table_of, room)
+    if n_tables < n_factors:
+        listed = np.ascontiguousarray(listed[:, :n_tables])  # kernels are compiled for such arrays alone
+    making = _Making(compiled, domains, tables, listed, table_of, room)
     if n_others:
         yield from making.make_various()
     else:
