@@ -103,6 +103,7 @@ print(abp.infer(graph, "bp").stop_reason.name, abp.infer(graph).stop_reason.name
 """
 
 OF_SMALL_GRAPHS = {
+    "cutting",
     "exponentiate",
     "leaf_tables",
     "leaves",

@@ -21,6 +21,14 @@ dampings = st.sampled_from([0.0, 0.4, 0.8])
 zeros = st.sampled_from([0.0, 0.2])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def lazy_from_the_start():
+    """Small graphs, too, begin with lazy sweeps here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("anytimebp.inference.adaptive.adaptive_run.TINY", 0)
+        yield
+
+
 def twin_of(graph, inference):
     slow = SlowBP(graph)
     load_messages(slow, inference._run.method.now)

@@ -11,6 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
+from anytimebp.domains.domains import full_domains
+from anytimebp.inference.schedule.sweeps import no_news
+from anytimebp.kernels.codes import LINEAR, OK
+from anytimebp.kernels.messages import sweep_slice
+from anytimebp.kernels.readout import read_beliefs
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.tables.workspace import Workspace
 from oracle.models import random_loopy
 from oracle.settled import largest_move, twin_of
 
@@ -48,6 +55,34 @@ def dying(seed, zeros):
     graph.add_factors([[names[k], names[(k + 1) % 3]] for k in range(3)], table=[[1.0, 1.0], [0.0, loss]])
     graph.add_factor(["r0", "v0"], log_table=rng.normal(0, 0.5, (2, graph.variables[0].n_states)))
     return graph
+
+
+@few
+@given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.3]), kind=st.sampled_from([loops, dying, hub]))
+def test_sweeps_that_pass_factors_over_lead_where_sweeps_over_all_do(seed, zeros, kind):
+    graph = kind(seed, zeros)
+    compiled = CompiledGraph(graph)
+    made = []
+    for passes_over in (True, False):
+        workspace = Workspace(compiled, full_domains(compiled, {}, {}), LINEAR)
+        for _ in workspace.prepare():
+            pass
+        order = np.arange(len(workspace.arrays.table_min))[np.newaxis]
+        news, figures = no_news(workspace.layout), np.zeros((40, 3))
+        for sweep in figures:
+            if not passes_over:
+                news = no_news(workspace.layout)
+            position = (workspace.layout, workspace.arrays, news, order, 0, order.size, 10**12, 0.0, -1.0)
+            if sweep_slice(*position, sweep[np.newaxis], np.zeros(0))[0] != OK:
+                break
+        start = workspace.domains.slot_start
+        belief = np.empty(start[-1])
+        read_beliefs(workspace.layout, workspace.arrays, start, belief, np.empty(len(start) - 1))
+        made.append((belief, figures))
+    (belief, figures), (expected, all_figures) = made
+    np.testing.assert_allclose(belief, expected, rtol=1e-10, atol=1e-28)
+    np.testing.assert_allclose(figures[:, 1], all_figures[:, 1], rtol=1e-3, atol=1e-12)
+    assert (figures[:, 0] <= all_figures[:, 0]).all()
 
 
 @st.composite

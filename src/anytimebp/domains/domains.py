@@ -81,7 +81,7 @@ def full_domains(
     log_prior = np.zeros(int(slot_start[-1]))
     slot_state = _slot_states(states, sizes, slot_start)
     scale, smallest, scored, rows = np.empty(len(sizes)), np.empty(len(sizes)), 0, compiled.rows
-    if compiled.asked_unary_blocks or unary or observed:
+    if compiled.asked_unary_blocks or unary or any(seen.log_scores is not None for seen in observed.values()):
         fold_priors(rows, slot_start, slot_state, log_prior, scale[:0], smallest[:0])
         scored = _add_asked_factors(compiled, states, slot_start, log_prior)
         rows = rows[:0]

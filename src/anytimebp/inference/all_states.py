@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.inference.adaptive.compact import CompactTables
+from anytimebp.inference.beliefs import beliefs_if_any
 from anytimebp.inference.control.belief_history import BeliefHistory
 from anytimebp.inference.control.damping import Damper
-from anytimebp.inference.control.estimated_error import SweepError
+from anytimebp.inference.control.estimated_error import SweepError, expected_moves, share_of_core
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
-from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
+from anytimebp.inference.schedule.plain import plain_schedule
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.residual import ResidualSchedule
-from anytimebp.inference.schedule.sweeps import SweepSchedule, random_orders, sequential_orders
-from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE
-from anytimebp.kernels.readout import read_beliefs
-from anytimebp.layout.graph_layout import GraphLayout, compiled_graph
+from anytimebp.inference.schedule.sweeps import SweepSchedule
+from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, SUM
+from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.tables.bands import make_bands
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.leaves import Core, Leaves, peel
 from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
+QUICK_SWEEPS = (
+    12  # of `bp`, that `adaptive` begins with on small graphs; few take longer, and those gain by lazy sweeps
+)
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
-LEAF = 0.5  # error of a leaf, in that of the core's variables: what a factor passes on is less than what it is told
-PENDING = 2.0  # times what is pending on a message that it is expected to move by: what it moves comes back to it
 VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
 
 
@@ -53,6 +53,7 @@ class AllStates:
         domains: Domains | None = None,
         *,
         at_any_cost: bool = False,
+        is_small: bool = False,
         compact: CompactTables | None = None,
         start: Start | None = None,
         put: Callable[[Workspace], None] | None = None,
@@ -63,19 +64,18 @@ class AllStates:
             task: What is to be done.
             domains: All states, if somebody has put them together already; owned.
             at_any_cost: Whether to make a core even where it does not pay.
+            is_small: Whether `adaptive` is to begin as `bp` does; the memory has been checked.
             compact: Domains and tables to run on, instead of all states.
             start: Messages to start from.
             put: Puts messages to start from into a workspace in linear arithmetic.
         """
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
-        self._compact = compact
-        self._at_any_cost = at_any_cost
-        self._start = start
-        self._put = put
+        self._compact, self._at_any_cost, self._is_small = compact, at_any_cost, is_small
+        self._start, self._put = start, put
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
-        if compact is None:
+        if compact is None and not is_small:
             check_memory(self._compiled, domain_sizes(self._compiled, self._options.observed), self._options.max_memory)
         if domains is None:
             domains = self._all_states()
@@ -143,13 +143,17 @@ class AllStates:
 
     def _begin_sweeps(self) -> None:
         """Stand before the first sweep; follow beliefs from here on, if somebody looks."""
-        self._sweep_began = self._figures.updates
-        if self._limits.is_watched:
+        self._sweep_began, arrays = self._figures.updates, self._messages.arrays
+        is_new = self._start is None and self._put is None and arrays.semiring == SUM
+        if self._limits.is_watched and is_new:
+            self._history.note_priors(self._sweeps, arrays.prior, in_logs=arrays.arithmetic == LOG)
+        elif self._limits.is_watched:
             self._note_beliefs()
 
     def _make_schedule(self) -> Schedule:
         self.leaves = self._peel()
         if self.leaves is not None:
+            self._is_small = False
             return LeavesFirst(self.leaves, and_back=self._compact is not None)
         return self._plain_schedule(self.workspace, self.disturbed)
 
@@ -163,23 +167,18 @@ class AllStates:
         """Begin with the sweeps on the core, once the pass from the leaves is through."""
         self._history = BeliefHistory(core.slot_start)
         self._begin_sweeps()
-        disturbed = None
-        if self.disturbed is not None and self.leaves is not None:
-            disturbed = self.leaves.disturbed(self.disturbed)
+        disturbed = self.leaves.disturbed(self.disturbed) if self.leaves and self.disturbed is not None else None
         schedule.on_core = self._plain_schedule(core, disturbed)
 
     def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
-        if self._options.method == "residual":
-            return ResidualSchedule(messages, self._options.tolerance, disturbed)
-        orders = self._orders(messages.layout)
-        if self._options.method == "adaptive":
-            return LazySchedule(messages, orders, self._options.tolerance)
-        return SweepSchedule(messages, orders, self._options.tolerance)
+        if self._options.max_memory is None:
+            make_bands(messages.layout, messages.arrays, self.workspace.tables, self._task.load)
+        return plain_schedule(messages, self._options, disturbed, is_lazy=self._is_adaptive)
 
-    def _orders(self, layout: GraphLayout) -> Iterator[IndexArray]:
-        if self._options.schedule == "random":
-            return random_orders(len(layout.factor_edge_start) - 1, self._options.generator())
-        return sequential_orders(layout)
+    @property
+    def _is_adaptive(self) -> bool:
+        """Whether sweeps may leave factors out, and inner rounds may come."""
+        return self._options.method == "adaptive" and not self._is_small
 
     @property
     def _core(self) -> Core | None:
@@ -229,22 +228,37 @@ class AllStates:
         schedule, figures = self._schedule, self._figures
         assert schedule is not None  # noqa: S101  (`begin` has made it)
         updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work)
+        sweeps = schedule.on_core if isinstance(schedule, LeavesFirst) else schedule
+        if isinstance(sweeps, SweepSchedule):
+            sweeps.most_sweeps = self._quiet_sweeps()
         progress = schedule.advance(updates, cost, figures.damping)
-        figures.updates += progress.updates
-        figures.work_parts["messages"] += progress.work
-        core = self._core
-        if core is not None and isinstance(schedule, LeavesFirst) and schedule.on_core is None:
-            self._begin_core(schedule, core)
+        for sweep in progress.earlier:
+            figures.count(sweep.updates, sweep.work)
+            self._count_sweep(sweep.max_residual, sweep.mean_residual)
+            self._damper.hopeless(sweep.max_residual)  # which it does not find before it looks
+            figures.passed.append((figures.rounds, figures.moment(float("nan"))))
+        figures.count(progress.updates, progress.work)
+        if self._core is not None and isinstance(schedule, LeavesFirst) and schedule.on_core is None:
+            self._begin_core(schedule, self._core)
         return progress
+
+    def _quiet_sweeps(self) -> int:
+        """Return how many sweeps can be made until somebody looks at messages."""
+        if self._limits.is_watched or self._compact is not None:
+            return 1
+        next_look = QUICK_SWEEPS if self._is_small else max(UNWATCHED, self._history.next_due(self._sweeps))
+        return min(self._damper.quiet_sweeps, next_look - self._sweeps)
+
+    def _count_sweep(self, max_residual: float, mean_residual: float) -> None:
+        figures = self._figures
+        figures.rounds += 1
+        self._sweeps += 1
+        self._sweep_began, figures.swept = figures.updates, True
+        figures.max_residual, figures.mean_residual = max_residual, mean_residual
 
     def _end_sweep(self, progress: Progress) -> None:
         figures, self._is_through = self._figures, True
-        figures.rounds += 1
-        self._sweeps += 1
-        self._sweep_began = figures.updates
-        figures.swept = True
-        figures.max_residual = progress.max_residual
-        figures.mean_residual = progress.mean_residual
+        self._count_sweep(progress.max_residual, progress.mean_residual)
         figures.consistent = progress.converged
         figures.settled_rounds += progress.converged
         figures.tolerance = self._options.tolerance
@@ -253,6 +267,9 @@ class AllStates:
         elif self._damper.hopeless(progress.max_residual):
             figures.ending = StopReason.NOT_CONVERGED
         figures.damping = self._damper.damping
+        if self._is_small and self._sweeps == QUICK_SWEEPS and figures.ending is None:
+            self._is_small = False
+            self._schedule = self._plain_schedule(self.workspace, None)
 
     # ------------------------------------------------------------ what is left
     def look(self) -> Iterator[Step]:
@@ -280,12 +297,9 @@ class AllStates:
 
     def _note_beliefs(self) -> FloatArray | None:
         """Set a mark at the beliefs as they are, unless messages exclude each other as yet."""
-        messages, start = self._messages, self._slot_start
-        belief, log_normaliser = np.empty(int(start[-1])), np.empty(len(start) - 1)
-        status, _ = read_beliefs(messages.layout, messages.arrays, start, belief, log_normaliser)
-        if status != OK:
-            return None
-        self._history.note(self._sweeps, belief)
+        belief = beliefs_if_any(self._messages.layout, self._messages.arrays, self._slot_start)
+        if belief is not None:
+            self._history.note(self._sweeps, belief)
         return belief
 
     # ------------------------------------------------------------ reading
@@ -314,7 +328,9 @@ class AllStates:
         if self._error is not None:
             return self._error
         layout, start = self._messages.layout, self._slot_start
-        residual = self._pending()
+        on_core = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
+        pending = on_core.pending() if isinstance(on_core, ResidualSchedule) else None
+        residual = expected_moves(self._messages.arrays.edge_residual, pending)
         has_settled = self._figures.ending is StopReason.CONVERGED
         history, marks, time = self._history, self._history.marks, self._time
         return lambda belief: SweepError(
@@ -325,22 +341,8 @@ class AllStates:
             history.trend(marks, time, belief),
             self._options.tolerance,
             has_settled=has_settled,
-            share=self._share_of_core(),
+            share=1.0 if self._core is None else share_of_core(len(start) - 1, self.workspace.domains.sizes),
         )
-
-    def _pending(self) -> FloatArray:
-        """Return (E,) by how much messages last moved, or less if the schedule knows that little is pending; a copy."""
-        moved = self._messages.arrays.edge_residual.copy()
-        schedule = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
-        return np.minimum(moved, PENDING * schedule.pending()) if isinstance(schedule, ResidualSchedule) else moved
-
-    def _share_of_core(self) -> float:
-        """Return the part of the core's error that is the mean over all variables: leaves move less than the core."""
-        core, sizes = self._core, self.workspace.domains.sizes
-        if core is None:
-            return 1.0
-        n_leaves = int((sizes > 1).sum()) - len(core.variables)
-        return (len(core.variables) + LEAF * n_leaves) / len(sizes)
 
     @property
     def _time(self) -> float:

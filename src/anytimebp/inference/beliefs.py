@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.codes import LINEAR, OK
-from anytimebp.kernels.readout import read_beliefs
+from anytimebp.kernels.codes import OK
+from anytimebp.kernels.readout import read_beliefs, sum_bethe_terms
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
@@ -38,6 +38,13 @@ def beliefs_of(
     return belief, log_normaliser
 
 
+def beliefs_if_any(layout: GraphLayout, arrays: WorkspaceArrays, belief_start: IndexArray) -> FloatArray | None:
+    """Return the beliefs, variable after variable; None where messages exclude each other as yet."""
+    belief, log_normaliser = np.empty(int(belief_start[-1])), np.empty(len(belief_start) - 1)
+    status, _ = read_beliefs(layout, arrays, belief_start, belief, log_normaliser)
+    return belief if status == OK else None
+
+
 def no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
     """Return the error that names a variable without a possible state."""
     name = compiled.variables.name(variable)
@@ -46,9 +53,7 @@ def no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
 
 def bethe_terms(layout: GraphLayout, arrays: WorkspaceArrays, log_normaliser: FloatArray) -> float:
     """Return log Z by the formula that heads the kernels, but for the scales of tables and priors."""
-    linear = arrays.arithmetic == LINEAR
-    with np.errstate(divide="ignore"):  # a factor that admits no joint state of its domains, as yet
-        total = np.log(arrays.factor_total) if linear else arrays.factor_total
-    scale = np.log(arrays.edge_scale) if linear else arrays.edge_scale
-    arity = layout.factor_edge_start[1:] - layout.factor_edge_start[:-1]
-    return float(((1 - arity) * total).sum() + scale.sum() + log_normaliser.sum())
+    total: float = sum_bethe_terms(
+        layout.factor_edge_start, arrays.arithmetic, arrays.factor_total, arrays.edge_scale, log_normaliser
+    )
+    return total

@@ -68,6 +68,8 @@ class Figures:
         estimated_error: If it is known without further work; NaN otherwise.
         choice: What the method does at present, and why, in words; empty where there is no choice.
         is_news: Whether the end of the present round is worth a snapshot; the loop sets it, a method may object.
+        passed: Sweeps that the driver was not told of one by one, each as the number of its round and the moment at its
+            end; the driver records them, and sets their time.
         ending: Why the run is finished, or None.
     """
 
@@ -87,6 +89,7 @@ class Figures:
     estimated_error: float = float("nan")
     choice: str = ""
     is_news: bool = True
+    passed: list[tuple[int, Moment]] = field(default_factory=list)
     ending: StopReason | None = None
 
     @property
@@ -94,6 +97,11 @@ class Figures:
         """Entries read or scored so far."""
         parts = self.work_parts
         return parts["messages"] + parts["scoring"] + parts["growth"] + parts["priorities"]
+
+    def count(self, updates: int, work: int) -> None:
+        """Add factor updates, and the entries that they have read."""
+        self.updates += updates
+        self.work_parts["messages"] += work
 
     @property
     def can_be_judged(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -65,10 +66,10 @@ def take_snapshot(
     elif isinstance(unseen, UnexploredMass):
         estimate = unseen.error
     log_z = _finite(log_z + source.log_scale.sum() + source.log_prior_scale.sum()) if swept else float("nan")
-    if swept and figures.consistent and np.isnan(log_z):
+    if swept and figures.consistent and math.isnan(log_z):
         msg = f"internal error: log Z is not a number although all messages have settled; {REPORT_IT}"
         raise InternalError(msg)
-    return Snapshot(
+    return Snapshot.holding(
         marginals=marginals,
         log_z=log_z,
         outside=unseen,
@@ -111,7 +112,7 @@ def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bo
 
 
 def _finite(log_z: float) -> float:
-    return float(log_z) if np.isfinite(log_z) else float("nan")
+    return float(log_z) if math.isfinite(log_z) else float("nan")
 
 
 def _factor_marginals(compiled: CompiledGraph, arrays: WorkspaceArrays, marginals: Marginals) -> FactorMarginals:

@@ -144,6 +144,8 @@ class Run:
         except BaseException as abort:  # a second Ctrl-C, or whatever a rule or policy has raised
             self._failure = AnytimeBPError(f"the run was aborted by {type(abort).__name__}; start a new one")
             raise
+        if self.figures.passed:
+            self._record_passed()
         if self.figures.settled_rounds != settled:
             self._settled_seconds = self._clock.seconds
         return step
@@ -201,6 +203,15 @@ class Run:
         elif last and again and last.updates == moment.updates:
             moments.pop()
         moments.append(moment)
+
+    def _record_passed(self) -> None:
+        """Record sweeps that were made in one slice, as far as they are due; all of them get the time at its end."""
+        self._read_clock()
+        seconds, passed = self.figures.seconds, self.figures.passed
+        for rounds, moment in passed:
+            if self._recorder.is_due(rounds, moment.states, self._clock):
+                self.moments.append(Moment(seconds, *moment[1:]))
+        passed.clear()
 
     def look_at(self, snapshot: Snapshot) -> None:
         """Add to the moment just recorded what its snapshot has to compute, if that was asked for and is due."""

@@ -21,13 +21,14 @@ from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.stopwatch import Stopwatch
-from anytimebp.kernels import active, cutting, growth, lazy, log_sums, messages, readout, residual
+from anytimebp.kernels import active, bands, cutting, growth, lazy, log_sums, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FactorSource
+from anytimebp.tables.bands import BANDS
 
 FIRST_KERNEL = {
     "bp": messages.sweep_slice,
@@ -35,9 +36,10 @@ FIRST_KERNEL = {
     "adaptive": lazy.lazy_slice,
     ROUNDS: active.look_outside,
     LOGS: log_sums.sum_in_logs,
+    BANDS: bands.fill_bands,
 }
 
-SECONDS = {"bp": 17, "adaptive": 17, "residual": 19, ROUNDS: 20, LOGS: 5}
+SECONDS = {"bp": 17, "adaptive": 17, "residual": 19, ROUNDS: 20, LOGS: 5, BANDS: 2}
 """Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
 
 SECONDS_OF_GROWTH = 30
@@ -99,7 +101,7 @@ def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     if options.factor_marginals:
         kernels.append(readout.read_weights)
     if _cuts_tables(method, options):
-        kernels.append(cutting.cut_tables)
+        kernels.append(cutting.cut_tables_slice)
     return tuple(kernels)
 
 
@@ -149,7 +151,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     cuts_tables = _cuts_tables(method, options)
     options = replace(
         options,
-        method={ROUNDS: "adaptive", LOGS: options.method}.get(method, method),
+        method={ROUNDS: "adaptive", LOGS: options.method, BANDS: options.method}.get(method, method),
         observed={},
         max_memory=None,
         rng=0,
@@ -166,6 +168,9 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     forest.add_factor([0, 1], log_table=[[0.1, 0.0], [0.0, 0.2]])
     if method == ROUNDS:
         yield from _run_stages(graph, options)
+        return
+    if method == BANDS:
+        yield from _run_small(AllStates, new_task(_banded(), options))
         return
     if method == LOGS:
         graph.add_factor([0, 1], log_table=[[0.0, -1000.0], [-np.inf, 0.0]])
@@ -185,6 +190,15 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
         for other in ("truncated", *GROWING_METHODS):
             yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))
+
+
+def _banded() -> FactorGraph:
+    """Return a loop through a table that is large enough to have a band."""
+    graph = FactorGraph()
+    graph.add_variables(2, 24)
+    graph.add_factor([0, 1], table=np.eye(24))
+    graph.add_factor([0, 1], table=np.ones((24, 24)))
+    return graph
 
 
 def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:

@@ -198,17 +198,24 @@ def _take_logs(outgoing):
     return count
 
 
+@kernel(FAST_WITHOUT_NAN)
+def _lowest(log_weight):
+    """Return the lowest finite number, at most 0."""
+    lowest = 0.0
+    for v in range(log_weight.size):
+        lowest = smaller(lowest, log_weight[v] if log_weight[v] > -np.inf else 0.0)
+    return lowest
+
+
 @kernel()
 def _lost_nothing(layout, bp, factor):
     """Tell whether all products of positive numbers that a factor can form are at least CERTAIN."""
-    floor, offset = log(bp.table_min[factor]), 0
+    floor, offset = 0.0, 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        lowest, end = 0.0, offset + edge_size(layout.edge_variable, bp.domain_size, edge)
-        for v in range(offset, end):
-            lowest = min(lowest, bp.incoming[v] if bp.incoming[v] > -np.inf else 0.0)
-        floor += lowest
+        end = offset + edge_size(layout.edge_variable, bp.domain_size, edge)
+        floor += _lowest(bp.incoming[offset:end])
         offset = end
-    return floor > LOG_CERTAIN
+    return floor > LOG_CERTAIN and floor + log(bp.table_min[factor]) > LOG_CERTAIN
 
 
 @kernel()

@@ -50,7 +50,7 @@ from anytimebp.kernels.codes import (
     VARIABLE_VANISHED,
 )
 from anytimebp.kernels.either_arithmetic import best, dot
-from anytimebp.kernels.jit import address_of, borrow, by_address, kernel
+from anytimebp.kernels.jit import address_of, borrow, by_address, index_view, kernel
 from anytimebp.kernels.leaf_tables import sum_axis_by_logs
 from anytimebp.kernels.log_sums import sum_in_logs, sum_in_logs_at
 from anytimebp.kernels.structures import send
@@ -59,6 +59,11 @@ from anytimebp.kernels.to_factor import gather, gather_at, is_lone_hub
 from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
+AT_ONCE = 2**18
+"""Entries that could be read in the time of several sweeps in one slice, which share one time in the trace.
+
+A tenth of a millisecond or two. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
+NO_NEWS = 1e-14  # nats by which all messages to a variable may have moved before its factors are told: rounding
 LOG_COST = 4  # entries that one costs whose table is in logs, or about that
 
 
@@ -133,6 +138,8 @@ def update(layout, bp, factor, damping):
         entries *= n
     if bp.factor_kind[factor] != TABLE:
         entries = bp.structure_work[factor]
+    elif bp.table_band[factor]:
+        entries = entries // n * index_view(bp.table_band[factor], 1)[0]
     doubtful = floor < SAFE and bp.arithmetic == LINEAR and bp.table_has_zero[factor]
     if doubtful and (lost or smallest_product(layout, bp, factor) < SAFE):
         return OUT_OF_RANGE, factor, 0.0, 0
@@ -184,36 +191,46 @@ def cost_of(factor_edge_start, table_in_logs, factor, entries):
 
 
 @kernel()
-def sweep_slice(layout, bp, order, position, stop, cost_limit, damping):
-    """Update the factors order[position:stop], at most until `cost_limit` entries are read.
-
-    Returns:
-        Status, what vanished, the position reached, entries read, the largest residual and the sum of residuals.
-    """
-    layout, bp = borrow(layout), borrow(bp)
-    work, cost, largest, total = 0, 0, 0.0, 0.0
-    while position < stop and cost < cost_limit:
-        factor = order[position]
-        status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
-        if status != OK:
-            return status, culprit, position, work, largest, total
-        position += 1
-        work += entries
-        cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
-        largest = max(largest, residual)
-        total += residual
-    return OK, -1, position, work, largest, total
+def _has_news(layout, news, factor):
+    """Tell whether a message to one of a factor's variables has moved since its last update."""
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        if news.seen[edge] != news.times[layout.edge_variable[edge]]:
+            return True
+    return False
 
 
 @kernel()
-def largest_pending(layout, bp, order, moved, damping):
-    """Return a bound on how far any message of the last sweep is from what its factor would send now.
+def _has_changed(arithmetic, now, before):
+    """Tell whether a number of a message has moved by more than rounding does; zeros are where they were."""
+    least = 1.0 if arithmetic == LOG else 0.0
+    for v in range(now.size):
+        if now[v] != before[v] and abs(now[v] - before[v]) > NO_NEWS * (least + abs(before[v])):
+            return True
+    return False
 
-    A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
-    its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
-    the first; `moved` is scratch, zero for every variable.
+
+@kernel()
+def _tell_news(layout, bp, news, factor):
+    """Count the messages of a factor that its update has moved, which are in `bp.outgoing` as they were.
+
+    Residuals leave out states that are gone, but others do not settle while these fall, so their fall is news as well.
     """
-    layout, bp = borrow(layout), borrow(bp)
+    offset = 0
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        variable, start = layout.edge_variable[edge], bp.edge_slot_start[edge]
+        n = bp.domain_size[variable]
+        news.rest[variable] += bp.edge_residual[edge]
+        now, before = bp.message[start : start + n], bp.outgoing[offset : offset + n]
+        if news.rest[variable] > NO_NEWS or _has_changed(bp.arithmetic, now, before):
+            news.times[variable] += 1
+            news.rest[variable] = 0.0
+        news.seen[edge] = news.times[variable]
+        offset += n
+
+
+@kernel()
+def pending_at(layout, bp, order, moved, damping):
+    """Do as `largest_pending`, for kernels."""
     largest = 0.0
     for position in range(order.size - 1, -1, -1):
         first, last = layout.factor_edge_start[order[position]], layout.factor_edge_start[order[position] + 1]
@@ -226,3 +243,69 @@ def largest_pending(layout, bp, order, moved, damping):
             moved[layout.edge_variable[edge]] += bp.edge_residual[edge]
         largest = max(largest, pending + kept_back)
     return largest
+
+
+@kernel()
+def largest_pending(layout, bp, order, moved, damping):
+    """Return a bound on how far any message of the last sweep is from what its factor would send now.
+
+    A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
+    its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
+    the first; `moved` is scratch, zero for every variable.
+    """
+    return pending_at(borrow(layout), borrow(bp), order, moved, damping)
+
+
+@kernel()
+def sweep_slice(layout, bp, news, orders, position, stop, cost_limit, damping, tolerance, sweeps, moved):
+    """Update factors in order, at most until `cost_limit` entries are read; stop after a sweep that moves nothing.
+
+    Another sweep is begun only while all of them together are cheap (AT_ONCE). A factor that would send the same
+    messages again counts as updated, but is not: nothing that it receives has moved since its last update. `news`
+    counts, per variable, how often messages to it have moved, and says, per edge, how much of that the factor has seen.
+    Damped messages move by themselves, so all factors are updated then.
+
+    Args:
+        layout: Topology.
+        bp: Messages.
+        news: Which factors have something new to take in; overwritten.
+        orders: (n, F) the orders of sweeps, taken in turn.
+        position: Of the next update, counted from the first one of the first order.
+        stop: Position at which to stop in any case.
+        cost_limit: See above.
+        damping: Part of the old message to keep.
+        tolerance: Residual up to which a message does not move.
+        sweeps: (sweeps, 3) a row for each, from the present one on: entries read, the largest residual, and the sum of
+            residuals; added to.
+        moved: (V,) scratch, zeros.
+
+    Returns:
+        Status, what vanished, the position reached, and what is pending after a sweep that moved nothing, if the last
+        one was such; infinite if not.
+    """
+    layout, bp, news = borrow(layout), borrow(bp), borrow(news)
+    n_factors, first, cost = orders.shape[1], position // orders.shape[1], 0
+    while position < stop and cost < cost_limit:
+        sweep = position // n_factors
+        factor, row = orders[sweep % orders.shape[0], position - sweep * n_factors], sweep - first
+        residual, entries = 0.0, 0
+        if damping > 0.0 or _has_news(layout, news, factor):
+            status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
+            if status != OK:
+                return status, culprit, position, np.inf
+            _tell_news(layout, bp, news, factor)
+            cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
+        else:
+            for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+                bp.edge_residual[edge] = 0.0
+            cost += EDGE_COST // 16
+        position += 1
+        sweeps[row, 0] += entries
+        sweeps[row, 1] = max(sweeps[row, 1], residual)
+        sweeps[row, 2] += residual
+        is_over = position == (sweep + 1) * n_factors
+        if is_over and sweeps[row, 1] <= tolerance:
+            return OK, -1, position, pending_at(layout, bp, orders[sweep % orders.shape[0]], moved, damping)
+        if is_over and cost + cost // (row + 1) > AT_ONCE:
+            break
+    return OK, -1, position, np.inf

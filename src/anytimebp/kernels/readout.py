@@ -4,7 +4,7 @@ import math
 
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import GATHER, LINEAR, LOG, MAX, OK, VARIABLE_VANISHED
-from anytimebp.kernels.jit import borrow, kernel
+from anytimebp.kernels.jit import FAST, borrow, kernel
 from anytimebp.kernels.to_factor import gather_at
 
 
@@ -46,6 +46,20 @@ def fill_beliefs(layout, bp, belief_start, belief, log_normaliser):
             weight[v] /= total
         log_normaliser[variable] = math.log(total) + math.log(peak) + log_peak
     return OK, -1
+
+
+@kernel(FAST)
+def sum_bethe_terms(factor_edge_start, arithmetic, factor_total, edge_scale, log_normaliser):
+    """Return log Z by the formula at the head of `messages.py`, but for the scales of tables and priors."""
+    linear, total = arithmetic == LINEAR, 0.0
+    for factor in range(factor_total.size):
+        edges = factor_edge_start[factor + 1] - factor_edge_start[factor]
+        total += (1 - edges) * (log(factor_total[factor]) if linear else factor_total[factor])
+    for edge in range(edge_scale.size):
+        total += log(edge_scale[edge]) if linear else edge_scale[edge]
+    for variable in range(log_normaliser.size):
+        total += log_normaliser[variable]
+    return total
 
 
 @kernel()

@@ -1,7 +1,35 @@
-"""How much scratch a run over given domains needs."""
+"""Where the slots of edges lie, and how much scratch a run over given domains needs."""
 
 from anytimebp.kernels.codes import TABLE
 from anytimebp.kernels.jit import kernel
+
+
+@kernel()
+def place_slots(variable_edge_start, edge_variable, room, hub_degree, slot_start, capacity, variable_hub):
+    """Give every edge the slots that its variable has room for, and number the variables of high degree.
+
+    Args:
+        variable_edge_start: (V + 1,).
+        edge_variable: (E,).
+        room: (V,) slots of each variable.
+        hub_degree: Variables with more edges are hubs.
+        slot_start: (E,) overwritten: first slot of an edge.
+        capacity: (E,) overwritten: its slots.
+        variable_hub: (V,) overwritten: number of the hub, or -1.
+
+    Returns:
+        Slots in all, the slots of the largest variable, and the number of hubs.
+    """
+    n_slots, largest, n_hubs = 0, 1, 0
+    for edge in range(edge_variable.size):
+        slot_start[edge], capacity[edge] = n_slots, room[edge_variable[edge]]
+        n_slots += capacity[edge]
+    for variable in range(room.size):
+        largest = max(largest, room[variable])
+        is_hub = variable_edge_start[variable + 1] - variable_edge_start[variable] > hub_degree
+        variable_hub[variable] = n_hubs if is_hub else -1
+        n_hubs += is_hub
+    return n_slots, largest, n_hubs
 
 
 @kernel()

@@ -2,9 +2,10 @@
 
 from anytimebp.kernels.arithmetic import larger
 from anytimebp.kernels.codes import MAX
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel, table_view
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, index_view, kernel, table_view
 
 PAIR = 2
+NARROW = 2  # width of the bands that most tables have which interpolate
 TALL = 24  # rows from which four are read at a time
 
 
@@ -57,6 +58,27 @@ def tall_matrix_linear(matrix, stride, n, row_weight, column_weight, dots, sums)
         for c in range(n):
             dot += row[c] * column_weight[c]
             sums[c] += weight * row[c]
+        dots[r] = dot
+
+
+@kernel(FAST)
+def _band_linear(start, band, width, row_weight, column_weight, dots, sums):
+    """Do as `matrix_linear`, reading the band of a matrix (`bands.py`)."""
+    for c in range(sums.size):
+        sums[c] = 0.0
+    if width == NARROW:
+        for r in range(row_weight.size):
+            begin, weight, left, right = start[r], row_weight[r], band[2 * r], band[2 * r + 1]
+            dots[r] = left * column_weight[begin] + right * column_weight[begin + 1]
+            sums[begin] += weight * left
+            sums[begin + 1] += weight * right
+        return
+    for r in range(row_weight.size):
+        begin, weight, dot = start[r], row_weight[r], 0.0
+        row, column, total = band[r * width : r * width + width], column_weight[begin:], sums[begin:]
+        for c in range(width):
+            dot += row[c] * column[c]
+            total[c] += weight * row[c]
         dots[r] = dot
 
 
@@ -139,7 +161,11 @@ def contract(layout, bp, factor, address, incoming):
         before = incoming[:rows] if edge == first + 1 else bp.prefix[level : level + rows]
         dots = bp.outgoing[:rows] if edge == first + 1 else bp.dots[level : level + rows]
         column, sums = incoming[offset : offset + n], bp.outgoing[offset : offset + n]
-        if bp.semiring == MAX:
+        if edge == last - 1 and bp.table_band[factor] and address == bp.table_address[factor]:
+            words = index_view(bp.table_band[factor], 1 + rows)
+            band = table_view(bp.table_band[factor] + 8 * (1 + rows), rows * words[0])
+            _band_linear(words[1:], band, words[0], before, column, dots, sums)
+        elif bp.semiring == MAX:
             matrix_max(matrix, row_start, stride, n, before, column, dots, sums)
         elif rows >= TALL and row_start.size == 0:
             tall_matrix_linear(matrix, stride, n, before, column, dots, sums)

@@ -19,8 +19,11 @@ def fill_topology(rows, size, numbers, log_extent, is_alone):
         log_extent: (3, F) overwritten: largest and smallest finite log score, and whether there is a hard zero; NaN
             where they are not known.
         is_alone: (V,) overwritten: whether a variable has more than one state and no factor of any kind.
+
+    Returns:
+        The widest range of a factor's scores that is known, how many variables are alone, and the states of all.
     """
-    n_variables, factor = size.size, 0
+    n_variables, factor, widest, n_alone, n_states = size.size, 0, 0.0, 0, 0
     n_edges = (numbers.size - log_extent.shape[1] - n_variables - 2) // 3
     edge = log_extent.shape[1] + 1  # edge variables come after the starts of factors
     by_variable = edge + 2 * n_edges
@@ -38,12 +41,18 @@ def fill_topology(rows, size, numbers, log_extent, is_alone):
                 edge += 1
         extent = table_view(rows[block, EXTENT], 3 * members)
         for k in range(rows[block, FACTORS] if arity > 1 else 0):
+            known = rows[block, EXTENT] != 0
             for j in range(3):
-                known = rows[block, EXTENT] != 0
                 log_extent[j, factor] = extent[j * members + (k if members > 1 else 0)] if known else np.nan
+            if known:
+                widest = max(widest, log_extent[0, factor] - log_extent[1, factor])
             factor += 1
             numbers[factor] = numbers[factor - 1] + arity
     _sort_edges(numbers, by_variable, n_variables, n_edges)
+    for variable in range(n_variables):
+        n_alone += is_alone[variable]
+        n_states += size[variable]
+    return widest, n_alone, n_states
 
 
 @kernel(merge=True)

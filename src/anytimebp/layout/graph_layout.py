@@ -49,14 +49,16 @@ class CompiledGraph:
         message_blocks: The factors that send messages.
         asked_unary_blocks: The unary factors that have no tables.
         blocks: All factors.
-        has_log_tables_only: Whether there are message factors, and all of them have tables of log scores.
         has_tables_only: Whether all message factors have tables.
         n_slots: States of the variables of all message factors, counted on every edge.
+        n_states: States of all variables.
+        n_joint_states: Joint states of all message factors, as a float.
         n_table_entries: Entries of the tables of message factors, as many as there are.
         rows: (blocks, WIDTH) what kernels need to know of them, see `model/block_rows.py`.
         extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
         unconnected: Variables of more than one state without any factor.
+        widest: The widest range of a message factor's scores, as far as known.
     """
 
     __slots__ = (
@@ -64,16 +66,18 @@ class CompiledGraph:
         "asked_unary_blocks",
         "blocks",
         "extent",
-        "has_log_tables_only",
         "has_tables_only",
         "message_blocks",
+        "n_joint_states",
         "n_slots",
+        "n_states",
         "n_table_entries",
         "rows",
         "shared_tables",
         "unconnected",
         "universe_sizes",
         "variables",
+        "widest",
     )
 
     def __init__(self, graph: FactorGraph) -> None:
@@ -85,14 +89,16 @@ class CompiledGraph:
         self.rows: IndexArray = rows.numbers()
         self.message_blocks: list[MessageBlock] = rows.message_blocks.copy()
         self.n_slots, self.n_table_entries = rows.n_slots, rows.n_table_entries
+        self.n_joint_states: float = rows.n_joint_states
         asked = [self.blocks[place] for place in rows.asked]
         self.asked_unary_blocks = [block for block in asked if block.scopes.shape[1] == 1]
-        self.has_log_tables_only = bool(self.message_blocks) and rows.has_log_tables_only
         self.has_tables_only = len(asked) == len(self.asked_unary_blocks)
         n_variables, n_factors, n_edges = len(self.universe_sizes), rows.n_message_factors, rows.n_edges
         numbers = np.zeros(n_factors + 1 + 3 * n_edges + n_variables + 1, dtype=np.int64)
         log_extent, is_alone = np.empty((3, n_factors)), np.empty(n_variables, dtype=np.bool_)
-        fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
+        found = fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
+        self.widest: float = found[0]
+        n_alone, self.n_states = int(found[1]), int(found[2])
         first, last = n_factors + 1, len(numbers) - n_edges
         self.arrays = GraphLayout(
             factor_edge_start=numbers[:first],
@@ -102,7 +108,7 @@ class CompiledGraph:
             variable_edge=numbers[last:],
         )
         self.extent = TableRange(log_extent[0], log_extent[1], log_extent[2] == 1.0)
-        self.unconnected: IndexArray = np.flatnonzero(is_alone)
+        self.unconnected: IndexArray = np.flatnonzero(is_alone) if n_alone else numbers[:0]
         if asked:
             self._add_ranges()
         self.shared_tables: dict[object, object] = {}
@@ -113,6 +119,8 @@ class CompiledGraph:
             if block.source.tables is None and block.source.range is not None:
                 for whole, known in zip(self.extent, block.source.range, strict=True):
                     whole[first : first + len(block.scopes)] = known
+                log_max, log_min, _ = block.source.range
+                self.widest = max(self.widest, float((log_max - log_min).max()))
 
     @property
     def unary_blocks(self) -> list[FactorBlock]:

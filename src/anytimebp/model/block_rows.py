@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -37,17 +38,17 @@ class BlockRows:
         n_edges: Variables of all of these together.
         message_blocks: The blocks of such factors.
         n_slots: States of all of these variables, counted on every edge.
+        n_joint_states: Joint states of all these factors together, as a float.
         n_table_entries: Entries of the tables of these blocks, as many as there are.
-        has_log_tables_only: Whether these are tables of log scores, all of them.
         asked: Places of the blocks that have no tables.
     """
 
     __slots__ = (
         "_numbers",
         "asked",
-        "has_log_tables_only",
         "message_blocks",
         "n_edges",
+        "n_joint_states",
         "n_message_factors",
         "n_slots",
         "n_table_entries",
@@ -57,7 +58,7 @@ class BlockRows:
         """Write the rows of some blocks."""
         self._numbers = array("q")
         self.n_message_factors = self.n_edges = self.n_slots = self.n_table_entries = 0
-        self.has_log_tables_only = True
+        self.n_joint_states = 0.0
         self.message_blocks: list[MessageBlock] = []
         self.asked: list[int] = []
         for block in blocks:
@@ -80,8 +81,8 @@ class BlockRows:
             self.n_message_factors += n
             self.n_edges += n * arity
             self.n_slots += n * sum(block.source.shape)
+            self.n_joint_states += n * prod(map(float, block.source.shape))
             self.n_table_entries += 0 if tables is None else tables.values.size
-            self.has_log_tables_only &= tables is not None and tables.is_log
 
     def numbers(self) -> IndexArray:
         """Return a copy of the rows, shape (blocks, WIDTH)."""
@@ -92,7 +93,7 @@ class BlockRows:
         twin = BlockRows()
         twin._numbers = self._numbers[:]
         twin.n_message_factors, twin.n_edges = self.n_message_factors, self.n_edges
-        twin.has_log_tables_only = self.has_log_tables_only
         twin.n_slots, twin.n_table_entries = self.n_slots, self.n_table_entries
+        twin.n_joint_states = self.n_joint_states
         twin.message_blocks, twin.asked = self.message_blocks.copy(), self.asked.copy()
         return twin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -66,6 +66,13 @@ class Snapshot:
     arithmetic: str
     damping: float
     factor_marginals: FactorMarginals = field(default_factory=lambda: NOT_ASKED_FOR)
+
+    @classmethod
+    def holding(cls, **held: Any) -> Self:
+        """Make one of all its fields, by name; twice as fast as the constructor of a frozen class, which sets each."""
+        made = cls.__new__(cls)
+        vars(made).update(held)
+        return made
 
     @cached_property
     def unexplored_mass(self) -> float:
@@ -186,11 +193,9 @@ class Result(Snapshot):
     @classmethod
     def of(cls, answer: Snapshot, current: Snapshot, stop_reason: StopReason, trace: Trace) -> Result:
         """Make a result that answers with a snapshot."""
-        result = cls.__new__(cls)  # checked by nothing, and a call with all fields by name takes several us
         held = vars(answer)
-        vars(result).update({name: held[name] for name in FIGURES})
-        vars(result).update(stop_reason=stop_reason, trace=trace, current=current)
-        return result
+        shared = {name: held[name] for name in FIGURES}
+        return cls.holding(**shared, stop_reason=stop_reason, trace=trace, current=current)
 
     def __repr__(self) -> str:
         """Return a line with what matters."""

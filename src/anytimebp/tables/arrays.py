@@ -13,7 +13,7 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.kernels.messages import CALLS, link_calls
-from anytimebp.kernels.sizes import scratch_sizes
+from anytimebp.kernels.sizes import place_slots, scratch_sizes
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.tables.store import Tables
@@ -21,6 +21,7 @@ from anytimebp.tables.store import Tables
 HUB_DEGREE = 16
 """Variables with more edges keep totals; below, multiplying all messages anew is faster and loses no digits."""
 
+NONE = np.empty(0, dtype=np.int64)
 
 READ = (
     "domain_size",
@@ -58,6 +59,7 @@ class WorkspaceArrays(NamedTuple):
         table_address: (F,) where the factor's numbers lie, in the order of its axes.
         table_in_logs: (F,) whether they are logarithms.
         table_scaled: (F,) where the linear numbers of a table in logs lie, scaled per state, or 0.
+        table_band: (F,) where the band of a linear table lies (`kernels/bands.py`), or 0.
         table_min: (F,) smallest positive number of the table (linear).
         table_has_zero: (F,) whether the table has zeros.
         variable_hub: (V,) number of the hub, or -1.
@@ -95,6 +97,7 @@ class WorkspaceArrays(NamedTuple):
     table_address: IndexArray
     table_in_logs: BoolArray
     table_scaled: IndexArray
+    table_band: IndexArray
     table_min: FloatArray
     table_has_zero: BoolArray
     variable_hub: IndexArray
@@ -134,42 +137,49 @@ def allocate(
     """
     n_edges, n_factors = len(layout.edge_variable), len(layout.factor_edge_start) - 1
     linear = tables.arithmetic == LINEAR
-    capacity = room[layout.edge_variable]
-    edge_slot_end = np.cumsum(capacity)
-    n_slots = int(edge_slot_end[-1]) if n_edges else 0
+    slot_start, capacity = np.empty((2, n_edges), dtype=np.int64)
+    variable_hub = np.empty(len(room), dtype=np.int64)
+    n_slots, largest, n_hubs = place_slots(
+        layout.variable_edge_start, layout.edge_variable, room, HUB_DEGREE, slot_start, capacity, variable_hub
+    )
     factor_slots, levels, most_edges = scratch_sizes(layout.factor_edge_start, capacity, tables.kind)
-    largest = int(widest.max(initial=1))
     if widest is not room:
+        largest = int(widest.max(initial=1))
         wide = scratch_sizes(layout.factor_edge_start, widest[layout.edge_variable], tables.kind)
         factor_slots = max(largest, wide[0])
         levels = max(levels, float(largest))
-    hub_variable, variable_hub = _hubs(layout)
-    hub_sizes = widest[hub_variable]
-    n_hub_slots = int(hub_sizes.sum())
+    hub_variable = np.flatnonzero(variable_hub >= 0) if n_hubs else NONE
+    hub_end = np.cumsum(widest[hub_variable]) if n_hubs else NONE
+    n_hub_slots = int(hub_end[-1]) if n_hubs else 0
+    start = np.empty(n_slots + n_edges + n_factors)
+    start.fill(1.0 if linear else 0.0)
+    least = np.empty(n_edges + n_factors)
+    least.fill(1.0)
     arrays = WorkspaceArrays(
         arithmetic=tables.arithmetic,
         semiring=semiring,
         domain_size=domains.sizes,
         variable_slot_start=domains.slot_start,
-        edge_slot_start=edge_slot_end - capacity,
+        edge_slot_start=slot_start,
         edge_capacity=capacity,
         prior=domains.log_prior,
         prior_min=np.exp(domains.log_prior_min),
-        message=np.ones(n_slots) if linear else np.zeros(n_slots),
-        edge_min=np.ones(n_edges),
-        edge_scale=np.ones(n_edges) if linear else np.zeros(n_edges),
+        message=start[:n_slots],
+        edge_min=least[:n_edges],
+        edge_scale=start[n_slots : n_slots + n_edges],
         edge_residual=np.zeros(n_edges),
-        factor_total=np.ones(n_factors) if linear else np.zeros(n_factors),
+        factor_total=start[n_slots + n_edges :],
         factor_kind=tables.kind,
         structure_work=tables.structure_work,
         table_address=tables.address,
         table_in_logs=tables.in_logs,
         table_scaled=tables.scaled,
-        table_min=np.ones(n_factors),
+        table_band=np.zeros(n_factors, dtype=np.int64),
+        table_min=least[n_edges:],
         table_has_zero=tables.has_zero,
         variable_hub=variable_hub,
         hub_variable=hub_variable,
-        hub_start=np.cumsum(hub_sizes) - hub_sizes,
+        hub_start=hub_end - widest[hub_variable] if n_hubs else NONE,
         hub_high=np.zeros(n_hub_slots),
         hub_low=np.zeros(n_hub_slots),
         hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
@@ -190,12 +200,3 @@ def allocate(
 def frozen(arrays: WorkspaceArrays) -> WorkspaceArrays:
     """Return the arrays with copies of all that beliefs are read from, which nothing changes any more."""
     return arrays._replace(**{name: getattr(arrays, name).copy() for name in READ})
-
-
-def _hubs(layout: GraphLayout) -> tuple[IndexArray, IndexArray]:
-    """Return the variables of high degree, and for every variable its number among them or -1."""
-    degree = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1]
-    hub_variable = np.flatnonzero(degree > HUB_DEGREE)
-    variable_hub = np.full(len(degree), -1, dtype=np.int64)
-    variable_hub[hub_variable] = np.arange(len(hub_variable))
-    return hub_variable, variable_hub

@@ -176,6 +176,7 @@ class Leaves:
             table_address=np.where(is_smaller, address, arrays.table_address[factors]),
             table_in_logs=np.where(is_smaller, leaves.in_logs[factors], arrays.table_in_logs[factors]),
             table_scaled=np.where(is_smaller, 0, arrays.table_scaled[factors]),
+            table_band=np.zeros(len(factors), dtype=np.int64),
             table_min=np.where(is_smaller, leaves.table_min[factors], arrays.table_min[factors]),
             table_has_zero=arrays.table_has_zero[factors],
             variable_hub=arrays.variable_hub[variables],

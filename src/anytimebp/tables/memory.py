@@ -27,9 +27,10 @@ BYTES_PER_STATE = 80
 def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: int | None) -> None:
     """Raise MemoryLimitError if a run over these domains needs more than there is, naming the largest factor."""
     unchecked = max(UNCHECKED_BYTES, total_memory() // 8)
-    is_whole = domain_sizes is compiled.universe_sizes
-    if max_memory is None and is_whole and compiled.has_tables_only and _bound_of_tables(compiled) < unchecked:
-        return
+    if max_memory is None and compiled.has_tables_only:
+        is_whole = domain_sizes is compiled.universe_sizes
+        if _bound_of_tables(compiled, is_whole=is_whole) < unchecked:
+            return
     most = _upper_bound(compiled, domain_sizes)
     limit = _limit(most, max_memory, unchecked)
     if limit is None or (most <= limit and all(block.source.sums is None for block in compiled.blocks)):
@@ -126,11 +127,17 @@ def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
     return tables + messages + 32.0 * float(domain_sizes.sum(dtype=np.float64))
 
 
-def _bound_of_tables(compiled: CompiledGraph) -> float:
-    """Return what a run on whole universes needs at the most if all factors are tables, by counts that are there."""
-    scratch = 16.0 * MAX_ARITY * compiled.n_table_entries
-    messages = 8.0 * compiled.n_slots + 80.0 * len(compiled.arrays.edge_variable)
-    return 8.0 * compiled.n_table_entries + scratch + messages + 32.0 * float(compiled.universe_sizes.sum())
+def _bound_of_tables(compiled: CompiledGraph, *, is_whole: bool) -> float:
+    """Return what a run needs at the most if all factors are tables, by counts that are there.
+
+    Args:
+        compiled: The graph.
+        is_whole: Whether the run is on whole universes; evidence cuts tables that factors share for each of them.
+    """
+    messages = 8.0 * compiled.n_slots + 80.0 * len(compiled.arrays.edge_variable) + 32.0 * compiled.n_states
+    if is_whole:
+        return (8.0 + 16.0 * MAX_ARITY) * compiled.n_table_entries + messages
+    return (44.0 + BYTES_PER_SCORE) * compiled.n_joint_states + messages
 
 
 def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:

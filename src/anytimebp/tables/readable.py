@@ -52,7 +52,7 @@ def readable(workspace: Workspace, arrays: WorkspaceArrays, leaves: Leaves | Non
     """Return what is read from a workspace, whose arrays are given as they are or as they were at some moment."""
     domains, sizes = workspace.domains, arrays.domain_size
     start, states = domains.slot_start, domains.slot_state
-    if int(sizes.sum()) < start[-1]:  # there is room behind the domains
+    if not domains.is_whole and int(sizes.sum()) < start[-1]:  # there is room behind the domains
         start, states = row_starts(sizes), states[row_items(start[:-1], sizes)]
     log_scale = workspace.tables.log_scale.copy()
     return Readable(workspace.compiled, arrays, start, states, log_scale, domains.log_prior_scale, leaves)

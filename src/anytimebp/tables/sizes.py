@@ -33,7 +33,9 @@ def table_entries(layout: GraphLayout, sizes: IndexArray) -> float:
 
 def update_entries(compiled: CompiledGraph, sizes: IndexArray) -> float:
     """Return the entries that an update of every factor reads over domains of these sizes: of tables or structures."""
-    if all(block.source.sums is None for _, block in compiled.message_blocks):
+    if compiled.has_tables_only and sizes is compiled.universe_sizes:
+        return compiled.n_joint_states
+    if compiled.has_tables_only or all(block.source.sums is None for _, block in compiled.message_blocks):
         return table_entries(compiled.arrays, sizes)
     total = 0.0
     for _, block in compiled.message_blocks:

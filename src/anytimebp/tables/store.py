@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE
-from anytimebp.kernels.exponentiate import exponentiate_slice, scale_tables_slice
 from anytimebp.kernels.structures import SUMS
-from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.kinds.dense import DenseSource
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import BoolArray, Box, FloatArray, IndexArray, Packed, TableRange
 
 SLICE_ENTRIES = 2**18  # made between two looks at the clock: half a millisecond, ten where memory is touched first
@@ -54,7 +52,8 @@ class Tables:
         self.scored = 0
         self.are_borrowed = False
         self._owners: list[FloatArray] = []
-        self._to_exponentiate: list[tuple[slice, DenseSource]] = []
+        self._lender: tuple[FactorBlock, ...] = ()
+        self._borrowed_bytes = 0
         self._enlarged: dict[int, FloatArray] = {}
         self.unscaled: set[int] = set()
 
@@ -66,14 +65,15 @@ class Tables:
 
     def _is_wide(self, log_min: FloatArray) -> BoolArray:
         """Tell which tables hold logs."""
-        wide: BoolArray = (log_min < -MAX_LINEAR_RANGE) & (self.arithmetic == LOG)
+        if self.arithmetic == LINEAR:
+            return np.zeros(len(log_min), dtype=np.bool_)
+        wide: BoolArray = log_min < -MAX_LINEAR_RANGE
         return wide
 
-    def place(self, factors: slice | int, source: DenseSource) -> None:
-        """Let factors use a dense source's tables where they lie."""
-        self.address[factors] = source.member_addresses()
+    def borrow(self, compiled: CompiledGraph) -> None:
+        """Keep the user's own tables alive: some are read where they lie."""
         self.are_borrowed = True
-        self._owners.append(source.values)
+        self._lender, self._borrowed_bytes = compiled.blocks, 8 * compiled.n_table_entries
 
     def place_log_values(self, factors: slice | IndexArray, values: FloatArray) -> None:
         """Scale log tables that were made for some factors, exponentiate them unless they must be logs, and keep them.
@@ -122,64 +122,13 @@ class Tables:
         """Use the tables of another run in the same arithmetic, and keep alive what they point to."""
         for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "scaled", "kind", "structure_work"):
             getattr(self, name)[:] = getattr(other, name)
-        self.are_borrowed = other.are_borrowed
+        self.are_borrowed, self._lender, self._borrowed_bytes = other.are_borrowed, other._lender, other._borrowed_bytes
         self._owners.extend(other._owners)
-
-    def exponentiate_later(self, factors: slice, source: DenseSource) -> None:
-        """Put a block of log tables on the list that `exponentiate` works off."""
-        self._to_exponentiate.append((factors, source))
-
-    def exponentiate(self) -> Iterator[None]:
-        """Exponentiate all log tables on the list, each divided by its maximum, into one new buffer.
-
-        One buffer, because fresh memory costs page faults, and large pieces cost fewer.
-        """
-        sources = [source for _, source in self._to_exponentiate]
-        if not sources:
-            return
-        members = [source.n_members for source in sources]
-        size = np.repeat([source.values[0].size for source in sources], members)
-        start = np.cumsum(size) - size
-        given = np.array([address for source in sources for address in source.member_addresses()])
-        log_max = np.concatenate([source.range.log_max for source in sources])
-        made = np.empty(int(size.sum()))
-        target = made.ctypes.data + 8 * start
-        first = 0
-        for (factors, _), n in zip(self._to_exponentiate, members, strict=True):
-            self.address[factors] = target[first] if n == 1 else target[first : first + n]
-            first += n
-        self._owners.append(made)
-        position = entry = 0
-        while position < len(size):
-            position, entry = exponentiate_slice(given, target, size, log_max, position, entry, SLICE_ENTRIES)
-            yield
-        self._to_exponentiate.clear()
-
-    def scale_per_state(self, found: IndexArray, layout: GraphLayout, edge_size: IndexArray) -> Iterator[None]:
-        """Make linear tables for some that hold logs, scaled per state: one per distinct table, in one buffer.
-
-        Args:
-            found: The factors.
-            layout: Topology.
-            edge_size: (E,) states that take part.
-        """
-        given, first, shared = np.unique(self.address[found], return_index=True, return_inverse=True)
-        factors, start = found[first], layout.factor_edge_start
-        words = np.multiply.reduceat(edge_size, start[:-1]) + np.add.reduceat(edge_size, start[:-1])
-        size = words[factors]
-        made = np.empty(int(size.sum()))
-        target = made.ctypes.data + 8 * (np.cumsum(size) - size)
-        self._owners.append(made)
-        position = 0
-        while position < len(factors):
-            position = scale_tables_slice(start, edge_size, factors, given, target, position, SLICE_ENTRIES // 4)
-            yield
-        self.scaled[found] = target[shared]
 
     @property
     def nbytes(self) -> int:
         """Bytes held, the user's own tables included."""
-        return sum(owner.nbytes for owner in self._owners)
+        return self._borrowed_bytes + sum(owner.nbytes for owner in self._owners)
 
     # ------------------------------------------------------------ tables with room to grow
     def make_room(self, compiled: CompiledGraph, capacity: IndexArray) -> None:

@@ -20,7 +20,6 @@ from anytimebp.kernels.structures import StructureInputs, structures
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays, allocate
-from anytimebp.tables.log_tables import make_log_tables
 from anytimebp.tables.making import make_tables, reuse_tables
 from anytimebp.tables.sizes import factor_kinds
 from anytimebp.tables.store import SHARED_BYTES, Tables
@@ -65,18 +64,21 @@ class Workspace:
         self.layout = compiled.arrays
         n_factors = len(compiled.extent.log_max)
         self._as_tables = semiring == MAX or not structures or room is not None
-        kind = np.full(n_factors, TABLE) if self._as_tables else factor_kinds(compiled, domains.sizes)
+        has_tables = self._as_tables or compiled.has_tables_only
+        tables = np.zeros(n_factors, dtype=np.int64)  # TABLE
+        kind = tables if has_tables else factor_kinds(compiled, domains.sizes)
         self.tables = Tables(compiled.extent, arithmetic, kind)
         self.room = domains.sizes if room is None else room.copy()
         widest = self.room if room is None else compiled.universe_sizes
         self.arrays = allocate(self.layout, domains, self.tables, semiring, self.room, widest)
         self._used = len(self.arrays.message)
-        if (kind != TABLE).any():
+        if not compiled.has_tables_only and (kind != TABLE).any():
             self.arrays = self.arrays._replace(structure_inputs=make_structure_inputs(self.layout, self.arrays))
         if room is not None:
             self.tables.make_room(compiled, self.arrays.edge_capacity)
             np.exp(self.tables.log_min, out=self.arrays.table_min)
-        self._start_hubs()
+        if len(self.arrays.hub_variable):
+            self._start_hubs()
         if arithmetic == LINEAR:
             self._start_priors(grows=room is not None)
 
@@ -101,8 +103,7 @@ class Workspace:
         if shared is not None:
             yield from reuse_tables(self.compiled, self.tables, shared)
         else:
-            if not make_log_tables(self.compiled, self.domains, self.tables):
-                yield from make_tables(self.compiled, self.domains, self.tables)
+            yield from make_tables(self.compiled, self.domains, self.tables)
             if self._can_share and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         np.exp(self.tables.log_min, out=self.arrays.table_min)
@@ -123,8 +124,11 @@ class Workspace:
 
     @property
     def out_of_range(self) -> bool:
-        """Whether a table turned out too wide for linear arithmetic."""
-        return self.tables.arithmetic == LINEAR and bool((self.tables.log_min < -MAX_LINEAR_RANGE).any())
+        """Whether a table turned out too wide for linear arithmetic; the ranges of given tables are known before."""
+        is_known = self.compiled.has_tables_only and self.compiled.widest <= MAX_LINEAR_RANGE
+        if is_known or self.tables.arithmetic != LINEAR:
+            return False
+        return bool((self.tables.log_min < -MAX_LINEAR_RANGE).any())
 
     # ------------------------------------------------------------ room
     @property
@@ -245,6 +249,5 @@ def make_structure_inputs(layout: GraphLayout, arrays: WorkspaceArrays) -> Index
 
 def first_arithmetic(compiled: CompiledGraph, log_prior_min: FloatArray) -> int:
     """Return the arithmetic a run starts with: linear unless a table's or a prior's range rules it out."""
-    extent = compiled.extent
-    wide = (extent.log_max - extent.log_min > MAX_LINEAR_RANGE).any()
-    return LOG if wide or (log_prior_min < -MAX_LINEAR_RANGE).any() else LINEAR
+    least = np.minimum.reduce(log_prior_min, initial=0.0)
+    return LOG if compiled.widest > MAX_LINEAR_RANGE or least < -MAX_LINEAR_RANGE else LINEAR

@@ -245,8 +245,11 @@ def test_opposed_certainties_do_not_cancel_to_nothing():
 
 def test_work_counts_entries():
     graph = grid(4, 5, 1.0, 0.7, seed=2)
+    result = abp.infer(graph, "bp", max_updates=24)  # a sweep
+    assert result.work == result.work_parts["messages"] == 25 * 24
     result = abp.infer(graph, "bp")
-    assert result.work == result.work_parts["messages"] == 25 * result.updates
+    assert result.work == result.work_parts["messages"] <= 25 * result.updates  # nothing is read to send the same again
+    assert result.work % 25 == 0
     observed = abp.infer(graph, "bp", evidence={f"x{k}": 0 for k in range(16)})
     assert observed.work == observed.updates
     assert observed.domain_sizes.tolist() == [1] * 16

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
+from anytimebp.inference.schedule.sweeps import no_news
 from anytimebp.kernels import arithmetic, log_sums
 from anytimebp.kernels.codes import FACTOR_VANISHED, LOG, MAX, OK, SUM
 from anytimebp.kernels.messages import sweep_slice
@@ -30,6 +31,13 @@ def with_zeros(rng, log_range, zeros, shape):
     return np.where(rng.random(shape) < zeros, -np.inf, values)
 
 
+def update_first(workspace):
+    """Update the first factor of a workspace, whatever it has seen."""
+    order, figures, moved = np.array([[0]]), np.zeros((1, 3)), np.zeros(len(workspace.domains.sizes))
+    news = no_news(workspace.layout)
+    return sweep_slice(workspace.layout, workspace.arrays, news, order, 0, 1, 10**9, 0.0, 0.0, figures, moved)
+
+
 def one_factor(log_table, log_weights, semiring, *, potentials):
     """Return the messages of one factor, its log Z_f and the status of its update, in log arithmetic."""
     graph = abp.FactorGraph()
@@ -44,7 +52,7 @@ def one_factor(log_table, log_weights, semiring, *, potentials):
     for _ in workspace.prepare():
         pass
     arrays = workspace.arrays
-    status, *_ = sweep_slice(workspace.layout, arrays, np.array([0]), 0, 1, 10**9, 0.0)
+    status, *_ = update_first(workspace)
     messages = np.split(arrays.message, arrays.edge_slot_start[1:])
     return status, messages, arrays.factor_total[0] + workspace.tables.log_scale[0], workspace
 
@@ -127,10 +135,10 @@ def test_a_wide_table_is_summed_by_logs_only_where_it_must_be():
     assert arrays.table_scaled[0]
     before = arrays.message.copy()
     arrays.table_address[0] = other.ctypes.data  # not looked at, where scales make up for the range
-    sweep_slice(workspace.layout, arrays, np.array([0]), 0, 1, 10**9, 0.0)
+    update_first(workspace)
     assert np.array_equal(arrays.message, before)
     arrays.table_scaled[0] = 0
-    sweep_slice(workspace.layout, arrays, np.array([0]), 0, 1, 10**9, 0.0)
+    update_first(workspace)
     assert not np.array_equal(arrays.message, before)
 
 

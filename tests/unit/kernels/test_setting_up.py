@@ -10,25 +10,26 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.kernels.codes import LINEAR, TABLE
-from anytimebp.kernels.sizes import scratch_sizes
+from anytimebp.kernels.codes import LINEAR, LOG, TABLE
+from anytimebp.kernels.readout import sum_bethe_terms
+from anytimebp.kernels.sizes import place_slots, scratch_sizes
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import read_evidence_mapping
-from anytimebp.tables.log_tables import make_log_tables
+from anytimebp.tables.making import make_tables
 from anytimebp.tables.store import Tables
 
 INF = np.inf
 
 
-def random_table(rng, shape, zeros):
-    table = rng.normal(0.0, 2.0, shape)
+def random_table(rng, shape, zeros, spread=2.0):
+    table = rng.normal(0.0, spread, shape) if spread < 100.0 else rng.uniform(-spread, 0.0, shape)
     if zeros:
         table[rng.random(shape) < 0.3] = -INF
         table[..., 0] = 0.0  # in each of a stack
     return table
 
 
-def random_graph(rng, *, logs_only, zeros=False):
+def random_graph(rng, *, logs_only, zeros=False, spread=2.0):
     """Return a graph of tied, stacked and single factors of one to four variables, log scores and potentials."""
     graph = abp.FactorGraph()
     n = int(rng.integers(4, 9))
@@ -39,11 +40,14 @@ def random_graph(rng, *, logs_only, zeros=False):
     for _ in range(int(rng.integers(0, 12))):
         arity = int(rng.integers(1, 5))
         scope = rng.choice(n, arity, replace=False)
-        table = random_table(rng, tuple(sizes[scope]), zeros)
+        table = random_table(rng, tuple(sizes[scope]), zeros, spread if rng.random() < 0.5 else 2.0)
         if logs_only or rng.random() < 0.5:
             graph.add_factor(scope.tolist(), log_table=table)
         else:
-            graph.add_factor(scope.tolist(), table=np.exp(table))
+            shift = rng.choice([0.0, 30.0])  # beyond what is summed as it is
+            graph.add_factor(
+                scope.tolist(), table=np.where(table > -INF, np.exp(np.maximum(table, -700.0) + shift), 0.0)
+            )
     pairs = [[n, n + 1], [n + 1, n + 2], [n + 2, n]]
     graph.add_factors(pairs, log_table=random_table(rng, (3, 3), zeros))
     graph.add_factors(pairs, log_table=random_table(rng, (3, 3, 3), zeros))
@@ -68,6 +72,11 @@ def random_evidence(rng, graph):
             scores[: n - 1][rng.random(n - 1) < 0.5] = -INF
             found[variable] = scores
     return read_evidence_mapping(found, graph.variables)
+
+
+def drain(steps):
+    for _ in steps:
+        pass
 
 
 def factors(graph):
@@ -125,11 +134,27 @@ def test_priors_are_sums_of_unary_factors_and_evidence(seed):
         np.testing.assert_allclose(domains.log_prior_min[index], np.ptp(prior[prior > -INF]) * -1.0, atol=1e-12)
 
 
-@given(seed=st.integers(0, 2**32))
-@settings(max_examples=80, deadline=None)
-def test_small_log_tables_are_exponentiated_and_cut_as_the_evidence_says(seed):
+def numbers_at(address, size):
+    return np.ctypeslib.as_array((ctypes.c_double * size).from_address(int(address)))
+
+
+def scaled_twin(table):
+    """Return a log table as linear numbers scaled per state, axis after axis, and the logs of the scales."""
+    scales = []
+    for axis in range(table.ndim):
+        if table.shape[axis] > 1:
+            peak = table.max(axis=tuple(k for k in range(table.ndim) if k != axis), keepdims=True)
+            peak = np.where(peak > -INF, peak, 0.0)
+            table = table - peak
+            scales.append(peak.ravel())
+    return np.concatenate([np.exp(table).ravel(), *scales])
+
+
+@given(seed=st.integers(0, 2**32), arithmetic=st.sampled_from([LINEAR, LOG]))
+@settings(max_examples=200, deadline=None)
+def test_dense_tables_are_made_and_cut_as_the_evidence_says(seed, arithmetic):
     rng = np.random.default_rng(seed)
-    graph = random_graph(rng, logs_only=True, zeros=seed % 3 == 1)
+    graph = random_graph(rng, logs_only=seed % 5 == 0, zeros=seed % 3 == 1, spread=rng.choice([2.0, 400.0, 1000.0]))
     observed = random_evidence(rng, graph) if seed % 2 else {}
     compiled = CompiledGraph(graph)
     try:
@@ -137,26 +162,38 @@ def test_small_log_tables_are_exponentiated_and_cut_as_the_evidence_says(seed):
     except abp.InconsistentModelError:  # hard zeros leave a variable without states
         return
     n_factors = len(compiled.extent.log_max)
-    tables = Tables(compiled.extent, LINEAR, np.full(n_factors, TABLE))
+    tables = Tables(compiled.extent, arithmetic, np.full(n_factors, TABLE))
     expected, messages = [], [found for found in factors(graph) if len(found[0]) > 1]
     for scope, block, k in messages:
         table = block.log_values(k, [domains.states_of(i) for i in scope], graph.variables)
         expected.append(np.ascontiguousarray(table))
     if any(table.max() == -INF for table in expected):
         with pytest.raises(abp.InconsistentModelError, match="is zero on all the states that are allowed"):
-            make_log_tables(compiled, domains, tables)
+            drain(make_tables(compiled, domains, tables))
         return
-    assert make_log_tables(compiled, domains, tables)
+    drain(make_tables(compiled, domains, tables))
     for factor, table in enumerate(expected):
-        made = np.ctypeslib.as_array((ctypes.c_double * table.size).from_address(int(tables.address[factor])))
-        finite = table[table > -INF]
-        np.testing.assert_allclose(made, np.exp(table - finite.max()).ravel(), rtol=1e-14)
-        np.testing.assert_allclose(tables.log_scale[factor], finite.max(), rtol=1e-15)
-        np.testing.assert_allclose(tables.log_min[factor], finite.min() - finite.max(), atol=1e-14)
+        made, finite = numbers_at(tables.address[factor], table.size), table[table > -INF]
+        is_wide = np.ptp(finite) > 600.0
         assert tables.has_zero[factor] == (len(finite) < table.size)
-    tied = tables.address[[f for f, (scope, block, _) in enumerate(messages) if block is graph.blocks[-3]]]
+        if tables.in_logs[factor]:
+            assert arithmetic == LOG
+            np.testing.assert_allclose(made + tables.log_scale[factor], table.ravel(), atol=1e-12)
+            if messages[factor][1].source.tables is not None:
+                twin = scaled_twin(table - tables.log_scale[factor])
+                np.testing.assert_allclose(numbers_at(tables.scaled[factor], len(twin)), twin, rtol=1e-11, atol=1e-300)
+            continue
+        assert tables.scaled[factor] == 0
+        assert arithmetic == LINEAR or not is_wide
+        with np.errstate(under="ignore"):
+            np.testing.assert_allclose(made, np.exp(table - tables.log_scale[factor]).ravel(), rtol=1e-12, atol=1e-307)
+        scale = tables.log_scale[factor]
+        assert scale == pytest.approx(finite.max(), rel=1e-12, abs=1e-12) or (scale == 0.0 and finite.max() < 10.0)
+        np.testing.assert_allclose(tables.log_min[factor], finite.min() - scale, rtol=1e-12, atol=1e-12)
+    tied = [f for f, (_, block, _) in enumerate(messages) if len(block.scopes) > block.source.n_members]
+    assert len(tied) == 3
     if not observed:
-        assert len(set(tied.tolist())) == 1
+        assert len(set(tables.address[tied].tolist())) == 1
 
 
 @given(sizes=st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=5), max_size=5), kinds=st.integers(0, 31))
@@ -170,6 +207,36 @@ def test_scratch_is_as_large_as_the_largest_factor_needs(sizes, kinds):
     ]
     most = (max(map(sum, sizes), default=0), max(levels, default=0), max(map(len, sizes), default=0))
     assert tuple(map(int, found)) == most
+
+
+@given(seed=st.integers(0, 10_000))
+def test_every_edge_has_the_slots_of_its_variable_and_hubs_are_numbered(seed):
+    rng = np.random.default_rng(seed)
+    n, n_edges = int(rng.integers(1, 6)), int(rng.integers(0, 20))
+    room, variable = rng.integers(1, 9, n), rng.integers(0, n, n_edges)
+    degree = np.bincount(variable, minlength=n)
+    start, capacity, hub = (np.empty(size, dtype=np.int64) for size in (n_edges, n_edges, n))
+    edge_start = np.array([0, *np.cumsum(degree)])
+    n_slots, largest, n_hubs = place_slots(edge_start, variable, room, 3, start, capacity, hub)
+    assert capacity.tolist() == [room[i] for i in variable]
+    assert start.tolist() == [sum(capacity[:k]) for k in range(n_edges)]
+    assert (n_slots, largest) == (sum(capacity), max(room))
+    hubs = [i for i in range(n) if degree[i] > 3]
+    assert hub.tolist() == [hubs.index(i) if i in hubs else -1 for i in range(n)]
+    assert n_hubs == len(hubs)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_bethe_terms_are_summed_in_either_arithmetic(seed):
+    rng = np.random.default_rng(seed)
+    arity = rng.integers(2, 5, rng.integers(1, 5))
+    start = np.array([0, *np.cumsum(arity)])
+    log_total, log_scale, normaliser = rng.normal(size=len(arity)), rng.normal(size=start[-1]), rng.normal(size=3)
+    expected = sum((1 - k) * z for k, z in zip(arity, log_total, strict=True)) + sum(log_scale) + sum(normaliser)
+    assert sum_bethe_terms(start, LOG, log_total, log_scale, normaliser) == pytest.approx(expected, abs=1e-12)
+    linear = sum_bethe_terms(start, LINEAR, np.exp(log_total), np.exp(log_scale), normaliser)
+    assert linear == pytest.approx(expected, abs=1e-12)
+    assert sum_bethe_terms(start, LINEAR, np.zeros(len(arity)), np.exp(log_scale), normaliser) == INF
 
 
 def test_a_pickled_graph_and_a_copy_find_their_own_tables():

@@ -14,7 +14,7 @@ from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.active_model import WholeModel
-from anytimebp.inference.adaptive.choice import Choice, Way, first_choice
+from anytimebp.inference.adaptive.choice import EDGE_COST, Choice, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.all_states import AllStates
@@ -29,6 +29,7 @@ from anytimebp.tables.memory import check_memory, check_universe
 from anytimebp.tables.sizes import update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
+TINY = 2**16  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -81,7 +82,7 @@ class AdaptiveRun:
             return Choice(Way.FULL, "there are no factors to send messages"), AllStates(self._task, domains)
         if self._is_small:
             reason = f"tables of {self._entries:,.0f} entries in all are too small to save anything"
-            return Choice(Way.FULL, reason), AllStates(self._task, domains)
+            return Choice(Way.FULL, reason), AllStates(self._task, domains, is_small=self._is_tiny)
         if self._options.damping > 0.0:
             return Choice(Way.FULL, "damping was asked for"), AllStates(self._task, domains)
         if self._task.semiring != SUM:
@@ -104,13 +105,19 @@ class AdaptiveRun:
                 yield Step.WORKING
         choice, self.now = self._begin_with()
         self._figures.choice = str(choice)
-        yield Step.WORKING
+        if not self._is_tiny:
+            yield Step.WORKING
         yield from self._begin_stage()
 
     @property
     def _is_small(self) -> bool:
         """Whether the run is sure to make no rounds."""
         return self._full_fits and not self._at_any_cost and self._entries < SMALL
+
+    @property
+    def _is_tiny(self) -> bool:
+        """Whether sweeps that leave factors out cost more than those of `bp`."""
+        return self._is_small and self._entries + EDGE_COST * len(self._compiled.arrays.edge_variable) < TINY
 
     def _begin_stage(self) -> Iterator[Step]:
         """Let what is at work begin; where it finds that it cannot, another one."""

@@ -7,6 +7,8 @@ changes give the rate, and the rate gives what is left. One sweep's residual can
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +30,11 @@ class Mark(NamedTuple):
 
     Attributes:
         time: In sweeps.
-        belief: Per slot of the variables that are followed; never changed.
+        belief: Per slot of the variables that are followed, never changed; or how to make them.
     """
 
     time: float
-    belief: FloatArray
+    belief: FloatArray | Callable[[], FloatArray]
 
 
 class BeliefHistory:
@@ -55,6 +57,11 @@ class BeliefHistory:
         """Tell whether there is to be a mark after so many sweeps."""
         return sweeps < SETTLING_IN or sweeps % (1 << max(1, sweeps.bit_length() - 4)) == 0
 
+    def next_due(self, sweeps: int) -> int:
+        """Return after how many sweeps, more than those given, there is to be a mark."""
+        step = 1 << max(1, sweeps.bit_length() - 4)
+        return sweeps + 1 if sweeps + 1 < SETTLING_IN else (sweeps // step + 1) * step
+
     def note(self, sweeps: int, belief: FloatArray) -> None:
         """Set a mark.
 
@@ -63,6 +70,17 @@ class BeliefHistory:
             belief: Per variable slot; not changed afterwards.
         """
         self.marks = (*self.marks[1 - KEPT :], Mark(float(sweeps), self._part(belief)))
+
+    def note_priors(self, sweeps: int, prior: FloatArray, *, in_logs: bool) -> None:
+        """Set a mark where no message has been sent yet; beliefs are made of the priors when somebody looks.
+
+        Args:
+            sweeps: So far.
+            prior: Per variable slot; not changed afterwards.
+            in_logs: Whether they are logarithms.
+        """
+        later = partial(_of_priors, self._part(prior), self._start, in_logs)
+        self.marks = (*self.marks[1 - KEPT :], Mark(float(sweeps), later))
 
     def trend(self, marks: tuple[Mark, ...], time: float, belief: FloatArray) -> Trend:
         """Return how beliefs have come to what they are.
@@ -133,10 +151,21 @@ class Trend:
 
     def _change(self, k: int) -> FloatArray:
         """Return what led from mark k + 1 to mark k, counted from the present."""
-        return self._path[k].belief - self._path[k + 1].belief
+        return self._belief(k) - self._belief(k + 1)
+
+    def _belief(self, k: int) -> FloatArray:
+        belief = self._path[k].belief
+        return belief() if callable(belief) else belief
 
     def _moved(self, k: int) -> float:
         return float(np.sqrt(np.add.reduceat(self._change(k) ** 2, self._start)).mean())
+
+
+def _of_priors(prior: FloatArray, start: IndexArray, in_logs: bool) -> FloatArray:  # noqa: FBT001
+    """Return the beliefs before any message."""
+    weight = np.exp(prior) if in_logs else prior
+    belief: FloatArray = weight / np.repeat(np.add.reduceat(weight, start), np.diff(start, append=len(weight)))
+    return belief
 
 
 def rate_of(ratio: float, lag_before: float, lag: float) -> float:

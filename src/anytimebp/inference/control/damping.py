@@ -1,8 +1,9 @@
 """When to damp, and when to give up: decided on residuals, messages and counts, never on the clock.
 
-Damping is for messages that go to and fro. Where the residual hardly falls, it is looked at which way messages go: the
-distance they have come, as a part of their path. Messages that go straight on are slow, and damped they would be slower
-still, so they are left to it.
+Damping is for messages that go to and fro. Where the residual hardly falls, or so slowly that the run would take many
+more sweeps, it is looked at which way messages go: the distance they have come, as a part of their path. Messages that
+go straight on are slow, and damped they would be slower still, so they are left to it. Those that go to and fro, ever
+less, settle several times as fast if they are damped a little.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ WINDOW = 20  # sweeps in which the residual must fall, or the run is said to sta
 ENOUGH = 0.9  # to this part of the best before, or fast enough to get to the tolerance within TOO_MANY
 LOOK = 0.4  # last part of a window in which messages are followed, where the residual has not fallen that far
 STRAIGHT = 0.5  # part of the messages' path that leads on, from which on they are slow and do not oscillate
-STEPS = (0.0, 0.5, 0.75, 0.9)  # a run that stalls goes to the next one
+SLOW = 40  # sweeps that an undamped run may still have to make, before it is looked at which way its messages go
+STEPS = (0.0, 0.2, 0.5, 0.75, 0.9)
+"""Dampings; a run that stalls goes to the next one. Most that oscillate settle with the first, in half the sweeps that
+the second takes; those that need more lose a window by it."""
 LAST_WINDOWS = 3  # at the strongest damping, stalls that are allowed before giving up
 TOO_MANY = 20_000  # sweeps; a residual that takes longer to fall to the tolerance is said to stall
 LONGEST = 1000.0  # nats that messages may go straight on without the residual falling; states are gone long before
@@ -47,10 +51,10 @@ class _Course:
 
     @property
     def straightness(self) -> float:
-        """The distance to where messages were at first, as a part of their path."""
+        """The distance to where messages were at first, as a part of their path; NaN if all have settled."""
         unsettled = self._workspace.arrays.edge_residual > self._tolerance
         path = float(self._path[unsettled].sum())
-        return float(self._ranges(self._last, self._first)[unsettled].sum()) / path if path > 0.0 else 0.0
+        return float(self._ranges(self._last, self._first)[unsettled].sum()) / path if path > 0.0 else math.nan
 
     def _logs(self) -> FloatArray:
         arrays = self._workspace.arrays
@@ -93,8 +97,14 @@ class Damper:
     def _begin_window(self, length: float) -> None:
         self._window = length
         self._in_window = 0
-        self._best_in_window = math.inf
+        self._first_in_window = self._best_in_window = math.inf
         self._course: _Course | None = None
+
+    @property
+    def quiet_sweeps(self) -> int:
+        """How many sweeps can be made before it looks at messages, or changes its mind; the last one it may look at."""
+        until_look = math.ceil((1.0 - LOOK) * self._window) - self._in_window
+        return max(1, min(until_look, MAX_SWEEPS - self._sweeps))
 
     def hopeless(self, residual: float) -> bool:
         """Take note of a sweep's undamped residual, adapt the damping, and tell whether to give up."""
@@ -102,12 +112,14 @@ class Damper:
         if math.isinf(residual):  # states are still being excluded, which comes to an end by itself
             self._begin_window(self._window)
             return self._sweeps >= MAX_SWEEPS
+        if self._in_window == 0:
+            self._first_in_window = residual
         self._best_in_window = min(self._best_in_window, residual)
         self._in_window += 1
         self._way += residual * (1.0 - self.damping)
         if self._course is not None:
             self._course.follow()
-        elif self._in_window >= (1.0 - LOOK) * self._window and self._stalls_now():
+        elif self._in_window >= (1.0 - LOOK) * self._window and (self._stalls_now() or self._is_slow):
             self._course = _Course(self._workspace, self._tolerance)
         if self._in_window >= self._window:
             self._close_window()
@@ -121,13 +133,24 @@ class Damper:
         fall = math.log(self._best / best) if best < self._best else 0.0
         return self._window * math.log(max(math.e, best / self._tolerance)) > TOO_MANY * fall
 
+    @property
+    def _is_slow(self) -> bool:
+        """Whether an undamped run is expected to take many more sweeps, at the pace of this window."""
+        best = self._best_in_window
+        if self.damping > 0.0 or best <= self._tolerance:
+            return False
+        fall = math.log(self._first_in_window / best)
+        return self._in_window * math.log(best / self._tolerance) > SLOW * fall
+
     def _close_window(self) -> None:
-        stalls = self._stalls_now()
+        stalls, straightness = self._stalls_now(), self._course.straightness if self._course is not None else math.nan
         self._best = min(self._best, self._best_in_window)
-        if not stalls:
+        if not stalls and self._is_slow and straightness <= STRAIGHT:
+            self._damp_more()
+        elif not stalls:
             self._way = 0.0
             self._begin_window(self._window)
-        elif self._way < LONGEST and self._course is not None and self._course.straightness > STRAIGHT:
+        elif self._way < LONGEST and straightness > STRAIGHT:
             self._begin_window(2.0 * self._window)  # a longer one shows what takes longer to come back
         else:
             self._damp_more()

@@ -24,6 +24,8 @@ SETTLED = (
 CERTAIN = 8.0  # nats between a belief and 1, from which on beliefs hide what messages do
 MOST = 1e3  # nats that count as infinitely many
 TINY = 1e-300  # what has underflowed may be this likely; the exponential of its negative logarithm is still finite
+LEAF = 0.5  # error of a leaf, in that of the core's variables: what a factor passes on is less than what it is told
+PENDING = 2.0  # times what is pending on a message that it is expected to move by: what it moves comes back to it
 LARGEST = 2.0**0.5  # two marginals are never farther apart
 
 
@@ -92,6 +94,27 @@ class SweepError:
         if self._has_settled:
             return min(LARGEST, estimate, SETTLED * float(turned.mean()))
         return min(LARGEST, max(estimate, LEAST * self._tolerance))
+
+
+def expected_moves(moved: FloatArray, pending: FloatArray | None) -> FloatArray:
+    """Return (E,) by how much messages may still move: as when they were last sent, or less if little is pending; new.
+
+    Args:
+        moved: (E,) by how much each message moved when it was last sent.
+        pending: (E,) a bound on how far it is from what its factor would send now, where a schedule knows one.
+    """
+    return moved.copy() if pending is None else np.minimum(moved, PENDING * pending)
+
+
+def share_of_core(n_core: int, sizes: IndexArray) -> float:
+    """Return the part of the core's error that is the mean over all variables: leaves move less than the core.
+
+    Args:
+        n_core: Variables of the core.
+        sizes: (V,) states of all variables.
+    """
+    n_leaves = int((sizes > 1).sum()) - n_core
+    return (n_core + LEAF * n_leaves) / len(sizes)
 
 
 def moved_by(belief: FloatArray, slot_start: IndexArray, nats: FloatArray) -> tuple[FloatArray, BoolArray]:

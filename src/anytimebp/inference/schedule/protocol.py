@@ -22,6 +22,15 @@ class Messages(Protocol):
         ...
 
 
+class Swept(NamedTuple):
+    """The figures of a whole sweep."""
+
+    updates: int
+    work: int
+    max_residual: float
+    mean_residual: float
+
+
 class Progress(NamedTuple):
     """What one slice of updates did.
 
@@ -34,6 +43,7 @@ class Progress(NamedTuple):
         converged: Whether nothing moves any more; known at the end of a sweep.
         max_residual: Of the sweep, once it is through.
         mean_residual: Of the sweep, once it is through.
+        earlier: Sweeps of the same slice that were through before; not counted in what is reported here.
     """
 
     status: int
@@ -44,6 +54,7 @@ class Progress(NamedTuple):
     converged: bool = False
     max_residual: float = float("inf")
     mean_residual: float = float("inf")
+    earlier: tuple[Swept, ...] = ()
 
 
 class Schedule(Protocol):

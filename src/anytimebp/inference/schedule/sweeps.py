@@ -3,64 +3,116 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.inference.schedule.protocol import Messages, Progress
+from anytimebp.inference.schedule.protocol import Messages, Progress, Swept
 from anytimebp.kernels.codes import OK
-from anytimebp.kernels.messages import largest_pending, sweep_slice
+from anytimebp.kernels.messages import sweep_slice
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.source import IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
+
+
+class News(NamedTuple):
+    """Which factors would send the same messages again.
+
+    Attributes:
+        times: (V,) how often messages to a variable have moved.
+        rest: (V,) nats by which they have moved since that was last counted.
+        seen: (E,) what was counted when the factor was last updated.
+    """
+
+    times: IndexArray
+    rest: FloatArray
+    seen: IndexArray
+
+
+def no_news(layout: GraphLayout) -> News:
+    """Return what is known before the first sweep: no factor has seen anything."""
+    n_variables, n_edges = len(layout.variable_edge_start) - 1, len(layout.edge_variable)
+    return News(np.zeros(n_variables, dtype=np.int64), np.zeros(n_variables), np.full(n_edges, -1, dtype=np.int64))
 
 
 class SweepSchedule:
-    """Goes through one order of factors after another until a sweep moves nothing."""
+    """Goes through one order of factors after another until a sweep moves nothing.
+
+    Attributes:
+        most_sweeps: That it may make in one slice; more than one if nobody looks at messages in between.
+    """
 
     def __init__(self, messages: Messages, orders: Iterator[IndexArray], tolerance: float) -> None:
-        """Start before the first sweep."""
+        """Start before the first sweep.
+
+        Args:
+            messages: Of at least one factor: graphs without any are forests.
+            orders: Orders of the next sweeps, (n, F); where there are several, they are the same again and again.
+            tolerance: Residual of a message that has settled.
+        """
+        self.most_sweeps = 1
         self._messages = messages
+        self._news = no_news(messages.layout)
         self._orders = orders
         self._tolerance = tolerance
         self._order = next(orders)
+        self._n_factors = self._order.shape[1]
+        self._moved = np.zeros(len(messages.layout.variable_edge_start) - 1)
         self._position = 0
         self._largest = 0.0
         self._total = 0.0
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
-        """Go on with the sweep."""
-        stop = min(len(self._order), self._position + update_limit)
-        status, culprit, position, work, largest, total = sweep_slice(
-            self._messages.layout, self._messages.arrays, self._order, self._position, stop, cost_limit, damping
+        """Go on with the sweep, or make several."""
+        n, begin = self._n_factors, self._position
+        is_fresh = begin % n == 0 and len(self._order) > 1
+        most = max(1, min(self.most_sweeps, update_limit // n)) if is_fresh else 1
+        sweeps = np.zeros((most, 3))
+        sweeps[0, 1], sweeps[0, 2] = self._largest, self._total
+        stop = min((begin // n + most) * n, begin + update_limit)
+        status, culprit, self._position, pending = sweep_slice(
+            self._messages.layout,
+            self._messages.arrays,
+            self._news,
+            self._order,
+            begin,
+            stop,
+            cost_limit,
+            damping,
+            self._tolerance,
+            sweeps,
+            self._moved,
         )
-        updates = position - self._position
-        self._position = position
-        self._largest = max(self._largest, largest)
-        self._total += total
-        if status != OK or position < len(self._order):
-            return Progress(status, culprit, updates, work)
-        return self._end_of_sweep(updates, work, damping)
+        n_over = self._position // n - begin // n
+        n_earlier = n_over - 1 if n_over and status == OK else n_over
+        figures = sweeps.tolist()
+        earlier = tuple([Swept(n, int(work), most, total / n) for work, most, total in figures[:n_earlier]])
+        updates = self._position - begin - n_earlier * n
+        work, self._largest, self._total = figures[n_earlier]
+        if n_over == n_earlier:
+            return Progress(status, culprit, updates, int(work), earlier=earlier)
+        return self._end_of_sweep(updates, int(work), pending, earlier)
 
-    def _end_of_sweep(self, updates: int, work: int, damping: float) -> Progress:
-        largest, mean = self._largest, self._total / max(1, len(self._order))
-        converged = largest <= self._tolerance and self._pending(damping) <= self._tolerance
-        self._order = next(self._orders)
-        self._position, self._largest, self._total = 0, 0.0, 0.0
+    def _end_of_sweep(self, updates: int, work: int, pending: float, earlier: tuple[Swept, ...]) -> Progress:
+        """Report a sweep, and stand before the next; `pending` may be more than the sweep has moved."""
+        if pending < np.inf:
+            self._moved.fill(0.0)
+        largest, mean = self._largest, self._total / self._n_factors
+        if self._position >= self._order.size:
+            self._position %= self._order.size
+            self._order = next(self._orders)
+        self._largest = self._total = 0.0
         return Progress(
             OK,
             -1,
             updates,
             work,
             end_of_sweep=True,
-            converged=converged,
+            converged=pending <= self._tolerance,
             max_residual=largest,
             mean_residual=mean,
+            earlier=earlier,
         )
-
-    def _pending(self, damping: float) -> float:
-        """Return a bound on what another pass would move, which may be more than the last sweep did."""
-        layout = self._messages.layout
-        moved = np.zeros(len(layout.variable_edge_start) - 1)
-        return float(largest_pending(layout, self._messages.arrays, self._order, moved, damping))
 
 
 def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
@@ -69,19 +121,20 @@ def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
     News then travel far in one sweep, in both directions, however the factors were added: on a peaked 10 x 10 grid, 39
     sweeps instead of 190 with all horizontal factors first.
     """
-    there = _by_variable(layout)
-    back = there[::-1].copy()
-    while True:
-        yield there
-        yield back
+    return cycle(there_and_back(layout))
 
 
-def _by_variable(layout: GraphLayout) -> IndexArray:
-    """Return the factors by their last variable, then by their first."""
+def there_and_back(layout: GraphLayout) -> IndexArray:
+    """Return (2, F) the factors by their last variable, then by their first; and in reverse."""
     first_edge = layout.factor_edge_start[:-1]
     lowest = np.minimum.reduceat(layout.edge_variable, first_edge)
     highest = np.maximum.reduceat(layout.edge_variable, first_edge)
-    return np.argsort(highest * len(layout.variable_edge_start) + lowest, kind="stable")
+    highest *= len(layout.variable_edge_start)
+    highest += lowest
+    there = highest.argsort(kind="stable")
+    orders = np.empty((2, len(there)), dtype=np.int64)
+    orders[0], orders[1] = there, there[::-1]
+    return orders
 
 
 def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArray]:

@@ -117,3 +117,27 @@ def test_kinds_of_variables_that_take_turns_are_all_followed(monkeypatch):
     for sweeps in range(5):
         history.note(sweeps, np.where(is_moving, 0.1 * 0.5**sweeps, 0.5))
     assert history.trend(history.marks, 5.0, np.where(is_moving, 0.1 * 0.5**5, 0.5)).left > 0.0
+
+
+def test_the_next_mark_is_the_first_that_is_due():
+    history = BeliefHistory(np.array([0, 2]))
+    due = [sweeps for sweeps in range(1, 3000) if history.is_due(sweeps)]
+    for sweeps in range(2500):
+        assert history.next_due(sweeps) == next(k for k in due if k > sweeps)
+
+
+@pytest.mark.parametrize("in_logs", [False, True])
+def test_a_mark_before_any_message_is_made_of_the_priors_when_asked_for(in_logs):
+    start, prior = np.array([0, 2, 5]), np.array([1.0, 0.5, 0.25, 1.0, 0.75])
+    beliefs = [np.array([0.5, 0.5, 0.2, 0.3, 0.5]), np.array([0.4, 0.6, 0.2, 0.4, 0.4])]
+    expected, found = BeliefHistory(start), BeliefHistory(start)
+    expected.note(0, np.array([2 / 3, 1 / 3, 0.125, 0.5, 0.375]))
+    found.note_priors(0, np.log(prior) if in_logs else prior, in_logs=in_logs)
+    assert found.trend(found.marks, 1.0, beliefs[0]).moved == pytest.approx(
+        expected.trend(expected.marks, 1.0, beliefs[0]).moved, rel=1e-14
+    )
+    for history in (expected, found):
+        history.note(1, beliefs[0])
+    assert found.trend(found.marks, 2.0, beliefs[1]).left == pytest.approx(
+        expected.trend(expected.marks, 2.0, beliefs[1]).left, rel=1e-12
+    )
