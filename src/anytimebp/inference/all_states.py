@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.control.estimated_error import SweepError
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.figures import Figures
-from anytimebp.inference.method import LOGS, Step, Task
+from anytimebp.inference.method import LEAVES, LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
@@ -144,6 +145,8 @@ class AllStates:
             self._put(self.workspace)
         self._begin_sweeps()
         self._schedule = self._make_schedule()
+        while self.leaves is not None and not self._task.load(LEAVES):
+            yield Step.WORKING
 
     def _start_over_in_logs(self) -> None:
         self._take_workspace(self._all_states(), LOG)
@@ -189,16 +192,14 @@ class AllStates:
         largest_part = 1.0 if not self._nests else INSTEAD_OF_ROUNDS
         if self._compact is not None or self._before is not None:
             largest_part = 0.0
-        at_any_cost = self._at_any_cost and largest_part == 1.0
-        return peel(self.workspace, self._options.max_memory, largest_part=largest_part, at_any_cost=at_any_cost)
+        given = self.workspace, self._options.max_memory, partial(self._task.load, LEAVES)
+        return peel(*given, largest_part=largest_part, at_any_cost=self._at_any_cost and largest_part == 1.0)
 
     def _begin_core(self, schedule: LeavesFirst, core: Core) -> None:
         """Begin with the sweeps on the core, once the pass from the leaves is through."""
         self._history = BeliefHistory(core.slot_start)
         self._begin_sweeps()
-        disturbed = None
-        if self.disturbed is not None and self.leaves is not None:
-            disturbed = self.leaves.disturbed(self.disturbed)
+        disturbed = self.leaves.disturbed(self.disturbed) if self.leaves and self.disturbed is not None else None
         schedule.on_core = self._plain_schedule(core, disturbed)
 
     def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
