@@ -21,7 +21,7 @@ from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.stopwatch import Stopwatch
-from anytimebp.kernels import cutting, growth, inner, lazy, leaves, log_sums, messages, readout, residual
+from anytimebp.kernels import cutting, exponentiate, growth, inner, lazy, leaves, log_sums, messages, readout, residual
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import structures
 from anytimebp.layout.graph_layout import compiled_graph
@@ -29,14 +29,15 @@ from anytimebp.model.evidence import Observation
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FactorSource
 
-FIRST_KERNEL = {
-    "bp": messages.sweep_slice,
-    "residual": residual.residual_slice,
-    "adaptive": lazy.lazy_slice,
-    ROUNDS: inner.full_sweep,
-    LOGS: log_sums.sum_in_logs,
-    LEAVES: leaves.pass_slice,
+FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
+    "bp": (messages.sweep_slice,),
+    "residual": (residual.residual_slice,),
+    "adaptive": (lazy.lazy_slice,),
+    ROUNDS: (inner.full_sweep,),
+    LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
+    LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
 }
+"""Kernels that stand for all of their kind: once they are loaded, the rest is. Of some, other kinds load a part."""
 
 SECONDS = {"bp": 8, "adaptive": 8, "residual": 9, ROUNDS: 15, LOGS: 4, LEAVES: 4}
 """Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
@@ -97,7 +98,7 @@ def load_structures() -> None:
 
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     """Return kernels that stand for all that a run needs."""
-    kernels: list[Any] = [FIRST_KERNEL.get(method, growth.growth_slice)]
+    kernels = list(FIRST_KERNELS.get(method, (growth.growth_slice,)))
     if options.factor_marginals:
         kernels.append(readout.read_weights)
     if _cuts_tables(method, options):

@@ -57,6 +57,27 @@ def test_a_run_of_adaptive_compiles_nothing_while_its_clock_runs():
     assert "anytimebp.kernels.rounds" in sys.modules
 
 
+IN_PARTS = """
+import anytimebp as abp
+from anytimebp.inference.adaptive.adaptive_run import ROUNDS
+from anytimebp.inference.warm_up import load_kernels
+from oracle.models import grid
+from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_that_turns_to_logs
+
+options = abp.Inference(grid(2, 2, 1.0, 0.5, seed=0))._options
+load_kernels(options, kernels="dynamic")
+load_kernels(options, kernels=ROUNDS)
+for model in (loops_with_leaves(), ring_that_turns_to_logs()):
+    nothing_under_the_clock(abp.infer, model, method="bp", max_updates=20_000)
+wide = grid(3, 3, 1.0, 400.0, seed=0)
+assert nothing_under_the_clock(abp.infer, wide, method="bp", max_updates=20_000).arithmetic == "log"
+"""
+
+
+def test_kernels_of_which_other_runs_have_loaded_a_part_are_loaded_before_the_clock_goes_on():
+    run_in_a_new_process(IN_PARTS)
+
+
 def loops_with_leaves():
     """Return a model whose core is worth its cost."""
     graph = abp.FactorGraph()
