@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.inference.adaptive.compact import CompactTables
@@ -11,7 +12,7 @@ from anytimebp.inference.control.belief_history import BeliefHistory
 from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.control.estimated_error import SweepError, expected_moves, share_of_core
 from anytimebp.inference.control.vanishing import vanished
-from anytimebp.inference.method import LOGS, Step, Task
+from anytimebp.inference.method import LEAVES, LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.inference.schedule.plain import plain_schedule
@@ -124,6 +125,8 @@ class AllStates:
             self._put(self.workspace)
         self._begin_sweeps()
         self._schedule = self._make_schedule()
+        while self.leaves is not None and not self._task.load(LEAVES):
+            yield Step.WORKING
 
     def _start_over_in_logs(self) -> None:
         self._take_workspace(self._all_states(), LOG)
@@ -159,9 +162,9 @@ class AllStates:
 
     def _peel(self) -> Leaves | None:
         """Find the leaves; domains that grow keep theirs, unless the graph is a forest."""
-        largest_part = 1.0 if self._compact is None else 0.0
-        at_any_cost = self._at_any_cost and self._compact is None
-        return peel(self.workspace, self._options.max_memory, largest_part=largest_part, at_any_cost=at_any_cost)
+        is_whole = self._compact is None
+        given = self.workspace, self._options.max_memory, partial(self._task.load, LEAVES)
+        return peel(*given, largest_part=1.0 if is_whole else 0.0, at_any_cost=self._at_any_cost and is_whole)
 
     def _begin_core(self, schedule: LeavesFirst, core: Core) -> None:
         """Begin with the sweeps on the core, once the pass from the leaves is through."""

@@ -21,8 +21,8 @@ class Step(Enum):
     RECORD = "a sweep or round is through"
 
 
-LOGS = "log arithmetic"
-"""What `Task.load` knows the kernels by that only log arithmetic needs."""
+LOGS, LEAVES = "log arithmetic", "trees and leaves"
+"""What `Task.load` knows the kernels by that only runs in log arithmetic need, or those that sum leaves out."""
 
 
 class Task(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import CellType, FunctionType
 from typing import Any, NamedTuple, TypeVar
@@ -18,8 +19,9 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, lower_getattr_generic, models, register_model
 from numba.np.arrayobj import populate_array
 
+from anytimebp.kernels.compiler import KernelCompiler, PartCompiler
 from anytimebp.kernels.disk_cache import compile_callback, keep_on_disk
-from anytimebp.kernels.held_signals import hold_signals
+from anytimebp.kernels.held_signals import hold_signals, let_signals_in
 
 UNCOMPILED: bool = getattr(numba.config, "DISABLE_JIT", 0) == 1
 """Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
@@ -79,12 +81,31 @@ def kernel(
             "inline": "always" if merge else "never",
         }
         function = _keyed(function)
-        made = numba.njit(**options)(function)
-        if not UNCOMPILED:
-            keep_on_disk(made, function)
+        if UNCOMPILED:
+            return numba.njit(**options)(function)  # type: ignore[no-any-return]
+        made = numba.njit(pipeline_class=KernelCompiler, **options)(function)
+        keep_on_disk(made, function)
+        options |= {"no_cpython_wrapper": True}
+        _take_in_as_part(made, cache(lambda: numba.njit(pipeline_class=PartCompiler, **options)(function)))
         return made  # type: ignore[no-any-return]
 
     return compile_it
+
+
+def _take_in_as_part(made: Any, part: Callable[[], Any]) -> None:
+    """Have kernels that call a kernel by its name take in another version of it, a part that is nothing by itself.
+
+    Args:
+        made: The kernel. Numba asks it for these two members where others call it.
+        part: Returns the other version; called where one compiles.
+    """
+
+    def get_call_template(arguments: Any, named: Any) -> Any:
+        let_signals_in()
+        return part().get_call_template(arguments, named)
+
+    made.get_call_template = get_call_template
+    made.get_overload = lambda signature: part().get_overload(signature)
 
 
 class Callback(NamedTuple):

@@ -6,6 +6,7 @@ messages up to the core, makes the core's own layout and arrays, and sends down 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple
 
@@ -335,13 +336,19 @@ def _starts(counts: IndexArray) -> IndexArray:
 
 
 def peel(
-    workspace: Workspace, max_memory: int | None, *, largest_part: float = 1.0, at_any_cost: bool = False
+    workspace: Workspace,
+    max_memory: int | None,
+    load: Callable[[], object],
+    *,
+    largest_part: float = 1.0,
+    at_any_cost: bool = False,
 ) -> Leaves | None:
     """Return what hangs on the core of a graph, or None where nothing does, or where it is not worth a core of its own.
 
     Args:
         workspace: Whose tables are there.
         max_memory: Bytes that the run may allocate.
+        load: Loads the kernels for leaves; called before the first one is needed, not for a forest.
         largest_part: Of the cost of a sweep that one over the core may have; 0 for forests only.
         at_any_cost: Whether to make a core even where that does not pay.
     """
@@ -358,6 +365,7 @@ def peel(
     most_saved = SWEEPS * (EDGE_COST * len(way) + LOG_COST * n_factors * workspace.tables.nbytes / 8)
     if largest_part == 0.0 or n_core == len(way) or (most_saved < OVERHEAD and not at_any_cost):
         return None
+    load()
     table_start, limit = np.empty(n_factors, dtype=np.int64), _room(workspace, max_memory)
     tables = TableArrays(arrays.factor_kind, arrays.structure_work, arrays.table_in_logs, arrays.table_address)
     given = (layout, tables, arrays.domain_size, n_open)

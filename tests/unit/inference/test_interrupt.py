@@ -13,8 +13,9 @@ import anytimebp as abp
 from anytimebp.inference import interrupt, warm_up
 from anytimebp.inference.adaptive import adaptive_run
 from anytimebp.inference.adaptive.choice import Choice, Way
+from anytimebp.inference.method import LEAVES
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
-from oracle.models import grid
+from oracle.models import grid, random_tree
 
 pytestmark = [
     pytest.mark.usefixtures("plain_ctrl_c"),
@@ -165,6 +166,7 @@ def loading(monkeypatch):
     def begin(method):
         options = abp.Inference(abp.FactorGraph())._options
         warm_up._unfinished.add(warm_up._first_kernels(method, options))
+        monkeypatch.setattr(warm_up, "_loaded_meanwhile", set())
         monkeypatch.setattr(warm_up, "run_small_models", interrupted)
         return steps
 
@@ -197,6 +199,19 @@ def test_threads_load_undisturbed_by_ctrl_c(graph, loading):
     warm_up._unfinished.clear()
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(abp.infer, graph, "bp").result().consistent
+
+
+def test_ctrl_c_while_the_kernels_of_leaves_are_loaded_ends_the_call_and_the_run_goes_on(loading):
+    forest = random_tree(0)
+    expected = abp.infer(forest, "bp")
+    steps = loading(LEAVES)
+    inference = abp.Inference(forest, "bp")
+    assert inference.run().stop_reason is abp.StopReason.INTERRUPTED
+    assert steps == [LEAVES] * 2
+    result = inference.run()
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert result.log_z == expected.log_z
+    assert len(steps) > 3
 
 
 def without_joint_state():

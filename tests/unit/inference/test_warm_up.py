@@ -5,14 +5,15 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import anytimebp as abp
 import anytimebp.kernels
-from anytimebp.inference.adaptive.adaptive_run import ROUNDS
-from anytimebp.inference.warm_up import load_kernels
+from anytimebp.inference import inference as of_inference
+from anytimebp.inference import warm_up
 from oracle.models import grid
 from unit.inference.adaptive.test_choice import joint_extraction
 
@@ -29,19 +30,98 @@ def signatures():
     return found
 
 
-def test_a_run_of_adaptive_compiles_nothing_after_its_clock_has_started():
-    abp.infer(grid(2, 2, 1.0, 0.5, seed=0), evidence={"x0": 1})  # what evidence needs is loaded before the clock starts
-    load_kernels(abp.Inference(grid(2, 2, 1.0, 0.5, seed=0))._options, kernels=ROUNDS)  # the clock stands still then
-    assert "anytimebp.kernels.rounds" in sys.modules
-    before = signatures()
+def nothing_under_the_clock(run, *given, **options):
+    """Run; fail if a kernel is loaded by anything but what loads before the clock starts, or while it stands still."""
+    load_kernels, known = warm_up.load_kernels, {}
+
+    def load(*given, **named):
+        assert not known or signatures() == known
+        load_kernels(*given, **named)
+        known.update(signatures())
+
+    with patch.object(warm_up, "load_kernels", load), patch.object(of_inference, "load_kernels", load):
+        result = run(*given, **options)
+    assert known
+    assert signatures() == known
+    return result
+
+
+def test_a_run_of_adaptive_compiles_nothing_while_its_clock_runs():
     grids = (grid(4, 300, 10.0, 1.0, seed=0), grid(5, 50, 6.0, 2.0, seed=0), grid(5, 60, 1.0, 0.5, seed=0))
     for graph in (*grids, joint_extraction(12, 30, 40, 6.0)):
-        ways = {moment.choice.split(":")[0] for moment in abp.infer(graph).trace}
+        ways = {moment.choice.split(":")[0] for moment in nothing_under_the_clock(abp.infer, graph).trace}
         assert ways
-        abp.infer(graph, target_error=1e-3)
-        abp.infer(graph, evidence={"x0": 1, "x1": np.zeros(graph.variables[1].n_states)})
-        abp.infer(graph, damping=0.3)
-    assert signatures() == before
+        evidence = {"x0": 1, "x1": np.zeros(graph.variables[1].n_states)}
+        for options in ({"target_error": 1e-3}, {"evidence": evidence}, {"damping": 0.3}):
+            nothing_under_the_clock(abp.infer, graph, **options)
+    assert "anytimebp.kernels.rounds" in sys.modules
+
+
+IN_PARTS = """
+import anytimebp as abp
+from anytimebp.inference.adaptive.adaptive_run import ROUNDS
+from anytimebp.inference.warm_up import load_kernels
+from oracle.models import grid
+from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_that_turns_to_logs
+
+options = abp.Inference(grid(2, 2, 1.0, 0.5, seed=0))._options
+load_kernels(options, kernels="dynamic")
+load_kernels(options, kernels=ROUNDS)
+for model in (loops_with_leaves(), ring_that_turns_to_logs()):
+    nothing_under_the_clock(abp.infer, model, method="bp", max_updates=20_000)
+wide = grid(3, 3, 1.0, 400.0, seed=0)
+assert nothing_under_the_clock(abp.infer, wide, method="bp", max_updates=20_000).arithmetic == "log"
+"""
+
+
+def test_kernels_of_which_other_runs_have_loaded_a_part_are_loaded_before_the_clock_goes_on():
+    run_in_a_new_process(IN_PARTS)
+
+
+def loops_with_leaves():
+    """Return a model whose core is worth its cost."""
+    graph = abp.FactorGraph()
+    graph.add_variables(6, 30)
+    rng = np.random.default_rng(0)
+    graph.add_factors([[0, 1, 3], [1, 2, 4], [2, 0, 5]], log_table=rng.normal(0.0, 0.5, (3, 30, 30, 30)))
+    return graph
+
+
+def ring_that_turns_to_logs():
+    """Return a model that linear arithmetic can begin with, and not end."""
+    graph, n = abp.FactorGraph(), 40
+    graph.add_variables(n, 3)
+    graph.add_factors(np.arange(n)[:, np.newaxis], log_table=np.random.default_rng(0).normal(0, 30, (n, 3)))
+    ring = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
+    graph.add_factors(ring, log_table=np.where(np.eye(3) > 0, 5.0, -np.inf))
+    return graph
+
+
+FIRST_RUN = """
+import anytimebp as abp
+from anytimebp.kernels import cutting, leaves, log_sums
+from oracle.models import grid, random_tree
+from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_that_turns_to_logs
+
+kernels = (cutting.cut_tables, leaves.pass_slice, log_sums.sum_in_logs)
+nothing_under_the_clock(abp.infer, {model}, method="{method}", max_updates=20_000)
+assert [len(kernel.overloads) for kernel in kernels] == {loaded}
+"""
+
+NEEDS = {
+    "grid(3, 3, 1.0, 0.5, seed=0)": [0, 0, 0],
+    "grid(3, 3, 1.0, 0.5, seed=0), evidence={'x0': 1}": [1, 0, 0],
+    "random_tree(0, max_states=5, n_factors=4)": [0, 1, 0],
+    "loops_with_leaves()": [0, 1, 0],
+    "ring_that_turns_to_logs()": [0, 0, 1],
+}
+"""What the first run of a process is on, and how many versions it loads of what only evidence, leaves or logs need."""
+
+
+@pytest.mark.parametrize("method", ["bp", "residual", "adaptive"])
+@pytest.mark.parametrize("model", NEEDS)
+def test_a_first_run_loads_what_it_needs_and_nothing_while_its_clock_runs(model, method):
+    run_in_a_new_process(FIRST_RUN.format(model=model, method=method, loaded=NEEDS[model]))
 
 
 IN_A_NEW_PROCESS = """
@@ -53,19 +133,6 @@ abp.infer(grid(2, 2, 1.0, 0.5, seed=0), "{first}")
 before = signatures()
 for method in ("truncated", "random", "fixed", "dynamic"):
     abp.infer(grid(2, 4, 1.0, 0.5, seed=0), method)
-assert signatures() == before
-"""
-
-
-FOREST_FIRST = """
-import anytimebp as abp
-from oracle.models import random_tree
-from unit.inference.test_warm_up import signatures
-
-inference = abp.Inference(random_tree(0, max_states=5, n_factors=4), "{method}")
-inference._load()
-before = signatures()
-inference.run()
 assert signatures() == before
 """
 
@@ -97,11 +164,6 @@ assert signatures() == before
 @pytest.mark.parametrize("method", ["bp", "residual", "adaptive"])
 def test_log_arithmetic_is_loaded_where_it_is_needed_and_all_at_once(method):
     run_in_a_new_process(LOGS_LATER.format(method=method))
-
-
-@pytest.mark.parametrize("method", ["residual", "adaptive"])
-def test_a_forest_compiles_nothing_after_its_clock_has_started(method):
-    run_in_a_new_process(FOREST_FIRST.format(method=method))
 
 
 @pytest.mark.parametrize("first", ["truncated", "random"])

@@ -40,6 +40,9 @@ PARTS = {
     ("numba.core.cgutils", "get_null_value"),
     ("numba.core.cgutils", "if_unlikely"),
     ("numba.core.cgutils", "unpack_tuple"),
+    ("numba.core.codegen", "JITCodeLibrary"),
+    ("numba.core.compiler", "Compiler"),
+    ("numba.core.compiler", "Flags"),
     ("numba.core.errors", "NumbaError"),
     ("numba.core.serialize", "dumps"),
     ("numba.core.typing.templates", "AttributeTemplate"),
@@ -63,17 +66,38 @@ MEMBERS = {
     ("numba.core.callconv", "CPUCallConv"): {"call_function", "get_function_type", "return_status_propagate"},
     ("numba.core.ccallback", "CFunc"): {"address", "cache_hits", "compile", "enable_caching"},
     ("numba.core.cgutils", "_StructProxy"): {"_getvalue"},
-    ("numba.core.codegen", "JITCodeLibrary"): {"get_pointer_to_function"},
+    ("numba.core.codegen", "JITCodeLibrary"): {
+        "_ensure_finalized",
+        "_finalize_dynamic_globals",
+        "_finalize_final_module",
+        "_optimize_final_module",
+        "codegen",
+        "get_pointer_to_function",
+    },
+    ("numba.core.compiler", "Compiler"): {"define_pipelines"},
+    ("numba.core.compiler", "Flags"): {"_values"},
     ("numba.core.cpu", "CPUContext"): {"call_conv"},
     ("numba.core.datamodel.models", "DataModel"): {"get_value_type"},
-    ("numba.core.dispatcher", "Dispatcher"): {"compile", "enable_caching", "stats"},
+    ("numba.core.dispatcher", "Dispatcher"): {
+        "compile",
+        "enable_caching",
+        "get_call_template",
+        "get_overload",
+        "stats",
+    },
     ("numba.core.funcdesc", "FunctionDescriptor"): {"llvm_func_name"},
-    ("numba.core.options", "DefaultOptions"): {"_nrt", "forceinline", "inline", "no_cfunc_wrapper"},
+    ("numba.core.options", "DefaultOptions"): {
+        "_nrt",
+        "forceinline",
+        "inline",
+        "no_cfunc_wrapper",
+        "no_cpython_wrapper",
+    },
     ("numba.core.typing.templates", "AttributeTemplate"): {"generic_resolve"},
 }
 """Members of inner classes that the library overrides, or uses by objects that Numba hands it."""
 
-PRIVATE = {"_cache", "_getvalue"}
+PRIVATE = {"_cache", "_getvalue", "_values"}
 """Members with a leading underscore that the sources use of objects that are Numba's."""
 
 

@@ -171,7 +171,7 @@ class AdaptiveRun:
         assert rounds.outcome is not None  # noqa: S101  (there are no more)
         self._figures.choice = str(Choice(Way.FULL, rounds.outcome.value))
         self._n_rounds = self._figures.rounds
-        self.now = AllStates(self._task, self._domains, at_any_cost=self._at_any_cost, put=rounds.put_messages)
+        self.now = AllStates(self._task, self._domains, put=rounds.put_messages)
         yield from self._begin_stage()
 
     # ------------------------------------------------------------ reading

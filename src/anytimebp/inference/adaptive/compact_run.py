@@ -165,7 +165,7 @@ class CompactRun:
         figures.consistent = False
         loose = LOOSE if self.tables.waiting.any() else min(LOOSE, self._threshold)
         tolerance = self._options.tolerance if self._is_last else max(self._options.tolerance, loose)
-        inner = new_task(self._task.graph, replace(self._options, tolerance=tolerance))
+        inner = new_task(self._task.graph, replace(self._options, tolerance=tolerance), self._task.load)
         figures.tolerance, self._inner = tolerance, inner.figures
         self._run = AllStates(inner, compact=self.tables)
         before = figures.copy()
