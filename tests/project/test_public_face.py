@@ -103,14 +103,16 @@ print(abp.infer(graph, "bp").stop_reason.name, abp.infer(graph).stop_reason.name
 """
 
 OF_SMALL_GRAPHS = {
+    "cutting.list_tables",
     "exponentiate.exponentiate_slice",
     "lazy.lazy_slice",
     "leaves.elimination_order",
-    "messages.largest_pending",
     "messages.sweep_slice",
     "messages.update",
     "priors.fold_priors",
     "readout.read_beliefs",
+    "readout.sum_bethe_terms",
+    "sizes.place_slots",
     "sizes.scratch_sizes",
     "through_table.contract",
     "to_factor.gather",

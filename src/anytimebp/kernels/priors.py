@@ -3,7 +3,7 @@
 import numpy as np
 
 from anytimebp.kernels.arithmetic import log
-from anytimebp.kernels.jit import FAST_WITHOUT_NAN, borrow, index_view, kernel, table_view
+from anytimebp.kernels.jit import FAST_WITHOUT_NAN, index_view, kernel, table_view
 from anytimebp.model.block_rows import ARITY, ENTRIES, FACTORS, IS_LOG, MEMBERS, SCOPES, TABLES
 
 
@@ -48,22 +48,3 @@ def fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest):
             least = min(least, log_prior[slot] if log_prior[slot] > -np.inf else 0.0)
         scale[variable], smallest[variable] = largest, least
     return -1
-
-
-@kernel()
-def start_hubs(bp, slot_start, log_prior):
-    """Fill the totals of variables of high degree with their log priors: messages start at 1 and add nothing.
-
-    Args:
-        bp: A WorkspaceArrays.
-        slot_start: (V + 1,) where a variable's slots start.
-        log_prior: Per slot.
-    """
-    bp = borrow(bp)
-    for hub in range(bp.hub_variable.size):
-        variable, target = bp.hub_variable[hub], bp.hub_start[hub]
-        for v in range(bp.domain_size[variable]):
-            value = log_prior[slot_start[variable] + v]
-            is_zero = value == -np.inf
-            bp.hub_high[target + v] = 0.0 if is_zero else value
-            bp.hub_zeros[target + v] = np.int64(is_zero)

@@ -104,6 +104,10 @@ class Tables:
         """Keep numbers alive that addresses point to."""
         self._owners.append(values)
 
+    def release(self) -> None:
+        """Let go of all numbers; addresses point to nothing any more."""
+        self._owners.clear()
+
     def place_structure(self, factors: slice | int, packed: Packed) -> None:
         """Write a structure down, and keep it; one is shared by all the factors."""
         found = packed.range

@@ -54,7 +54,7 @@ def test_a_run_of_adaptive_compiles_nothing_while_its_clock_runs():
         evidence = {"x0": 1, "x1": np.zeros(graph.variables[1].n_states)}
         for options in ({"target_error": 1e-3}, {"evidence": evidence}, {"damping": 0.3}):
             nothing_under_the_clock(abp.infer, graph, **options)
-    assert "anytimebp.kernels.rounds" in sys.modules
+    assert "anytimebp.kernels.active" in sys.modules
 
 
 IN_PARTS = """
@@ -103,7 +103,7 @@ from anytimebp.kernels import cutting, leaves, log_sums
 from oracle.models import grid, random_tree
 from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_that_turns_to_logs
 
-kernels = (cutting.cut_tables, leaves.pass_slice, log_sums.sum_in_logs)
+kernels = (cutting.cut_tables_slice, leaves.pass_slice, log_sums.sum_in_logs)
 nothing_under_the_clock(abp.infer, {model}, method="{method}", max_updates=20_000)
 assert [len(kernel.overloads) for kernel in kernels] == {loaded}
 """

@@ -69,7 +69,7 @@ def test_methods_without_a_choice_tell_none():
 def test_a_run_on_a_peaked_model_tells_what_it_chose():
     result = abp.infer(grid(4, 300, 10.0, 1.0, seed=0))
     ways = [each.way for each in choices_of(result.trace)]
-    assert ways[0] == "sparse domains"
+    assert ways[0] == "rounds on likely states"
     assert len(ways) > 1
     page = unescape(page_html(result))
     told = page[page.index("What the method chose") : page.index("Marginals</h2>")]

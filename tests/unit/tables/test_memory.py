@@ -160,10 +160,10 @@ def test_adaptive_on_tables_that_just_fit_after_rounds_on_domains():
 
 
 @pytest.mark.parametrize("limit", [3 * MB, 10 * MB])
-def test_adaptive_on_strips(limit):
+def test_adaptive_on_compact_tables_of_rules(limit):
     inference = abp.Inference(with_rules(2000, noise, scale=10.0), "adaptive", max_memory=limit)
     result, peak = traced(inference)
-    assert result.trace.column("choice")[0].startswith("sparse domains")
+    assert result.trace.column("choice")[0].startswith("domains that grow in batches")
     assert_keeps_answering(inference, result, limit, peak)
 
 

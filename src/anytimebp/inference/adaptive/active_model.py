@@ -197,7 +197,7 @@ class WholeModel:
         size, start = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
         slot = np.empty(len(self.domains.log_prior), dtype=np.int64)
         total = choose(size, start, slot)
-        return size, start, slot[:total]
+        return size, start, slot[:total].copy()
 
     def prior_mass(self, lists: ActiveLists) -> float:
         """Return the part of the priors that some states hold, on average over variables that are not summed out."""
@@ -352,6 +352,11 @@ class ActiveModel:
             tables.has_zero[factor] = finite.size < scores.size
             arrays.table_min[factor] = np.exp(finite.min() - high)
             self._pool[self._table_start[factor] : self._table_start[factor + 1]] = np.exp(scores - high).ravel()
+
+    def release(self) -> None:
+        """Let go of the tables: messages have settled, and can still be read."""
+        self._pool = np.empty(0)
+        self.workspace.tables.release()
 
     def states_of(self, factor: int) -> list[IndexArray]:
         """Return the active states of each of a factor's variables."""

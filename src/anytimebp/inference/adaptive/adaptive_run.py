@@ -169,6 +169,7 @@ class AdaptiveRun:
     def _after(self, rounds: Rounds) -> Iterator[Step]:
         """Go on over all states after the rounds, from their messages."""
         assert rounds.outcome is not None  # noqa: S101  (there are no more)
+        rounds.release()
         self._figures.choice = str(Choice(Way.FULL, rounds.outcome.value))
         self._n_rounds = self._figures.rounds
         self.now = AllStates(self._task, self._domains, put=rounds.put_messages)

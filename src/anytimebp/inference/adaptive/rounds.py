@@ -278,6 +278,10 @@ class Rounds:
             yield Step.WORKING
 
     # ------------------------------------------------------------ what others take from here
+    def release(self) -> None:
+        """Let go of tables; what is known can still be read."""
+        self._model.release()
+
     def put_messages(self, workspace: Workspace) -> None:
         """Put the messages of the last round in place of those that a workspace over all states starts with."""
         if self._known is not None:
