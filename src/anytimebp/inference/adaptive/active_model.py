@@ -6,7 +6,7 @@ dense factors are summed out as the tables are filled (`kernels/active.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from copy import copy
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace
 
 MANY_TIED = 8  # factors that share a log table, from which on it is exponentiated once and for all of them
+SAMPLE = 2048  # scores of a rule that are looked at to tell their range
 BLOCK = 4096  # entries that a look picks up at a time
 FILL_COST = 2**20  # entries that could be read between two looks at the clock
 
@@ -205,17 +206,54 @@ class WholeModel:
         part = held / np.add.reduceat(self._prior, self.domains.slot_start[:-1])
         return float(part[~self.is_leaf].mean())
 
-    def spread(self) -> FloatArray:
+    def ranges(self) -> Generator[int, None, FloatArray]:
+        """Return (F,) the range of each factor's finite log scores, from a sample where nobody knows it.
+
+        Yields:
+            How many scores were asked for, after each call.
+        """
+        extent = self.compiled.extent
+        log_range: FloatArray = extent.log_max - extent.log_min
+        for first, block in self.compiled.message_blocks:
+            if np.isnan(log_range[first]):
+                each = max(2, int(SAMPLE ** (1.0 / len(block.source.shape))))
+                states = [np.unique(np.linspace(0, n - 1, each).astype(np.int64)) for n in block.source.shape]
+                scores = block.log_values(0, states, self.compiled.variables)
+                finite = scores[scores > -np.inf]
+                log_range[first : first + len(block.scopes)] = np.ptp(finite) if finite.size else 0.0
+                yield scores.size
+        return log_range
+
+    def spread(self, log_range: FloatArray) -> FloatArray:
         """Return (V,) the standard deviation of what messages may say of a variable's states, in nats.
 
         If a table's N log scores were normal, their range would be about 2 sqrt(2 log N) standard deviations; sums of
-        independent messages spread with the root of their number. Ranges that nobody knows count nothing.
+        independent messages spread with the root of their number.
         """
-        extent, layout = self.compiled.extent, self.compiled.arrays
-        log_range = np.nan_to_num(extent.log_max - extent.log_min)
+        layout = self.compiled.arrays
         deviation = 0.5 * log_range / np.sqrt(2.0 * np.log(np.maximum(self.sources.size, 2)))
         variance = np.bincount(layout.edge_variable, deviation[layout.edge_factor] ** 2, minlength=len(self.is_leaf))
         return np.sqrt(variance)
+
+    def excluded(self, reach: Reach, log_range: FloatArray) -> FloatArray:
+        """Return (V,) what states may weigh that a look has found to be impossible.
+
+        Hard zeros exclude them with the active states of others. With other states, they may be worth their prior, and
+        as much more as the ranges of their factors allow.
+
+        Args:
+            reach: States within reach, with what a look has found.
+            log_range: (F,) of the factors' scores.
+        """
+        outside = np.zeros(len(self.is_leaf))
+        found = np.flatnonzero(reach.log_belief == -np.inf)
+        if len(found):
+            owner = np.searchsorted(reach.start, found, side="right") - 1
+            layout = self.compiled.arrays
+            most = np.bincount(layout.edge_variable, log_range[layout.edge_factor], minlength=len(outside))
+            weight = np.exp(np.minimum(0.0, self.domains.log_prior[reach.slot[found]] + most[owner]))
+            np.add.at(outside, owner, weight)
+        return outside
 
     def reach(self, active: Active, nats: FloatArray) -> Reach:
         """Return the states outside the domains within some nats, (V,), of the best prior."""

@@ -124,6 +124,7 @@ class Rounds:
         self._loose = FIRST_TOLERANCE
         self._known: Known | None = None
         self._reach: Reach | None = None
+        self._ranges = np.empty(0)
         self._outside = self._cut = np.ones(len(whole.is_leaf))  # nobody has looked outside
         self._begin_round(ActiveModel(whole, begin.likely))
 
@@ -213,8 +214,10 @@ class Rounds:
     # ------------------------------------------------------------ growth
     def _grow(self) -> Iterator[Step]:
         whole, model = self._whole, self._model
+        if self._left and not len(self._ranges):
+            yield from self._find_ranges()
         seen = math.sqrt(message_spread(model.layout, model.arrays))
-        spread = np.maximum(seen, whole.spread())
+        spread = np.maximum(seen, whole.spread(self._ranges)) if self._left else np.empty(0)
         for threshold in self._left[1::-1] if seen < SMALL_SPREAD else self._left[:1]:
             reach = whole.reach(model.active, FAR * spread - math.log(threshold))
             cost = look_cost(whole, model.size, np.diff(reach.start))
@@ -226,6 +229,17 @@ class Rounds:
         yield from self._look(reach)
         if self.outcome is None:
             self._join(reach, threshold, cost, spread)
+
+    def _find_ranges(self) -> Iterator[Step]:
+        """Find the ranges of the factors' scores, once."""
+        sampling = self._whole.ranges()
+        while True:
+            try:
+                self._figures.work_parts["priorities"] += next(sampling)
+            except StopIteration as end:
+                self._ranges = end.value
+                return
+            yield Step.WORKING
 
     def _pays(self, cost: float) -> bool:
         return cost <= self._most_cost or self._at_any_cost
@@ -250,7 +264,7 @@ class Rounds:
             return
         self._left = [t for t in self._left if t < limit]
         self._loose = SETTLED * limit
-        self._reach, self._outside = reach, np.minimum(1.0, left)
+        self._reach, self._outside = reach, np.minimum(1.0, left + whole.excluded(reach, self._ranges))
         self._cut = np.minimum(1.0, reach.cut * np.exp(np.minimum(MOST, np.minimum(0.5 * spread**2, FAR * spread))))
         self._begin_round(ActiveModel(whole, lists, model))
 
