@@ -316,7 +316,7 @@ def test_a_memory_error_leaves_the_inference_usable():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("scores", [(1.0, 1.0), (10.0, 1.0)], ids=["full tables", "strips, then frozen tails"])
+@pytest.mark.parametrize("scores", [(1.0, 1.0), (10.0, 1.0)], ids=["full tables", "rounds, then full tables"])
 @pytest.mark.parametrize("limits", [{}, {"max_updates": 150}, {"max_memory": 2_000_000}], ids=str)
 @pytest.mark.parametrize("method", abp.METHODS)
 def test_a_run_leaves_nothing_to_the_garbage_collector(method, limits, scores):

@@ -108,7 +108,7 @@ class SweepSchedule:
             updates,
             work,
             end_of_sweep=True,
-            converged=pending <= self._tolerance,
+            converged=bool(pending <= self._tolerance),
             max_residual=largest,
             mean_residual=mean,
             earlier=earlier,

@@ -255,6 +255,16 @@ def test_states_that_admit_no_joint_state_are_left_for_whole_tables():
     assert run.read(settled=False).distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
 
 
+def test_rounds_that_do_not_settle_are_given_up(monkeypatch):
+    monkeypatch.setattr(rounds, "MAX_SWEEPS", 1)
+    graph = peaked(3)
+    task = new_task(graph, abp.Inference(graph, "adaptive")._options)
+    run = AdaptiveRun(task, at_any_cost=True)
+    choices = [task.figures.choice for _ in steps(run, task.figures)]
+    assert choices[-1] == f"full BP: {Outcome.UNSETTLED.value}"
+    assert run.read(settled=False).distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
+
+
 def test_of_several_leaves_the_longest_is_summed_out_and_rules_keep_theirs():
     graph = abp.FactorGraph()
     for k, n in enumerate([3, 2, 5, 4, 3]):
