@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp_evaluation.families import READINGS, attractive, graph_of, joint_extraction, truncated_linear
-
+from anytimebp_evaluation.families import attractive, truncated_linear
 
 FAMILIES = {
     "attractive, 2 states": [
