@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.active_model import WholeModel
-from anytimebp.inference.adaptive.choice import EDGE_COST, Choice, Way, first_choice
+from anytimebp.inference.adaptive.choice import EDGE_COST, FEW, FIRST_DOMAINS, Choice, Way, first_choice
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.all_states import AllStates
@@ -87,6 +89,10 @@ class AdaptiveRun:
             return Choice(Way.FULL, "damping was asked for"), AllStates(self._task, domains)
         if self._task.semiring != SUM:
             return Choice(Way.FULL, "rounds know sums alone"), AllStates(self._task, domains)
+        part = np.count_nonzero(domains.log_prior >= -FIRST_DOMAINS[-1]) / max(1, len(domains.log_prior))
+        if part > FEW and not self._at_any_cost:
+            reason = f"{100.0 * part:.0f} % of all states are within {FIRST_DOMAINS[-1]:g} nats of the best"
+            return Choice(Way.FULL, reason), AllStates(self._task, domains)
         whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
         if not whole.fits_linear:
             choice = Choice(Way.FULL, "the range of the scores needs log arithmetic")

@@ -27,6 +27,7 @@ ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
 ENTRY_COSTS[ASKED] = 10.0, 0.0
 FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
 WITH_LEAVES = (3.0, 2.0)  # the same where leaves are summed out, which have to be read as well
+FEW = 0.5  # part of all states that the smallest first domains may hold; with more, rounds are not thought about
 FIRST_WORTH = 0.2  # part of full BP that a first answer may cost
 FIRST_MASS = 0.8  # of the priors that the first states have to hold, or their answer would be worth little
 

@@ -34,7 +34,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace
 
-THRESHOLDS = (1e-3, 3e-6, 1e-8)
+THRESHOLDS = (1e-3, 2e-6, 1e-8)
 """Of belief, above which states join after the first look, the second and the third.
 
 A larger first one, and the second look starts from too few states to know who is likely. The error of a round is about
