@@ -1,7 +1,7 @@
 """Domains that grow in batches, and tables over them: every entry is asked for once.
 
-A variable may be *waiting*: too little tells its states apart, so it has no domain and takes no part. Its factors stand
-still, as if they scored everything alike.
+A variable may be *undecided*: too little tells its states apart, so it has no domain and takes no part. Its factors
+stand still, as if they scored everything alike.
 """
 
 from __future__ import annotations
@@ -89,18 +89,18 @@ class CompactTables:
     Attributes:
         universe: All states.
         states: (V,) the domain of each variable, in the order in which its states joined.
-        waiting: (V,) which variables have no domain yet.
+        undecided: (V,) which variables have no domain yet.
         arithmetic: In which sums are to be done.
         asked: Scores asked for so far.
     """
 
     def __init__(self, universe: Universe, block: int = ASKED_AT_ONCE) -> None:
-        """Start with all variables waiting; ask for `block` scores at a time."""
+        """Start with all variables undecided; ask for `block` scores at a time."""
         n = len(universe.n_allowed)
         self.universe, self._block = universe, block
         self.compiled: CompiledGraph = universe.compiled
         self.states: list[IndexArray] = [np.empty(0, dtype=np.int64)] * n
-        self.waiting = np.ones(n, dtype=np.bool_)
+        self.undecided = np.ones(n, dtype=np.bool_)
         self.arithmetic = LINEAR
         self.asked = 0
         self._tables: dict[int, GrownTable] = {}
@@ -109,11 +109,11 @@ class CompactTables:
     def join(self, variable: int, states: IndexArray) -> None:
         """Let states join a domain, which none of them is in."""
         self.states[variable] = np.concatenate([self.states[variable], states])
-        self.waiting[variable] = False
+        self.undecided[variable] = False
 
     @property
     def sizes(self) -> IndexArray:
-        """(V,) domain sizes; 1 for a variable that is waiting, in whose place one state stands still."""
+        """(V,) domain sizes; 1 for a variable that is undecided, in whose place one state stands still."""
         return np.array([max(1, len(own)) for own in self.states], dtype=np.int64)
 
     @property
@@ -157,7 +157,7 @@ class CompactTables:
             variables = layout.edge_variable[layout.factor_edge_start[factor] : layout.factor_edge_start[factor + 1]]
             source, _ = self.compiled.source(factor)
             states = [self.states[v] for v in variables.tolist()]
-            if self.waiting[variables].any():
+            if self.undecided[variables].any():
                 self._stand_still(workspace, factor, variables)
             elif tables.kind[factor] != TABLE:
                 packed = source.packed(states)

@@ -1,4 +1,4 @@
-"""From the outlooks of a round on compact tables to frozen records."""
+"""From what a round on compact tables has seen to frozen records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.inference.adaptive.compact import CompactTables
-from anytimebp.inference.adaptive.outlook import Outlook
+from anytimebp.inference.adaptive.compact_look import Seen
 from anytimebp.inference.figures import Figures
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import FactorMarginals, Marginals, NoFactorMarginals
@@ -15,7 +15,7 @@ from anytimebp.results.snapshot import Snapshot
 
 MOST = 700.0  # nats, so that numbers stay finite
 
-STILL_WAITING = NoFactorMarginals(
+STILL_UNDECIDED = NoFactorMarginals(
     "there are no factor marginals yet: some variables have no active states so far; run on, or take a later snapshot"
 )
 
@@ -25,10 +25,10 @@ class Known(NamedTuple):
 
     Attributes:
         marginals: Over all states that were looked at.
-        domain_sizes: (V,) of the domains; 1 for a variable that is waiting.
+        domain_sizes: (V,) of the domains; 1 for a variable that is undecided.
         outside: Largest, over variables, estimated belief outside the domain; NaN where nothing can be said.
         error: Estimated distance of the marginals to those of BP; infinite where nothing can be said.
-        log_z: Bethe estimate on the domains; NaN while variables are waiting.
+        log_z: Bethe estimate on the domains; NaN while variables are undecided.
         arithmetic: Of the messages.
         factor_marginals: On the domains, if asked for.
         figures: What goes with it.
@@ -57,26 +57,26 @@ class Known(NamedTuple):
         )
 
 
-def read_outlooks(tables: CompactTables, outlooks: list[Outlook]) -> tuple[list[Outlook], FloatArray, Marginals]:
-    """Return the outlooks with beliefs in place of their logs, (V,) the beliefs outside the domains, and marginals."""
-    outside, beliefs = np.empty(len(outlooks)), []
-    for variable, outlook in enumerate(outlooks):
-        rest = _share_of_rest(outlook)
-        beliefs.append(_normalised(outlook))
+def read_seen(tables: CompactTables, seen: list[Seen]) -> tuple[list[Seen], FloatArray, Marginals]:
+    """Return what was seen with beliefs in place of their logs, (V,) the beliefs outside the domains, and marginals."""
+    outside, beliefs = np.empty(len(seen)), []
+    for variable, found in enumerate(seen):
+        rest = _share_of_rest(found)
+        beliefs.append(_normalised(found))
         outside[variable] = rest + (1.0 - rest) * _outside(tables, variable, beliefs[-1])
     start = np.zeros(len(outside) + 1, dtype=np.int64)
-    np.cumsum([len(outlook.states) for outlook in beliefs], out=start[1:])
-    belief = np.concatenate([outlook.log_belief for outlook in beliefs])
-    states = np.concatenate([outlook.states for outlook in beliefs])
+    np.cumsum([len(found.states) for found in beliefs], out=start[1:])
+    belief = np.concatenate([found.log_belief for found in beliefs])
+    states = np.concatenate([found.states for found in beliefs])
     return beliefs, outside, Marginals(tables.compiled.variables, belief, start, states)
 
 
-def _outside(tables: CompactTables, variable: int, beliefs: Outlook) -> float:
+def _outside(tables: CompactTables, variable: int, beliefs: Seen) -> float:
     """Return the estimated belief outside a variable's domain: all of it, if it has none.
 
     NaN where nothing can be said: hard zeros shut states out that others, not active yet, may let in.
     """
-    if tables.waiting[variable]:
+    if tables.undecided[variable]:
         return 1.0
     is_inside = np.isin(beliefs.states, tables.states[variable], assume_unique=True)
     if beliefs.is_shut_out[~is_inside].any():
@@ -84,17 +84,17 @@ def _outside(tables: CompactTables, variable: int, beliefs: Outlook) -> float:
     return float(beliefs.log_belief[~is_inside].sum())
 
 
-def _share_of_rest(outlook: Outlook) -> float:
+def _share_of_rest(found: Seen) -> float:
     """Return the estimated belief of the states that were not looked at."""
-    if outlook.log_rest == -np.inf:
+    if found.log_rest == -np.inf:
         return 0.0
-    peak = outlook.log_belief.max()
-    seen = float(np.exp(outlook.log_belief - peak).sum())
-    rest = float(np.exp(min(MOST, outlook.log_rest - peak)))
+    peak = found.log_belief.max()
+    seen = float(np.exp(found.log_belief - peak).sum())
+    rest = float(np.exp(min(MOST, found.log_rest - peak)))
     return rest / (rest + seen)
 
 
-def _normalised(outlook: Outlook) -> Outlook:
-    """Return an outlook with beliefs in place of their logs."""
-    belief = np.exp(outlook.log_belief - outlook.log_belief.max(initial=-np.inf))
-    return outlook._replace(log_belief=belief / belief.sum())
+def _normalised(found: Seen) -> Seen:
+    """Return what was seen of a variable with beliefs in place of their logs."""
+    belief = np.exp(found.log_belief - found.log_belief.max(initial=-np.inf))
+    return found._replace(log_belief=belief / belief.sum())

@@ -2,11 +2,11 @@
 
 A round: the states whose estimated belief is above a threshold join their domains; tables over the domains are filled
 with what is new; messages on the domains settle, as those of BP do; then one round of messages out of the domains,
-asked for in blocks and kept nowhere, tells the beliefs of all states (`outlook.py`); that lets the next ones in.
+asked for in blocks and kept nowhere, tells the beliefs of all states (`compact_look.py`); that lets the next ones in.
 
 A variable joins once its likely states are few enough: those that evidence or scores of their own tell most of first,
-and then, wave after wave, those that their neighbours' domains tell most of. Until then it is waiting: it listens, but
-sends nothing. What never gets a domain within the memory is answered with what its neighbours say.
+and then, group after group, those that their neighbours' domains tell most of. Until then it is undecided: it listens,
+but sends nothing. What never gets a domain within the memory is answered with what its neighbours say.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError
 from anytimebp.inference.adaptive.compact import CompactTables, ImpossibleError
-from anytimebp.inference.adaptive.compact_readout import STILL_WAITING, Known, read_outlooks
-from anytimebp.inference.adaptive.outlook import Lookout, Outlook
+from anytimebp.inference.adaptive.compact_look import CompactLook, Seen
+from anytimebp.inference.adaptive.compact_readout import STILL_UNDECIDED, Known, read_seen
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.control.estimated_error import LARGEST, LEAST, UNSEEN
-from anytimebp.inference.look.pair_readout import pairs_of_outlooks
+from anytimebp.inference.look.pair_readout import pairs_of_compact
 from anytimebp.inference.method import Step, Task, new_task, steps
 from anytimebp.inference.readout import unary_snapshot
 from anytimebp.kernels.readout import read_weights
@@ -37,12 +37,12 @@ from anytimebp.tables.memory import UNCHECKED_BYTES, exceeds_memory
 from anytimebp.tables.sizes import factor_entries
 
 FIRST_DOMAIN = 5.0  # nats under the best, within which states are in a variable's first domain
-WAVE = 2.0  # times the smallest first domain that others may be as large as, to join in the same wave
-SMALL = 64  # states that a first domain may have in any wave
+GROUP = 2.0  # times the smallest first domain that others may be as large as, to join in the same group
+SMALL = 64  # states that a first domain may have in any group
 OPEN = 0.5  # part of the universe that a first domain may be of, or the variable had better wait
 THRESHOLDS = (1e-3, 0.1, 1e-20)  # of estimated belief above which states join: first; shrinks by; the rest joins after
 SMALL_STEP = 2.0  # times the threshold, if the memory does not hold all that would join
-LOOSE = 1e-3  # nats to which rounds settle while variables are waiting; later the threshold itself
+LOOSE = 1e-3  # nats to which rounds settle while variables are undecided; later the threshold itself
 BYTES_PER_STATE = 20  # priors over the universes, and room to work on them
 BYTES_PER_LOOK = 80  # estimates and beliefs of a state that is looked at, now and before
 ASKED = 0.05  # part of the memory that may be used to ask for scores
@@ -88,7 +88,7 @@ class CompactRun:
         self.tables = CompactTables(universe, block)
         self._n_possible = np.add.reduceat(universe.log_prior > -np.inf, universe.start[:-1], dtype=np.int64)
         memory = HEARD * (limit if limit is not None else (available_memory() or UNCHECKED_BYTES))
-        self._lookout = Lookout(self.tables, block, THRESHOLDS[0], memory)
+        self._looking = CompactLook(self.tables, block, THRESHOLDS[0], memory)
         self.outcome: Outcome | None = None
         self._known: Known | None = None
         self._settled: Known | None = None
@@ -101,7 +101,7 @@ class CompactRun:
         self._inner = figures
         self._is_last = False
         self._want = Outcome.MEMORY  # why the last round is the last, unless domains are complete
-        self._outlooks: list[Outlook] = []
+        self._seen: list[Seen] = []
 
     # ------------------------------------------------------------ the loop
     def begin(self) -> Iterator[Step]:
@@ -124,7 +124,7 @@ class CompactRun:
             figures.ending = self._ending
 
     def grow(self) -> Iterator[Step]:
-        """Let states and waiting variables join."""
+        """Let states and undecided variables join."""
         if self.outcome is None:
             self._grow()
             self._figures.states = int(self.tables.sizes.sum())
@@ -138,9 +138,9 @@ class CompactRun:
             self.outcome = Outcome.IMPOSSIBLE
 
     def _first_look(self) -> Iterator[Step]:
-        if self.tables.waiting.any():
+        if self.tables.undecided.any():
             yield from self._look()
-            if not self._join_waiting():
+            if not self._join_undecided():
                 self.outcome = Outcome.FLAT
         self._figures.states = int(self.tables.sizes.sum())
 
@@ -163,7 +163,7 @@ class CompactRun:
     def _settle(self) -> Iterator[Step]:
         figures, limits = self._figures, self._task.limits
         figures.consistent = False
-        loose = LOOSE if self.tables.waiting.any() else min(LOOSE, self._threshold)
+        loose = LOOSE if self.tables.undecided.any() else min(LOOSE, self._threshold)
         tolerance = self._options.tolerance if self._is_last else max(self._options.tolerance, loose)
         inner = new_task(self._task.graph, replace(self._options, tolerance=tolerance), self._task.load)
         figures.tolerance, self._inner = tolerance, inner.figures
@@ -188,16 +188,16 @@ class CompactRun:
     def _look(self) -> Iterator[Step]:
         """Look at the states of all variables from the domains."""
         log_weights = self._log_weights()
-        self._lookout.threshold = self._threshold
-        self._outlooks = []
+        self._looking.threshold = self._threshold
+        self._seen = []
         for variable in range(len(self.universe.n_allowed)):
-            for found in self._lookout.look(variable, log_weights):
+            for found in self._looking.look(variable, log_weights):
                 if found is not None:
-                    self._outlooks.append(found)
+                    self._seen.append(found)
                     if found.log_belief.max() == -np.inf:
                         raise ImpossibleError
-                self._figures.work_parts["scoring"] += self._lookout.asked
-                self._lookout.asked = 0
+                self._figures.work_parts["scoring"] += self._looking.asked
+                self._looking.asked = 0
                 yield Step.WORKING
 
     def _log_weights(self) -> dict[int, FloatArray]:
@@ -221,12 +221,12 @@ class CompactRun:
         figures.max_residual = figures.mean_residual = self._inner.max_residual  # the mean is not kept
         end = run.read(settled=False)
         assert end is not None  # noqa: S101  (tables are there)
-        waiting = self.tables.waiting
+        undecided = self.tables.undecided
         if self._is_complete:
-            outside, marginals = np.zeros(len(waiting)), end.marginals
+            outside, marginals = np.zeros(len(undecided)), end.marginals
         else:
-            self._outlooks, outside, marginals = read_outlooks(self.tables, self._outlooks)
-            for asked in pairs_of_outlooks(self.tables, self._outlooks, self._log_weights(), outside):
+            self._seen, outside, marginals = read_seen(self.tables, self._seen)
+            for asked in pairs_of_compact(self.tables, self._seen, self._log_weights(), outside):
                 self._figures.work_parts["scoring"] += asked
                 yield Step.WORKING
         figures.consistent = self._inner.ending is StopReason.CONVERGED
@@ -236,11 +236,11 @@ class CompactRun:
         self._known = Known(
             marginals=marginals,
             domain_sizes=self.tables.sizes,
-            outside=1.0 if waiting.any() else float(outside.max(initial=0.0)),
+            outside=1.0 if undecided.any() else float(outside.max(initial=0.0)),
             error=float(end.estimated_error if self._is_complete else error),
-            log_z=float("nan") if waiting.any() else end.log_z,
+            log_z=float("nan") if undecided.any() else end.log_z,
             arithmetic=end.arithmetic,
-            factor_marginals=STILL_WAITING if waiting.any() and end.factor_marginals else end.factor_marginals,
+            factor_marginals=STILL_UNDECIDED if undecided.any() and end.factor_marginals else end.factor_marginals,
             figures=figures.copy(),
         )
         figures.estimated_error = self._known.error
@@ -250,7 +250,7 @@ class CompactRun:
 
     @property
     def _is_complete(self) -> bool:
-        return not self.tables.waiting.any() and bool((self.tables.sizes >= self._n_possible).all())
+        return not self.tables.undecided.any() and bool((self.tables.sizes >= self._n_possible).all())
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
@@ -268,11 +268,11 @@ class CompactRun:
 
     # ------------------------------------------------------------ growth
     def _grow(self) -> None:
-        """Let states and waiting variables join; if there is no room for all of them, the next round is the last."""
+        """Let states and undecided variables join; if there is no room for all of them, the next round is the last."""
         fits = self._join_above(self._threshold)
-        if self._join_waiting():
+        if self._join_undecided():
             return
-        held = self.tables.waiting | (self.tables.sizes >= self._n_possible)
+        held = self.tables.undecided | (self.tables.sizes >= self._n_possible)
         if fits is Room.NONE:
             threshold = max(self._threshold, THRESHOLDS[2])
             while threshold < 1.0 and self._join_above(threshold) is Room.NONE:
@@ -290,10 +290,10 @@ class CompactRun:
         """Let all states of beliefs above a threshold join, if there is room for them; return whether there was."""
         nobody, universe = np.empty(0, dtype=np.int64), self.universe
         new = []
-        for v, (seen, own) in enumerate(zip(self._outlooks, self.tables.states, strict=True)):
+        for v, (seen, own) in enumerate(zip(self._seen, self.tables.states, strict=True)):
             is_possible = universe.log_prior[universe.start[v] + seen.states] > -np.inf
             joins = seen.states[(seen.log_belief > threshold) & is_possible]
-            new.append(nobody if self.tables.waiting[v] else np.setdiff1d(joins, own))
+            new.append(nobody if self.tables.undecided[v] else np.setdiff1d(joins, own))
         more = np.array([len(states) for states in new], dtype=np.int64)
         if not self._fits(self.tables.sizes + more):
             return Room.NONE
@@ -303,18 +303,18 @@ class CompactRun:
 
     def _by_belief(self, variable: int, states: IndexArray) -> IndexArray:
         """Return states in the order of their beliefs, likely ones first; of equals, lower ones."""
-        outlook = self._outlooks[variable]
-        belief = outlook.log_belief[np.searchsorted(outlook.states, states)]
+        found = self._seen[variable]
+        belief = found.log_belief[np.searchsorted(found.states, states)]
         return states[np.argsort(-belief, kind="stable")]
 
-    def _join_waiting(self) -> bool:
+    def _join_undecided(self) -> bool:
         """Give domains to the variables whose likely states are fewest; return whether one has got any."""
-        likely = {v: self._likely(v) for v in np.flatnonzero(self.tables.waiting).tolist()}
+        likely = {v: self._likely(v) for v in np.flatnonzero(self.tables.undecided).tolist()}
         in_order = sorted(likely, key=lambda v: (len(likely[v]), v))
-        most = max(SMALL, WAVE * len(likely[in_order[0]])) if in_order else 0
-        wave = [v for v in in_order if len(likely[v]) <= most and not self._is_open(v, len(likely[v]))]
-        count = self._most_that_fit(wave, likely)
-        chosen = wave[:count] or next(([v] for v in in_order if self._most_that_fit([v], likely)), [])
+        most = max(SMALL, GROUP * len(likely[in_order[0]])) if in_order else 0
+        group = [v for v in in_order if len(likely[v]) <= most and not self._is_open(v, len(likely[v]))]
+        count = self._most_that_fit(group, likely)
+        chosen = group[:count] or next(([v] for v in in_order if self._most_that_fit([v], likely)), [])
         for variable in chosen:
             self.tables.join(variable, likely[variable])
         return bool(chosen)
@@ -334,21 +334,21 @@ class CompactRun:
         return low
 
     def _likely(self, variable: int) -> IndexArray:
-        """Return the states of a waiting variable that are within FIRST_DOMAIN nats of the best, best first."""
-        outlook = self._outlooks[variable]
-        belief = outlook.log_belief
+        """Return the states of an undecided variable that are within FIRST_DOMAIN nats of the best, best first."""
+        seen = self._seen[variable]
+        belief = seen.log_belief
         if self._known is not None:  # those are beliefs by now
             with np.errstate(divide="ignore"):
                 belief = np.log(belief)
         near = np.flatnonzero(belief > belief.max() - FIRST_DOMAIN)
-        found: IndexArray = outlook.states[near[np.argsort(-belief[near], kind="stable")]]
+        found: IndexArray = seen.states[near[np.argsort(-belief[near], kind="stable")]]
         return found
 
     def _fits(self, sizes: IndexArray) -> bool:
         """Tell whether there is memory for domains of these sizes: tables, and the largest of them twice."""
         tables = 8.0 * self.tables.entries(sizes)
         messages = 60.0 * float(sizes[self.tables.compiled.arrays.edge_variable].sum())
-        universe = BYTES_PER_STATE * float(self.universe.start[-1]) + BYTES_PER_LOOK * self._lookout.states(sizes)
-        working = float(tables.max(initial=0.0)) + BYTES_PER_SCORE * self._lookout.block + self._lookout.memory
+        universe = BYTES_PER_STATE * float(self.universe.start[-1]) + BYTES_PER_LOOK * self._looking.states(sizes)
+        working = float(tables.max(initial=0.0)) + BYTES_PER_SCORE * self._looking.block + self._looking.memory
         needed = int(tables.sum() + messages + universe + working)
         return not exceeds_memory(0, needed, self._options.max_memory)

@@ -8,15 +8,15 @@ import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, Reach
 from anytimebp.inference.adaptive.compact import CompactTables
-from anytimebp.inference.adaptive.outlook import Outlook
+from anytimebp.inference.adaptive.compact_look import Seen
 from anytimebp.inference.look.outside_pairs import Sight, add_pairs
 from anytimebp.inference.look.unexplored import log_odds
 from anytimebp.kernels.readout import read_weights
 from anytimebp.model.source import FloatArray, IndexArray
 
 
-def pairs_of_outlooks(
-    tables: CompactTables, beliefs: list[Outlook], log_weights: dict[int, FloatArray], outside: FloatArray
+def pairs_of_compact(
+    tables: CompactTables, beliefs: list[Seen], log_weights: dict[int, FloatArray], outside: FloatArray
 ) -> Iterator[int]:
     """Raise `outside`, (V,), by pairs outside compact tables; yield the scores asked for, now and then.
 
@@ -36,7 +36,7 @@ def pairs_of_outlooks(
     def domain(variable: int) -> IndexArray:
         return tables.states[variable]
 
-    known = np.where(tables.waiting | np.isnan(outside), 0.0, outside)
+    known = np.where(tables.undecided | np.isnan(outside), 0.0, outside)
     unknown = np.full(len(tables.compiled.extent.log_max), np.nan)
     sight = Sight(tables.compiled, domain, log_weights.__getitem__, unknown, states_outside, log_odds(known))
     yield from _raised(sight, outside)

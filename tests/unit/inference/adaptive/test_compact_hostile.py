@@ -42,7 +42,7 @@ def test_scores_that_turn_out_far_above_the_first_ones_do_not_wipe_them_out(as_r
 
 
 @pytest.mark.parametrize("arity", [3, 27])
-def test_a_structure_with_a_waiting_variable_needs_no_table(arity):
+def test_a_structure_with_an_undecided_variable_needs_no_table(arity):
     rng = np.random.default_rng(0)
     graph = abp.FactorGraph()
     graph.add_variables(arity, 3)

@@ -34,7 +34,7 @@ Spoken: TypeAlias = list[tuple[IndexArray, FloatArray]]
 """Per axis of a factor, the states that are summed over, and their shares of the weight."""
 
 
-class Outlook(NamedTuple):
+class Seen(NamedTuple):
     """What is known of one variable's states.
 
     Attributes:
@@ -68,12 +68,12 @@ class _Look(NamedTuple):
     """The last look at a variable.
 
     Attributes:
-        outlook: What came of it.
+        found: What came of it.
         threshold: Beliefs of interest were above this.
         spoken: By edge, what it was summed over.
     """
 
-    outlook: Outlook
+    found: Seen
     threshold: float
     spoken: dict[int, Spoken]
 
@@ -84,8 +84,8 @@ class _Look(NamedTuple):
         return not any(_have_moved(self.spoken[edge], now, STILL * threshold) for edge, now in spoken.items())
 
 
-class Lookout:
-    """Asks for the outlooks of variables.
+class CompactLook:
+    """Looks at the states of variables.
 
     Attributes:
         block: Scores to ask for at a time.
@@ -120,8 +120,8 @@ class Lookout:
         """Return how many states are looked at, of all variables, from domains of these sizes."""
         return float(np.minimum(self._proposed + sizes, self._tables.universe.n_allowed).sum())
 
-    def look(self, variable: int, log_weights: dict[int, FloatArray]) -> Iterator[Outlook | None]:
-        """Look at a variable's states; gives None while it works, and the outlook at last.
+    def look(self, variable: int, log_weights: dict[int, FloatArray]) -> Iterator[Seen | None]:
+        """Look at a variable's states; gives None while it works, and what was seen at last.
 
         Args:
             variable: The variable.
@@ -135,8 +135,8 @@ class Lookout:
         fine = FINE * max(0.0, self.threshold)
         spoken = {edge: self._spoken(edge, log_weights, fine) for edge in edges}
         last = self._last.get(variable)
-        if last is not None and np.array_equal(last.outlook.states, states) and last.holds(spoken, self.threshold):
-            yield last.outlook
+        if last is not None and np.array_equal(last.found.states, states) and last.holds(spoken, self.threshold):
+            yield last.found
             return
         total, close = prior, np.ones(len(states), dtype=np.bool_)
         is_shut_out = np.zeros(len(states), dtype=np.bool_)
@@ -150,7 +150,7 @@ class Lookout:
                 shift[edge] = _finite(rough.max(initial=-np.inf))
                 total += np.maximum(rough - shift[edge], -0.5 * cut)
             close = total >= total.max(initial=-np.inf) - cut
-            if self._tables.waiting[variable]:
+            if self._tables.undecided[variable]:
                 close[:] = False  # all it needs to know is whether its likely states have become few
         properly = np.full(len(states), -np.inf)
         while edges and close.any():
@@ -164,18 +164,18 @@ class Lookout:
             total[some] = properly[some]
             close = (total >= properly.max() - cut) & (properly == -np.inf) & (total > -np.inf)
         is_shut_out = (is_shut_out | (total == -np.inf)) & (prior > -np.inf)
-        outlook = Outlook(states, total, self._log_rest(variable, states, total), is_shut_out)
-        self._last[variable] = _Look(outlook, self.threshold, spoken)
-        yield outlook
+        seen = Seen(states, total, self._log_rest(variable, states, total), is_shut_out)
+        self._last[variable] = _Look(seen, self.threshold, spoken)
+        yield seen
 
     # ------------------------------------------------------------ who speaks, and of what
     def _speaking(self, variable: int) -> list[int]:
         """Return a variable's edges at factors whose other variables have domains."""
-        compiled, waiting = self._tables.compiled, self._tables.waiting
+        compiled, undecided = self._tables.compiled, self._tables.undecided
         layout, found = compiled.arrays, []
         for edge in compiled.edges_of(variable):
             others = [int(layout.edge_variable[e]) for e in compiled.edges(int(layout.edge_factor[edge])) if e != edge]
-            if not waiting[others].any():
+            if not undecided[others].any():
                 found.append(edge)
         return found
 
