@@ -71,6 +71,8 @@ def carry_over(start: Start, workspace: Workspace) -> IndexArray:
         workspace.arrays.factor_total[kept] = before.factor_total[kept]
         edges = kept[layout.edge_factor]
         workspace.arrays.edge_scale[edges] = before.edge_scale[edges]
+        lone = edges & (workspace.arrays.domain_size[layout.edge_variable] == 1)  # a pass over trees leaves them out
+        workspace.arrays.edge_scale[lone] = before.factor_total[layout.edge_factor[lone]]
     _sum_hubs(workspace)
     found: IndexArray = np.flatnonzero(disturbed)
     return found
