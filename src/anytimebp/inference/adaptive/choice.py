@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.inference.adaptive.active_model import ActiveLists, WholeModel
-from anytimebp.kernels.active import count_entries
+from anytimebp.inference.adaptive.whole_model import ActiveLists, WholeModel
+from anytimebp.kernels.active_states import count_entries
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED
 from anytimebp.model.source import IndexArray
 

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, Reach, WholeModel
+from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError
 from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
+from anytimebp.inference.adaptive.whole_model import Reach, WholeModel
 from anytimebp.inference.beliefs import beliefs_of, bethe_terms
 from anytimebp.inference.control.estimated_error import domains_error
 from anytimebp.inference.figures import Figures

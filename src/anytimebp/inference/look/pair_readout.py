@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.inference.adaptive.active_model import ActiveModel, Reach
+from anytimebp.inference.adaptive.active_model import ActiveModel
 from anytimebp.inference.adaptive.compact import CompactTables
 from anytimebp.inference.adaptive.compact_look import Seen
+from anytimebp.inference.adaptive.whole_model import Reach
 from anytimebp.inference.look.outside_pairs import Sight, add_pairs
 from anytimebp.inference.look.unexplored import log_odds
 from anytimebp.kernels.readout import read_weights

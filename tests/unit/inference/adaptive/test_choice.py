@@ -5,9 +5,9 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.inference.adaptive.active_model import WholeModel
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import Way, first_choice, look_cost, round_cost, whole_cost
+from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.method import new_task
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid

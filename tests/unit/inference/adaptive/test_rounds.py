@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
 from anytimebp.inference.adaptive import rounds
-from anytimebp.inference.adaptive.active_model import ActiveModel, WholeModel
+from anytimebp.inference.adaptive.active_model import ActiveModel
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import first_choice
 from anytimebp.inference.adaptive.rounds import Outcome, Rounds
+from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.method import new_task, steps
 from anytimebp.kernels.active import look_outside, weigh_outside
 from anytimebp.kernels.codes import LINEAR, OK

@@ -1,0 +1,267 @@
+"""What all rounds of `adaptive` on a graph have in common: where numbers come from, leaves, priors, reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.domains.domains import Domains
+from anytimebp.kernels.active_states import choose_likely, find_leaves, find_reach, join_likely, leave_edges
+from anytimebp.kernels.codes import ASKED, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SCALED
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.rows import row_starts
+from anytimebp.model.source import FloatArray, IndexArray
+
+MANY_TIED = 8  # factors that share a log table, from which on it is exponentiated once and for all of them
+SAMPLE = 2048  # scores of a rule that are looked at to tell their range
+
+ActiveLists = tuple[IndexArray, IndexArray, IndexArray]
+"""(V,) how many active states a variable has, (V + 1,) where they start, and their slots."""
+
+
+class Sources(NamedTuple):
+    """Where the numbers of factors lie. F factors, E edges.
+
+    Attributes:
+        address: (F,) of dense factors, 0 for those that are asked from Python.
+        kind: (F,) LOG_TABLE, POTENTIALS, SCALED or ASKED.
+        shift: (F,) what to subtract from log scores.
+        size: (F,) entries at the address.
+        edge_stride: (E,) entries between two states of the edge's variable.
+        leaf: (F,) the variable that is summed out, or -1.
+        leaf_stride: (F,) entries between two of its states.
+    """
+
+    address: IndexArray
+    kind: IndexArray
+    shift: FloatArray
+    size: IndexArray
+    edge_stride: IndexArray
+    leaf: IndexArray
+    leaf_stride: IndexArray
+
+
+class Active(NamedTuple):
+    """Active states. Of a leaf that is summed out, one stands for all.
+
+    Attributes:
+        start: (V + 1,) where each variable's start.
+        slot: Their slots among those of all states that the evidence allows.
+        state: The states.
+        universe_start: (V + 1,) where each variable's states start in a row of all of them.
+        leaf_weight: Priors in that row, zero where evidence excludes a state; nothing where there are no leaves.
+    """
+
+    start: IndexArray
+    slot: IndexArray
+    state: IndexArray
+    universe_start: IndexArray
+    leaf_weight: FloatArray
+
+
+class Reach(NamedTuple):
+    """States outside the domains that a look takes in.
+
+    Attributes:
+        start: (V + 1,) where each variable's start.
+        slot: Their slots among those of all states that the evidence allows.
+        state: The states.
+        log_belief: Log prior and log messages, as far as added up.
+        belief: In parts of what the domain holds.
+        cut: (V,) sum of the priors of states that are neither active nor within reach.
+    """
+
+    start: IndexArray
+    slot: IndexArray
+    state: IndexArray
+    log_belief: FloatArray
+    belief: FloatArray
+    cut: FloatArray
+
+
+class WholeModel:
+    """What all rounds on a graph have in common.
+
+    Attributes:
+        graph: The graph.
+        compiled: The same, with a layout without the leaves that are summed out.
+        edge: (E,) numbers in the graph of the edges that are left.
+        domains: All states that the evidence allows.
+        sources: Where numbers come from.
+        constrains: (F,) factors that have hard zeros, as far as is known, or no table.
+        is_leaf: (V,) variables that are summed out.
+        has_leaves: Whether there are any.
+        universe_start: (V + 1,) where each variable's states start in a row of all of them.
+        leaf_weight: Priors in that row, if there are leaves.
+    """
+
+    def __init__(self, compiled: CompiledGraph, domains: Domains, *, sum_out: bool) -> None:
+        """Find the leaves, if they are to be summed out."""
+        self.graph = self.compiled = compiled
+        self.domains = domains
+        layout, n_factors = compiled.arrays, len(compiled.extent.log_max)
+        n_edges = len(layout.edge_variable)
+        self.universe_start = row_starts(compiled.universe_sizes)
+        kind = source_kinds(compiled)
+        numbers = np.empty((3, n_factors), dtype=np.int64)
+        edge, stride = np.empty(n_edges, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
+        is_dense = (kind != ASKED) & sum_out
+        n_left = find_leaves(layout, compiled.universe_sizes, is_dense, edge, stride, *numbers)
+        leaf, leaf_stride, size = numbers
+        self.edge, self.has_leaves = edge[:n_left], n_left < n_edges
+        self.is_leaf = np.zeros(len(domains.sizes), dtype=np.bool_)
+        if self.has_leaves:
+            self.is_leaf[leaf[leaf >= 0]] = True
+            self.compiled = copy(compiled)
+            self.compiled.arrays = _without_leaves(layout, self.edge)
+        log_max = compiled.extent.log_max
+        shift = np.where(np.isnan(log_max), 0.0, log_max)
+        address, self._owners = np.zeros(n_factors, dtype=np.int64), [np.empty(0)]
+        self.sources = Sources(address, kind, shift, size, stride[:n_left], leaf, leaf_stride)
+        self.constrains = compiled.extent.has_zero | (kind == ASKED)
+        self._prior = np.exp(domains.log_prior)
+        self.leaf_weight = self._prior
+
+    def locate(self) -> None:
+        """Find where tables lie, once rounds are to be made; those that many factors share are exponentiated."""
+        address, kind = self.sources.address, self.sources.kind
+        for first, block in self.compiled.message_blocks:
+            tables, factors = block.source.tables, slice(first, first + len(block.scopes))
+            if tables is not None and kind[first] == SCALED:
+                made = tables.values[0] - tables.range.log_max[0]
+                self._owners.append(np.exp(made, out=made))
+                address[factors] = self._owners[-1].ctypes.data
+            elif tables is not None:
+                address[factors] = tables.member_addresses()
+        if self.has_leaves and not self.domains.is_whole:
+            self.leaf_weight = np.zeros(int(self.universe_start[-1]))
+            first_slot = np.repeat(self.universe_start[:-1], self.domains.sizes)
+            self.leaf_weight[first_slot + self.domains.slot_state] = self._prior
+
+    @property
+    def fits_linear(self) -> bool:
+        """Whether no table's range is beyond linear arithmetic."""
+        extent = self.compiled.extent
+        return not (extent.log_max - extent.log_min > MAX_LINEAR_RANGE).any()
+
+    def likely(self, nats: float) -> ActiveLists:
+        """Return sizes, starts and slots of the states within some nats of the best prior."""
+        return self._listed(
+            lambda *lists: choose_likely(self.domains.slot_start, self.domains.log_prior, self.is_leaf, nats, *lists)
+        )
+
+    def joined(self, active: Active, reach: Reach, threshold: float) -> ActiveLists:
+        """Return the same of the active states and those within reach of a belief above a threshold."""
+        return self._listed(lambda *lists: join_likely(active, reach, threshold, *lists))
+
+    def _listed(self, choose: Callable[[IndexArray, IndexArray, IndexArray], int]) -> ActiveLists:
+        n = len(self.is_leaf)
+        size, start = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
+        slot = np.empty(len(self.domains.log_prior), dtype=np.int64)
+        total = choose(size, start, slot)
+        return size, start, slot[:total].copy()
+
+    def prior_mass(self, lists: ActiveLists) -> float:
+        """Return the part of the priors that some states hold, on average over variables that are not summed out."""
+        held = np.add.reduceat(self._prior[lists[2]], lists[1][:-1])
+        part = held / np.add.reduceat(self._prior, self.domains.slot_start[:-1])
+        return float(part[~self.is_leaf].mean())
+
+    def ranges(self) -> Generator[int, None, FloatArray]:
+        """Return (F,) the range of each factor's finite log scores, from a sample where nobody knows it.
+
+        Yields:
+            How many scores were asked for, after each call.
+        """
+        extent = self.compiled.extent
+        log_range: FloatArray = extent.log_max - extent.log_min
+        for first, block in self.compiled.message_blocks:
+            if np.isnan(log_range[first]):
+                each = max(2, int(SAMPLE ** (1.0 / len(block.source.shape))))
+                states = [np.unique(np.linspace(0, n - 1, each).astype(np.int64)) for n in block.source.shape]
+                scores = block.log_values(0, states, self.compiled.variables)
+                finite = scores[scores > -np.inf]
+                log_range[first : first + len(block.scopes)] = np.ptp(finite) if finite.size else 0.0
+                yield scores.size
+        return log_range
+
+    def spread(self, log_range: FloatArray) -> FloatArray:
+        """Return (V,) the standard deviation of what messages may say of a variable's states, in nats.
+
+        If a table's N log scores were normal, their range would be about 2 sqrt(2 log N) standard deviations; sums of
+        independent messages spread with the root of their number.
+        """
+        layout = self.compiled.arrays
+        deviation = 0.5 * log_range / np.sqrt(2.0 * np.log(np.maximum(self.sources.size, 2)))
+        variance = np.bincount(layout.edge_variable, deviation[layout.edge_factor] ** 2, minlength=len(self.is_leaf))
+        return np.sqrt(variance)
+
+    def excluded(self, reach: Reach, log_range: FloatArray) -> FloatArray:
+        """Return (V,) what states may weigh that a look has found to be impossible.
+
+        Hard zeros exclude them with the active states of others. With other states, they may be worth their prior, and
+        as much more as the ranges of their factors allow.
+
+        Args:
+            reach: States within reach, with what a look has found.
+            log_range: (F,) of the factors' scores.
+        """
+        outside = np.zeros(len(self.is_leaf))
+        found = np.flatnonzero(reach.log_belief == -np.inf)
+        if len(found):
+            owner = np.searchsorted(reach.start, found, side="right") - 1
+            layout = self.compiled.arrays
+            most = np.bincount(layout.edge_variable, log_range[layout.edge_factor], minlength=len(outside))
+            weight = np.exp(np.minimum(0.0, self.domains.log_prior[reach.slot[found]] + most[owner]))
+            np.add.at(outside, owner, weight)
+        return outside
+
+    def reach(self, active: Active, nats: FloatArray) -> Reach:
+        """Return the states outside the domains within some nats, (V,), of the best prior."""
+        domains, n = self.domains, len(self.is_leaf)
+        start, cut = np.empty(n + 1, dtype=np.int64), np.empty(n)
+        slot = np.empty(len(domains.log_prior), dtype=np.int64)
+        total = find_reach(
+            domains.slot_start, domains.log_prior, self._prior, self.is_leaf, active, nats, start, slot, cut
+        )
+        slot = slot[:total].copy()
+        if domains.is_whole:
+            state = slot - np.repeat(domains.slot_start[:-1], np.diff(start))
+        else:
+            state = domains.slot_state[slot]
+        return Reach(start, slot, state, domains.log_prior[slot], np.zeros(total), cut)
+
+
+def _without_leaves(layout: GraphLayout, edge: IndexArray) -> GraphLayout:
+    """Return the layout of some edges."""
+    n, n_factors, n_variables = len(edge), len(layout.factor_edge_start) - 1, len(layout.variable_edge_start) - 1
+    numbers = np.empty(n_factors + 1 + 3 * n + n_variables + 1, dtype=np.int64)
+    first, last = n_factors + 1, len(numbers) - n
+    left = GraphLayout(
+        factor_edge_start=numbers[:first],
+        edge_variable=numbers[first : first + n],
+        edge_factor=numbers[first + n : first + 2 * n],
+        variable_edge_start=numbers[first + 2 * n : last],
+        variable_edge=numbers[last:],
+    )
+    leave_edges(layout, edge, left)
+    return left
+
+
+def source_kinds(compiled: CompiledGraph) -> IndexArray:
+    """Return (F,) what the factors' sources are; SCALED where many share a log table."""
+    kinds = [_source_kind(block) for _, block in compiled.message_blocks]
+    return np.repeat(np.array(kinds, dtype=np.int64), [len(block.scopes) for _, block in compiled.message_blocks])
+
+
+def _source_kind(block: FactorBlock) -> int:
+    tables = block.source.tables
+    if tables is None:
+        return ASKED
+    if not tables.is_log:
+        return POTENTIALS
+    return SCALED if tables.n_members == 1 and len(block.scopes) >= MANY_TIED else LOG_TABLE

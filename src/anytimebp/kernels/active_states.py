@@ -1,0 +1,300 @@
+"""Which states are active in rounds of `adaptive`, which leaves are summed out, and what that costs.
+
+`active` is an Active, `reach` a Reach, `sources` a Sources (`inference/adaptive/whole_model.py`).
+"""
+
+import numpy as np
+
+from anytimebp.kernels.arithmetic import add_exactly, log
+from anytimebp.kernels.jit import borrow, kernel
+
+
+@kernel()
+def _longest_leaf(layout, universe_sizes, factor):
+    """Return the edge of a factor to its longest leaf, the last one of equals; -1 where two axes would not be left."""
+    first, last, found = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1], -1
+    for edge in range(last - 1, first - 1, -1):
+        variable = layout.edge_variable[edge]
+        is_alone = layout.variable_edge_start[variable + 1] - layout.variable_edge_start[variable] == 1
+        if is_alone and (found < 0 or universe_sizes[variable] > universe_sizes[layout.edge_variable[found]]):
+            found = edge
+    return found if last - first > 2 else -1  # noqa: PLR2004
+
+
+@kernel()
+def find_leaves(layout, universe_sizes, is_dense, edge, edge_stride, leaf, leaf_stride, size):
+    """Find of each dense factor the leaf to sum out, the edges that are left, and the strides of its table.
+
+    Args:
+        layout: Topology.
+        universe_sizes: (V,) states.
+        is_dense: (F,) which factors may have a leaf summed out.
+        edge: (E,) overwritten: the edges that are left.
+        edge_stride: (E,) overwritten: entries between two states of the variables of these edges.
+        leaf: (F,) overwritten: the variable that is summed out, or -1.
+        leaf_stride: (F,) overwritten: entries between two of its states.
+        size: (F,) overwritten: entries of the table.
+
+    Returns:
+        How many edges are left.
+    """
+    layout = borrow(layout)
+    n_left = 0
+    for factor in range(leaf.size):
+        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+        summed = _longest_leaf(layout, universe_sizes, factor) if is_dense[factor] else -1
+        leaf[factor], leaf_stride[factor] = -1, 0
+        stride, place = 1, n_left + last - first - (1 if summed >= 0 else 0)
+        n_left = place
+        for own in range(last - 1, first - 1, -1):
+            if own == summed:
+                leaf[factor], leaf_stride[factor] = layout.edge_variable[own], stride
+            else:
+                place -= 1
+                edge[place], edge_stride[place] = own, stride
+            stride *= universe_sizes[layout.edge_variable[own]]
+        size[factor] = stride
+    return n_left
+
+
+@kernel()
+def leave_edges(layout, edge, left):
+    """Fill `left`, a GraphLayout, with the topology of some edges of `layout`."""
+    layout, left = borrow(layout), borrow(left)
+    left.factor_edge_start[:] = 0
+    left.variable_edge_start[:] = 0
+    for k in range(edge.size):
+        left.edge_variable[k], left.edge_factor[k] = layout.edge_variable[edge[k]], layout.edge_factor[edge[k]]
+        left.factor_edge_start[left.edge_factor[k] + 1] += 1
+        left.variable_edge_start[left.edge_variable[k] + 1] += 1
+    for factor in range(left.factor_edge_start.size - 1):
+        left.factor_edge_start[factor + 1] += left.factor_edge_start[factor]
+    for variable in range(left.variable_edge_start.size - 1):
+        left.variable_edge_start[variable + 1] += left.variable_edge_start[variable]
+    for k in range(edge.size):
+        variable = left.edge_variable[k]
+        left.variable_edge[left.variable_edge_start[variable]] = k
+        left.variable_edge_start[variable] += 1
+    for variable in range(left.variable_edge_start.size - 1, 0, -1):  # every start has moved to where the next one was
+        left.variable_edge_start[variable] = left.variable_edge_start[variable - 1]
+    left.variable_edge_start[0] = 0
+
+
+@kernel()
+def choose_likely(slot_start, log_prior, is_leaf, nats, size, start, slot):
+    """Choose the slots whose log prior is within `nats` of the best, which is 0; of a leaf one slot stands for all.
+
+    Args:
+        slot_start: (V + 1,) slots of the states that may take part.
+        log_prior: Per slot.
+        is_leaf: (V,) variables that are summed out.
+        nats: See above.
+        size: (V,) overwritten: how many were chosen.
+        start: (V + 1,) overwritten: where they start in `slot`.
+        slot: Overwritten.
+
+    Returns:
+        How many were chosen in all.
+    """
+    total = 0
+    for variable in range(size.size):
+        start[variable] = total
+        if is_leaf[variable]:
+            slot[total] = slot_start[variable]
+            total += 1
+        else:
+            for v in range(slot_start[variable], slot_start[variable + 1]):
+                if log_prior[v] >= -nats:
+                    slot[total] = v
+                    total += 1
+        size[variable] = total - start[variable]
+    start[size.size] = total
+    return total
+
+
+@kernel()
+def join_likely(active, reach, threshold, size, start, slot):
+    """Fill new lists of slots with the active ones and those within reach of a belief above the threshold.
+
+    Args:
+        active: An Active.
+        reach: A Reach with beliefs.
+        threshold: See above.
+        size: (V,) overwritten.
+        start: (V + 1,) overwritten.
+        slot: Overwritten; slots rise within a variable.
+
+    Returns:
+        How many there are in all.
+    """
+    active, reach = borrow(active), borrow(reach)
+    total = 0
+    for variable in range(size.size):
+        start[variable] = total
+        k, last = active.start[variable], active.start[variable + 1]
+        for place in range(reach.start[variable], reach.start[variable + 1]):
+            if reach.belief[place] > threshold:
+                while k < last and active.slot[k] < reach.slot[place]:
+                    slot[total] = active.slot[k]
+                    k += 1
+                    total += 1
+                slot[total] = reach.slot[place]
+                total += 1
+        while k < last:
+            slot[total] = active.slot[k]
+            k += 1
+            total += 1
+        size[variable] = total - start[variable]
+    start[size.size] = total
+    return total
+
+
+@kernel()
+def find_reach(slot_start, log_prior, prior, is_leaf, active, nats, start, slot, cut):
+    """Fill the lists of slots outside the domains whose log prior is within some nats of the best.
+
+    Args:
+        slot_start: (V + 1,) slots of the states that may take part.
+        log_prior: Per slot.
+        prior: Per slot.
+        is_leaf: (V,) variables that are summed out.
+        active: An Active.
+        nats: (V,) see above.
+        start: (V + 1,) overwritten: where the slots of each variable start in `slot`.
+        slot: Overwritten.
+        cut: (V,) overwritten: the sum of the priors that are neither active nor within reach.
+    """
+    active = borrow(active)
+    total = 0
+    for variable in range(cut.size):
+        start[variable] = total
+        k, last, missed = active.start[variable], active.start[variable + 1], 0.0
+        if not is_leaf[variable]:
+            for v in range(slot_start[variable], slot_start[variable + 1]):
+                if k < last and active.slot[k] == v:
+                    k += 1
+                elif log_prior[v] >= -nats[variable]:
+                    slot[total] = v
+                    total += 1
+                else:
+                    missed += prior[v]
+        cut[variable] = missed
+    start[cut.size] = total
+    return total
+
+
+@kernel()
+def take_priors(slot_start, slot_state, log_prior, is_leaf, active, own_prior, own_min, own_state):
+    """Fill log priors, the least of them, and states of the active slots; leaves have a prior of 1.
+
+    Args:
+        slot_start: (V + 1,) slots of the states that may take part.
+        slot_state: The state in each; nothing where all states are, in order.
+        log_prior: Per slot.
+        is_leaf: (V,) variables that are summed out.
+        active: An Active.
+        own_prior: Per active slot, overwritten.
+        own_min: (V,) overwritten.
+        own_state: Per active slot, overwritten.
+    """
+    active = borrow(active)
+    for variable in range(own_min.size):
+        low = 0.0
+        for k in range(active.start[variable], active.start[variable + 1]):
+            v = active.slot[k]
+            own_state[k] = slot_state[v] if slot_state.size else v - slot_start[variable]
+            own_prior[k] = 0.0 if is_leaf[variable] else log_prior[v]
+            if own_prior[k] > -np.inf:
+                low = min(low, own_prior[k])
+        own_min[variable] = low
+
+
+# ---------------------------------------------------------------- costs
+@kernel()
+def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
+    """Count the entries of tables over active states, and what it costs to fill them and to look outside.
+
+    Args:
+        layout: Topology.
+        sources: A Sources.
+        universe_sizes: (V,) states.
+        size: (V,) active states, 1 for leaves that are summed out.
+        reach_size: (V,) states that a look takes in.
+        by_kind: (4, 2) what an entry costs by the kind of its source, and with a leaf a state of the leaf.
+
+    Returns:
+        Entries; the cost of filling them; the cost of a look; entries with all states of leaves; edges of factors with
+        two or more variables of several states, which have to be updated more than once.
+    """
+    layout, sources = borrow(layout), borrow(sources)
+    entries, filling, looking, with_leaves, busy = 0.0, 0.0, 0.0, 0.0, 0
+    for factor in range(sources.leaf.size):
+        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+        own, leaf, several = 1.0, sources.leaf[factor], 0
+        for edge in range(first, last):
+            own *= size[layout.edge_variable[edge]]
+            several += size[layout.edge_variable[edge]] > 1
+        busy += several if several > 1 else 0
+        cost, states = by_kind[sources.kind[factor], 0], 1.0
+        if leaf >= 0:
+            states = universe_sizes[leaf]
+            cost += by_kind[sources.kind[factor], 1] * states
+        for edge in range(first, last):
+            variable = layout.edge_variable[edge]
+            looking += own / size[variable] * reach_size[variable] * cost
+        entries += own
+        filling += own * cost
+        with_leaves += own * states if leaf >= 0 else 0.0
+    return entries, filling, looking, with_leaves, busy
+
+
+# ---------------------------------------------------------------- messages from round to round
+@kernel()
+def _sum_hub(layout, bp, hub):
+    """Fill the totals of a variable of high degree from its prior and messages (linear)."""
+    variable = bp.hub_variable[hub]
+    start, target = bp.variable_slot_start[variable], bp.hub_start[hub]
+    last = layout.variable_edge_start[variable + 1]
+    for v in range(bp.domain_size[variable]):
+        high, low, zeros = 0.0, 0.0, 0
+        value = log(bp.prior[start + v])
+        for place in range(layout.variable_edge_start[variable], last + 1):
+            if value == -np.inf:
+                zeros += 1
+            else:
+                high, low = add_exactly(high, low, value)
+            if place < last:
+                value = log(bp.message[bp.edge_slot_start[layout.variable_edge[place]] + v])
+        bp.hub_high[target + v], bp.hub_low[target + v], bp.hub_zeros[target + v] = high, low, zeros
+
+
+@kernel()
+def carry_messages(layout, bp, start, slot, new_layout, new, new_start, new_slot, new_edge):
+    """Put messages over some states in place of those over more; states that are new get the smallest number (linear).
+
+    Args:
+        layout: Topology, without leaves that are summed out.
+        bp: Messages over some states.
+        start: (V + 1,) where the slots of each variable's start in `slot`.
+        slot: Their slots among all states, rising.
+        new_layout: Topology, maybe with leaves.
+        new: Messages over more states, overwritten; those to leaves stay as they are.
+        new_start: (V + 1,) the same for those.
+        new_slot: The same for those; nothing where these are all.
+        new_edge: (E,) numbers of the edges among those.
+    """
+    layout, bp, new_layout, new = borrow(layout), borrow(bp), borrow(new_layout), borrow(new)
+    for edge in range(layout.edge_variable.size):
+        variable = layout.edge_variable[edge]
+        given, target = bp.edge_slot_start[edge], new.edge_slot_start[new_edge[edge]]
+        first, k = new_start[variable], start[variable]
+        for v in range(new_start[variable + 1] - first):
+            own = new_slot[first + v] if new_slot.size else first + v
+            if k < start[variable + 1] and slot[k] == own:
+                new.message[target + v] = bp.message[given + k - start[variable]]
+                k += 1
+            else:
+                new.message[target + v] = bp.edge_min[edge]
+        new.edge_min[new_edge[edge]] = bp.edge_min[edge]
+    for hub in range(new.hub_variable.size):
+        _sum_hub(new_layout, new, hub)
