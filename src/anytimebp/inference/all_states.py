@@ -34,6 +34,10 @@ from anytimebp.tables.workspace import Workspace, first_arithmetic
 QUICK_SWEEPS = (
     12  # of `bp`, that `adaptive` begins with on small graphs; few take longer, and those gain by lazy sweeps
 )
+AS_BEFORE, FIRST_SWEEPS = 2.0, 3
+"""A run that starts from messages of estimated error e is expected to have one of at most 2 e in its first 3 sweeps.
+
+Until then the changes of messages to states that nobody had told anything hide what is left."""
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
 VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
@@ -58,6 +62,7 @@ class AllStates:
         compact: CompactTables | None = None,
         start: Start | None = None,
         put: Callable[[Workspace], None] | None = None,
+        error: float = float("inf"),
     ) -> None:
         """Compile the graph, if need be, and check the memory.
 
@@ -69,11 +74,12 @@ class AllStates:
             compact: Domains and tables to run on, instead of all states.
             start: Messages to start from.
             put: Puts messages to start from into a workspace in linear arithmetic.
+            error: Estimated, of the marginals that belong to those messages.
         """
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
         self._compact, self._at_any_cost, self._is_small = compact, at_any_cost, is_small
-        self._start, self._put = start, put
+        self._start, self._put, self._error_before = start, put, error
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
         if compact is None and not is_small:
@@ -180,7 +186,7 @@ class AllStates:
 
     @property
     def _is_adaptive(self) -> bool:
-        """Whether sweeps may leave factors out, and inner rounds may come."""
+        """Whether sweeps may leave factors out."""
         return self._options.method == "adaptive" and not self._is_small
 
     @property
@@ -345,6 +351,7 @@ class AllStates:
             self._options.tolerance,
             has_settled=has_settled,
             share=1.0 if self._core is None else share_of_core(len(start) - 1, self.workspace.domains.sizes),
+            at_most=AS_BEFORE * self._error_before if self._sweeps <= FIRST_SWEEPS else float("inf"),
         )
 
     @property

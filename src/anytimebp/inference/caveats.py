@@ -76,6 +76,12 @@ def warn_of_end(graph: FactorGraph, result: Result) -> None:
     reason = result.stop_reason
     if reason is StopReason.NOT_CONVERGED or (not result.consistent and reason not in ASKED_FOR):
         warn_of_divergence(reason)
+    elif result.consistent and result.method == "adaptive" and not callable(result.error) and result.error == np.inf:
+        warn_caller(
+            "the run was stopped after its first answer, on the states with the best unary scores; nobody has looked "
+            "at the others yet, so that nothing is known of the error; allow more time",
+            UncertainResultWarning,
+        )
     elif result.consistent and _knows_little(graph, result):
         warn_caller(
             "messages have settled on the active states, but most of the belief may be outside of them: the run knows "

@@ -56,6 +56,7 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
 SECONDS = {"bp": 8, "adaptive": 8, "residual": 9, ROUNDS: 15, LOGS: 4, LEAVES: 4, BANDS: 2}
 """Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
 
+SECONDS_OF_MORE = 1  # evidence, factor marginals
 SECONDS_OF_GROWTH = 20
 SECONDS_OF_STRUCTURES = 5
 
@@ -83,11 +84,14 @@ def load_kernels(
     missing = [kernel for kernel in wanted if not getattr(kernel, "overloads", True)]
     if not missing and wanted not in _unfinished:  # loaded in this process, or compilation is switched off
         return
-    if not all(_is_on_disk(kernel) for kernel in missing):
+    compiled = [kernel for kernel in missing if not _is_on_disk(kernel)]
+    if compiled:
+        more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
+        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS} else f"method {method!r}"
         logger.warning(
             "compiling kernels for %s; this happens once per installation and takes about %d seconds",
-            method if method in {ROUNDS, LOGS, LEAVES} else f"method {method!r}",
-            SECONDS.get(method, SECONDS_OF_GROWTH),
+            "evidence or factor marginals" if more else what,
+            SECONDS_OF_MORE if more else SECONDS.get(method, SECONDS_OF_GROWTH),
         )
     _unfinished.add(wanted)
     with hold_signals(is_stopped):

@@ -178,7 +178,7 @@ class AdaptiveRun:
         rounds.release()
         self._figures.choice = str(Choice(Way.FULL, rounds.outcome.value))
         self._n_rounds = self._figures.rounds
-        self.now = AllStates(self._task, self._domains, put=rounds.put_messages)
+        self.now = AllStates(self._task, self._domains, put=rounds.put_messages, error=rounds.error)
         yield from self._begin_stage()
 
     # ------------------------------------------------------------ reading

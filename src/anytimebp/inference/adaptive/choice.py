@@ -105,4 +105,5 @@ def first_choice(whole: WholeModel) -> Beginning:
         text += f"{100.0 * cost / full:.0f} % of full BP"
         if cost <= FIRST_WORTH * full and mass >= FIRST_MASS:
             return Beginning(Choice(Way.ROUNDS, text), full, likely)
-    return Beginning(Choice(Way.FULL, text), full, likely)
+    bar = f"; at most {100.0 * FIRST_WORTH:.0f} %, and at least {100.0 * FIRST_MASS:.0f} %, are worth a round"
+    return Beginning(Choice(Way.FULL, text + bar), full, likely)

@@ -40,6 +40,7 @@ THRESHOLDS = (1e-3, 2e-6, 1e-8)
 
 A larger first one, and the second look starts from too few states to know who is likely. The error of a round is about
 ten times its threshold: what is left of it, full BP takes out by sweeps over whole tables."""
+FIRST_THRESHOLD = 0.02  # of belief, that states outside the first domains may have, or about that
 FAR = 2.0
 """Standard deviations by which messages may raise a state, for a look to take it in.
 
@@ -72,6 +73,7 @@ class Known(NamedTuple):
         reach: What the last look has found, None before the first.
         outside: (V,) belief outside the domains that it has found.
         cut: (V,) belief that it may have left out.
+        left: What the round has moved the marginals by, times the part that the next one is expected to.
     """
 
     model: ActiveModel
@@ -79,6 +81,7 @@ class Known(NamedTuple):
     reach: Reach | None
     outside: FloatArray
     cut: FloatArray
+    left: float
 
     def mass(self) -> float:
         """Return the largest, over variables, belief outside the domain."""
@@ -88,7 +91,7 @@ class Known(NamedTuple):
         """Return the estimated error."""
         if self.reach is None:
             return math.inf
-        return domains_error(self._with_pairs().mean(), self.figures.tolerance, self.cut.mean())
+        return domains_error(self._with_pairs().mean(), self.figures.tolerance, self.cut.mean(), self.left)
 
     def _with_pairs(self) -> FloatArray:
         """Return the belief outside the domains, pairs of states included where there are hard zeros."""
@@ -124,6 +127,7 @@ class Rounds:
         self._left = list(THRESHOLDS)
         self._loose = FIRST_TOLERANCE
         self._known: Known | None = None
+        self._shrinks = 1.0
         self._reach: Reach | None = None
         self._ranges = np.empty(0)
         self._outside = self._cut = np.ones(len(whole.is_leaf))  # nobody has looked outside
@@ -205,12 +209,28 @@ class Rounds:
         figures.settled_rounds += 1
         figures.max_residual = figures.mean_residual = figures.tolerance = tolerance
         figures.consistent = True
-        figures.estimated_error = math.inf
-        if self._reach is not None:
-            figures.estimated_error = domains_error(self._outside.mean(), tolerance, self._cut.mean())
-            if self._whole.constrains.any():
-                figures.estimated_error = math.nan  # pairs are looked at when somebody asks
-        self._known = Known(self._model, figures.copy(), self._reach, self._outside, self._cut)
+        left = self._shrinks * self._moved() if self._known is not None else 1.0
+        known = Known(self._model, figures.copy(), self._reach, self._outside, self._cut, left)
+        # pairs are looked at when somebody asks
+        figures.estimated_error = math.nan if self._whole.constrains.any() and self._reach else known.error()
+        known.figures.estimated_error = figures.estimated_error
+        self._known = known
+
+    def _moved(self) -> float:
+        """Return the mean L2 distance by which the round has moved the marginals of variables that are not leaves."""
+        assert self._known is not None  # noqa: S101  (there was a round before)
+        start, is_leaf = self._whole.domains.slot_start, self._whole.is_leaf
+        moved = np.zeros(int(start[-1]))
+        for sign, model in ((1.0, self._model), (-1.0, self._known.model)):
+            belief, _ = beliefs_of(self._whole.compiled, model.layout, model.arrays, model.active.start)
+            moved[model.active.slot] += sign * belief
+        distance = np.sqrt(np.add.reduceat(moved**2, start[:-1]))
+        return float(distance[~is_leaf].mean())
+
+    @property
+    def error(self) -> float:
+        """The estimated error of the last round; infinite where nothing is known."""
+        return math.inf if self._known is None else self._known.error()
 
     # ------------------------------------------------------------ growth
     def _grow(self) -> Iterator[Step]:
@@ -263,6 +283,8 @@ class Rounds:
         else:
             self.outcome = Outcome.DEAR
             return
+        before = next((t for t in reversed(THRESHOLDS) if t > self._left[0]), FIRST_THRESHOLD)
+        self._shrinks = limit / before
         self._left = [t for t in self._left if t < limit]
         self._loose = SETTLED * limit
         self._reach, self._outside = reach, np.minimum(1.0, left + whole.excluded(reach, self._ranges))

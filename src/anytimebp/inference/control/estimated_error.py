@@ -29,15 +29,16 @@ PENDING = 2.0  # times what is pending on a message that it is expected to move 
 LARGEST = 2.0**0.5  # two marginals are never farther apart
 
 
-def domains_error(outside: float, tolerance: float, cut: float) -> float:
+def domains_error(outside: float, tolerance: float, cut: float, left: float) -> float:
     """Return the estimate at the end of a round on sparse domains.
 
     Args:
         outside: Mean over variables of the belief outside the domains.
         tolerance: To which messages have settled, in nats.
         cut: Mean over variables of the estimated belief of states out of reach.
+        left: What the round has moved the marginals by, times the part that the next one is expected to.
     """
-    return min(LARGEST, OUTSIDE * outside + LOOSE * tolerance + CUT * cut)
+    return min(LARGEST, float(max(OUTSIDE * outside, left) + LOOSE * tolerance + CUT * cut))
 
 
 class SweepError:
@@ -59,6 +60,7 @@ class SweepError:
         *,
         has_settled: bool = False,
         share: float = 1.0,
+        at_most: float = float("inf"),
     ) -> None:
         """Hold what the estimate needs.
 
@@ -70,14 +72,16 @@ class SweepError:
             trend: Of the beliefs.
             tolerance: Of the run, in nats.
             has_settled: Whether no message would move by more than that, so that even the slowest run is close.
+            at_most: What the estimate is expected to be at the most, from where the run has started.
             share: Of the error, if these are not all variables: the mean over all is that part of the mean over these.
         """
         self._layout, self._residual, self._belief, self._slot_start = layout, residual, belief, slot_start
         self._trend, self._tolerance, self._has_settled, self._share = trend, tolerance, has_settled, share
+        self._at_most = at_most
 
     def __call__(self) -> float:
         """Return the estimate."""
-        return self._share * self._mean_error() if len(self._belief) else 0.0
+        return min(self._at_most, self._share * self._mean_error()) if len(self._belief) else 0.0
 
     def _mean_error(self) -> float:
         """Return the mean over the variables that there are."""
