@@ -48,7 +48,6 @@ class Run:
         self._steps: Iterator[Step] = iter(())
         self._recorder = Recorder(read_record(options.record))
         self._failure: Exception | None = None
-        self._settled_seconds = 0.0
 
     @property
     def seconds(self) -> float:
@@ -132,7 +131,6 @@ class Run:
             return Step.WORKING
         if self._failure:
             raise self._failure
-        settled = self.figures.settled_rounds
         self._set_next_report(budget)
         try:
             step = next(self._steps, None)
@@ -146,8 +144,6 @@ class Run:
             raise
         if self.figures.passed:
             self._record_passed()
-        if self.figures.settled_rounds != settled:
-            self._settled_seconds = self._clock.seconds
         return step
 
     def _set_limits(self, budget: Budget) -> None:
@@ -178,7 +174,7 @@ class Run:
         if self.method is None or self.figures.consistent:
             return None
         found = self.method.read(settled=True)
-        return None if found is None else replace(found, seconds=self._settled_seconds)
+        return None if found is None else replace(found, seconds=self._clock.seconds)
 
     def _last_consistent(self) -> Snapshot | None:
         """Return the last consistent state of a run that has failed, if there is one and it can still be read."""

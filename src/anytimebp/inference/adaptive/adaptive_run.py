@@ -23,12 +23,12 @@ from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.readout import unary_snapshot
-from anytimebp.kernels.codes import SUM
+from anytimebp.kernels.codes import SUM, TABLE
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_memory, check_universe
-from anytimebp.tables.sizes import update_entries
+from anytimebp.tables.sizes import factor_kinds, update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 TINY = 2**16  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more
@@ -89,6 +89,9 @@ class AdaptiveRun:
             return Choice(Way.FULL, "damping was asked for"), AllStates(self._task, domains)
         if self._task.semiring != SUM:
             return Choice(Way.FULL, "rounds know sums alone"), AllStates(self._task, domains)
+        if (factor_kinds(compiled, domains.sizes) != TABLE).any() and not self._at_any_cost:
+            choice = Choice(Way.FULL, "there are lists or structures, which need no tables")
+            return choice, AllStates(self._task, domains)
         part = np.count_nonzero(domains.log_prior >= -FIRST_DOMAINS[-1]) / max(1, len(domains.log_prior))
         if part > FEW and not self._at_any_cost:
             reason = f"{100.0 * part:.0f} % of all states are within {FIRST_DOMAINS[-1]:g} nats of the best"
@@ -147,6 +150,8 @@ class AdaptiveRun:
     def grow(self) -> Iterator[Step]:
         """Grow as the stage does; where it has come to its end, the next one begins."""
         stage = self._current
+        if stage is not self._rounds and self._figures.rounds > self._n_rounds:
+            self._rounds = None  # sweeps over all states know more by now
         yield from stage.grow()
         if isinstance(stage, Rounds) and stage.outcome:
             yield from self._after(stage)

@@ -20,6 +20,8 @@ EDGE_COST = 400.0  # what an edge costs in any sweep, however small its table
 SWEEPS = 8.0  # over all states that full BP needs for a fair answer
 SETTLING = 6.0  # sweeps over the active states until they have settled
 ROUND_COST = 1e5  # of a round, however small
+SETTING_UP = 300.0  # of a round, per edge
+CALL_COST = 1e5  # to ask for a factor's scores from Python, however few
 ENTRY_COSTS = np.zeros((4, 2))
 """What it costs to pick up an entry out of order, by the kind of its source; and with a leaf, each of its states."""
 ENTRY_COSTS[LOG_TABLE] = 10.0, 4.0
@@ -73,12 +75,17 @@ def round_cost(whole: WholeModel, size: IndexArray) -> float:
     """Return about what a round on so many active states costs."""
     entries, filling, _, _, busy = _counted(whole, size, size)
     edges = EDGE_COST * len(whole.compiled.arrays.edge_variable)
-    return ROUND_COST + filling + edges + SETTLING * (entries + EDGE_COST * busy)
+    fixed = ROUND_COST + SETTING_UP * len(whole.compiled.arrays.edge_variable) + CALL_COST * _n_asked(whole)
+    return fixed + filling + edges + SETTLING * (entries + EDGE_COST * busy)
 
 
 def look_cost(whole: WholeModel, size: IndexArray, reach: IndexArray) -> float:
     """Return about what it costs to look from so many active states at so many others."""
-    return _counted(whole, size, reach)[2]
+    return _counted(whole, size, reach)[2] + 2.0 * CALL_COST * _n_asked(whole)
+
+
+def _n_asked(whole: WholeModel) -> int:
+    return int(np.count_nonzero(whole.sources.kind == ASKED))
 
 
 class Beginning(NamedTuple):

@@ -229,8 +229,10 @@ class Rounds:
 
     @property
     def error(self) -> float:
-        """The estimated error of the last round; infinite where nothing is known."""
-        return math.inf if self._known is None else self._known.error()
+        """The estimated error of the last round; infinite where it is not known without asking for scores."""
+        if self._known is None or self._whole.constrains.any():
+            return math.inf
+        return self._known.error()
 
     # ------------------------------------------------------------ growth
     def _grow(self) -> Iterator[Step]:
@@ -318,6 +320,7 @@ class Rounds:
     def release(self) -> None:
         """Let go of tables; what is known can still be read."""
         self._model.release()
+        self._whole.release()
 
     def put_messages(self, workspace: Workspace) -> None:
         """Put the messages of the last round in place of those that a workspace over all states starts with."""

@@ -142,6 +142,11 @@ class WholeModel:
             first_slot = np.repeat(self.universe_start[:-1], self.domains.sizes)
             self.leaf_weight[first_slot + self.domains.slot_state] = self._prior
 
+    def release(self) -> None:
+        """Let go of tables that were exponentiated, unless the beliefs of leaves are read from them."""
+        if not self.has_leaves:
+            self._owners.clear()
+
     @property
     def fits_linear(self) -> bool:
         """Whether no table's range is beyond linear arithmetic."""
