@@ -96,7 +96,7 @@ def every_stage(*, wanted):
     with pytest.MonkeyPatch.context() as patch:
         if wanted:
             patch.setattr(adaptive_run, "SMALL", 0)
-            patch.setattr(adaptive_run, "FEW", 1.0)
+            patch.setattr(choice, "FEW", 1.0)
             patch.setattr(choice, "FIRST_WORTH", float("inf"))
             patch.setattr(choice, "FIRST_MASS", 0.0)
             patch.setattr(rounds, "WORTH", float("inf"))

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
-from anytimebp.inference.adaptive.choice import EDGE_COST, FEW, FIRST_DOMAINS, Choice, Way, first_choice
+from anytimebp.inference.adaptive.choice import EDGE_COST, Choice, Way, first_choice, may_pay
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
@@ -92,9 +90,8 @@ class AdaptiveRun:
         if (factor_kinds(compiled, domains.sizes) != TABLE).any() and not self._at_any_cost:
             choice = Choice(Way.FULL, "there are lists or structures, which need no tables")
             return choice, AllStates(self._task, domains)
-        part = np.count_nonzero(domains.log_prior >= -FIRST_DOMAINS[-1]) / max(1, len(domains.log_prior))
-        if part > FEW and not self._at_any_cost:
-            reason = f"{100.0 * part:.0f} % of all states are within {FIRST_DOMAINS[-1]:g} nats of the best"
+        if not self._at_any_cost and not may_pay(compiled.arrays, domains):
+            reason = "no few states hold most of the prior"
             return Choice(Way.FULL, reason), AllStates(self._task, domains)
         whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
         if not whole.fits_linear:

@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.whole_model import ActiveLists, WholeModel
 from anytimebp.kernels.active_states import count_entries
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED
+from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
 
 FULL_COST = 4.0  # to exponentiate an entry in order, into fresh memory
@@ -29,7 +31,7 @@ ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
 ENTRY_COSTS[ASKED] = 10.0, 0.0
 FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
 WITH_LEAVES = (3.0, 2.0)  # the same where leaves are summed out, which have to be read as well
-FEW = 0.5  # part of all states that the smallest first domains may hold; with more, rounds are not thought about
+FEW = 0.5  # part of all states that first domains may hold; with more, rounds are not thought about
 FIRST_WORTH = 0.2  # part of full BP that a first answer may cost
 FIRST_MASS = 0.8  # of the priors that the first states have to hold, or their answer would be worth little
 
@@ -86,6 +88,19 @@ def look_cost(whole: WholeModel, size: IndexArray, reach: IndexArray) -> float:
 
 def _n_asked(whole: WholeModel) -> int:
     return int(np.count_nonzero(whole.sources.kind == ASKED))
+
+
+def may_pay(layout: GraphLayout, domains: Domains) -> bool:
+    """Tell whether rounds are worth thinking about, by a quick look at the priors of all variables together."""
+    if (layout.variable_edge_start[1:] - layout.variable_edge_start[:-1] == 1).any():
+        return True  # leaves may be summed out, whatever their priors are
+    log_prior, prior = domains.log_prior, np.exp(domains.log_prior)
+    total, n_states = float(prior.sum()), len(prior)
+    for nats in FIRST_DOMAINS:
+        is_near = log_prior >= -nats
+        if np.count_nonzero(is_near) <= FEW * n_states and float(prior[is_near].sum()) >= FIRST_MASS * total:
+            return True
+    return False
 
 
 class Beginning(NamedTuple):

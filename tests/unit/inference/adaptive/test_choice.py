@@ -33,7 +33,7 @@ def first_words(graph, **options):
 
 @pytest.mark.compiled
 def test_flat_models_begin_with_full_bp_and_large_peaked_ones_on_domains():
-    assert "% of all states are within 2 nats of the best" in first_words(grid(6, 60, 0.5, 0.5, seed=0))
+    assert first_words(grid(6, 60, 0.5, 0.5, seed=0)) == "full BP: no few states hold most of the prior"
     assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("rounds on likely states: states within 5 nats")
     assert first_words(grid(3, 60, 10.0, 1.0, seed=0)).startswith("full BP: states within 2 nats")
     assert first_words(grid(4, 8, 10.0, 1.0, seed=0)).startswith("full BP: tables of")
