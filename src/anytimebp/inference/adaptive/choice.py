@@ -6,6 +6,7 @@ Costs are in entries that could be read in order from a table in the time.
 from __future__ import annotations
 
 from enum import Enum
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +25,12 @@ SETTLING = 6.0  # sweeps over the active states until they have settled
 ROUND_COST = 1e5  # of a round, however small
 SETTING_UP = 300.0  # of a round, per edge
 CALL_COST = 1e5  # to ask for a factor's scores from Python, however few
+ASK_COST = 50.0  # to ask for one more
 ENTRY_COSTS = np.zeros((4, 2))
 """What it costs to pick up an entry out of order, by the kind of its source; and with a leaf, each of its states."""
 ENTRY_COSTS[LOG_TABLE] = 10.0, 4.0
 ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
-ENTRY_COSTS[ASKED] = 10.0, 0.0
+ENTRY_COSTS[ASKED] = ASK_COST, 0.0
 FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
 WITH_LEAVES = (3.0, 2.0)  # the same where leaves are summed out, which have to be read as well
 FEW = 0.5  # part of all states that first domains may hold; with more, rounds are not thought about
@@ -68,8 +70,10 @@ def whole_cost(whole: WholeModel) -> float:
     """Return about what full BP costs: making tables, summing leaves out and sending to them, and some sweeps."""
     sizes = np.where(whole.is_leaf, 1, whole.domains.sizes)
     entries, _, _, with_leaves, _ = _counted(whole, sizes, sizes)
-    asked = entries - with_leaves if whole.sources.kind.max(initial=0) == ASKED else 0.0
-    made = FULL_COST * max(whole.compiled.n_table_entries, asked)
+    made = FULL_COST * whole.compiled.n_table_entries
+    for _, block in whole.compiled.message_blocks:
+        if block.source.tables is None:
+            made += ASK_COST * block.source.n_members * prod(block.source.shape)
     return made + 2.0 * with_leaves + SWEEPS * (entries + EDGE_COST * len(whole.compiled.arrays.edge_variable))
 
 
