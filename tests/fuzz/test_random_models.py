@@ -37,6 +37,7 @@ ONCE_WRONG = [
     ("adaptive", 10932),
     ("adaptive", 701821),
     ("adaptive", 750042),
+    ("adaptive", 874836),
     ("dynamic", 76107),
     ("fixed", 76107),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +11,7 @@ from anytimebp.inference.adaptive.active_model import ActiveModel
 from anytimebp.inference.adaptive.compact import CompactTables
 from anytimebp.inference.adaptive.compact_look import Seen
 from anytimebp.inference.adaptive.whole_model import Reach
+from anytimebp.inference.control.estimated_error import TINY
 from anytimebp.inference.look.outside_pairs import Sight, add_pairs
 from anytimebp.inference.look.unexplored import log_odds
 from anytimebp.kernels.readout import read_weights
@@ -32,7 +34,7 @@ def pairs_of_compact(
         seen = beliefs[variable]
         is_outside = ~np.isin(seen.states, tables.states[variable], assume_unique=True) & (seen.log_belief > 0.0)
         inside = seen.log_belief[np.isin(seen.states, tables.states[variable], assume_unique=True)].sum()
-        return seen.states[is_outside], np.log(seen.log_belief[is_outside] / inside)
+        return seen.states[is_outside], np.log(seen.log_belief[is_outside]) - math.log(max(inside, TINY))
 
     def domain(variable: int) -> IndexArray:
         return tables.states[variable]
