@@ -27,22 +27,6 @@ PICK_COST = 8  # entries that could be read in order in the time of picking one 
 
 # ---------------------------------------------------------------- tables
 @kernel()
-def plan_active(layout, size, table_start):
-    """Fill where tables over the domains start, (F + 1,); return the most entries that one has."""
-    layout = borrow(layout)
-    total, most = 0, 1
-    for factor in range(table_start.size - 1):
-        table_start[factor] = total
-        entries = 1
-        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-            entries *= size[layout.edge_variable[edge]]
-        total += entries
-        most = max(most, entries)
-    table_start[table_start.size - 1] = total
-    return most
-
-
-@kernel()
 def _locate(layout, sources, active, factor, skipped, row_base):
     """Fill `row_base` with where joint active states lie in a factor's source, but for one edge; return how many."""
     row_base[0], rows = 0, 1

@@ -248,6 +248,22 @@ def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
     return entries, filling, looking, with_leaves, busy
 
 
+@kernel()
+def plan_active(layout, size, table_start):
+    """Fill where tables over the domains start, (F + 1,); return the most entries that one has."""
+    layout = borrow(layout)
+    total, most = 0, 1
+    for factor in range(table_start.size - 1):
+        table_start[factor] = total
+        entries = 1
+        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            entries *= size[layout.edge_variable[edge]]
+        total += entries
+        most = max(most, entries)
+    table_start[table_start.size - 1] = total
+    return most
+
+
 # ---------------------------------------------------------------- messages from round to round
 @kernel()
 def _sum_hub(layout, bp, hub):

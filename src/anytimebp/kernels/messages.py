@@ -229,8 +229,13 @@ def _tell_news(layout, bp, news, factor):
 
 
 @kernel()
-def pending_at(layout, bp, order, moved, damping):
-    """Do as `largest_pending`, for kernels."""
+def largest_pending(layout, bp, order, moved, damping):
+    """Return a bound on how far any message of the last sweep is from what its factor would send now.
+
+    A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
+    its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
+    the first; `moved` is scratch, zero for every variable.
+    """
     largest = 0.0
     for position in range(order.size - 1, -1, -1):
         first, last = layout.factor_edge_start[order[position]], layout.factor_edge_start[order[position] + 1]
@@ -243,17 +248,6 @@ def pending_at(layout, bp, order, moved, damping):
             moved[layout.edge_variable[edge]] += bp.edge_residual[edge]
         largest = max(largest, pending + kept_back)
     return largest
-
-
-@kernel()
-def largest_pending(layout, bp, order, moved, damping):
-    """Return a bound on how far any message of the last sweep is from what its factor would send now.
-
-    A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
-    its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
-    the first; `moved` is scratch, zero for every variable.
-    """
-    return pending_at(borrow(layout), borrow(bp), order, moved, damping)
 
 
 @kernel()
@@ -305,7 +299,7 @@ def sweep_slice(layout, bp, news, orders, position, stop, cost_limit, damping, t
         sweeps[row, 2] += residual
         is_over = position == (sweep + 1) * n_factors
         if is_over and sweeps[row, 1] <= tolerance:
-            return OK, -1, position, pending_at(layout, bp, orders[sweep % orders.shape[0]], moved, damping)
+            return OK, -1, position, largest_pending(layout, bp, orders[sweep % orders.shape[0]], moved, damping)
         if is_over and cost + cost // (row + 1) > AT_ONCE:
             break
     return OK, -1, position, np.inf

@@ -12,13 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.errors import InconsistentModelError
 from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Reach, WholeModel
-from anytimebp.kernels.active import fill_active, plan_active, read_summed
-from anytimebp.kernels.active_states import carry_messages, take_priors
+from anytimebp.inference.beliefs import no_belief
+from anytimebp.kernels.active import fill_active, read_summed
+from anytimebp.kernels.active_states import carry_messages, plan_active, take_priors
 from anytimebp.kernels.codes import ASKED, LINEAR, MAX_LINEAR_RANGE, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.model.scores import log_sum_exp
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace
@@ -196,7 +197,7 @@ class ActiveModel:
                     if k != axis:
                         own = log_weight[arrays.edge_slot_start[other] :][: len(states[k])]
                         scores += own.reshape([-1 if k == m else 1 for m in range(len(edges))])
-                told = _log_sums(np.moveaxis(scores, axis, 0).reshape(len(states[axis]), -1))
+                told = log_sum_exp(scores, tuple(k for k in range(len(edges)) if k != axis))
                 scale = np.log(arrays.edge_scale[edge]) + self.workspace.tables.log_scale[factor]
                 reach.log_belief[outside] += told - scale
 
@@ -205,15 +206,4 @@ class ActiveModel:
         whole = self.whole
         status, leaf = read_summed(self.layout, self.arrays, whole.sources, self.active, self.scratch, belief)
         if status != OK:
-            name = whole.compiled.variables.name(leaf)
-            msg = f"no joint state is possible: messages exclude every state of variable {name!r}"
-            raise InconsistentModelError(msg)
-
-
-def _log_sums(scores: FloatArray) -> FloatArray:
-    """Return the log of the sum of the exponentials in each row."""
-    high = scores.max(axis=1)
-    high = np.where(high > -np.inf, high, 0.0)
-    with np.errstate(divide="ignore"):
-        found: FloatArray = high + np.log(np.exp(scores - high[:, None]).sum(axis=1))
-    return found
+            raise no_belief(whole.compiled, leaf)
