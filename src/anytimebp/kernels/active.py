@@ -1,4 +1,4 @@
-"""Rounds on active states: the tables over them, a look at the states outside, and the beliefs of leaves.
+"""Rounds on active states: the tables over them, and a look at the states outside.
 
 `sources` (Sources) says where the numbers of dense factors lie, `active` (Active) which states take part. A factor may
 have one leaf: a variable without any other factor. All states of a leaf take part, in that every entry of the factor's
@@ -22,12 +22,13 @@ from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.to_factor import gather_at
 
 ORIGIN = np.zeros(1, dtype=np.int64)
+MOST_ODDS = 600.0  # nats by which a state outside may seem likelier than its domain, so that sums stay finite
 PICK_COST = 8  # entries that could be read in order in the time of picking one up and exponentiating it
 
 
 # ---------------------------------------------------------------- tables
 @kernel()
-def _locate(layout, sources, active, factor, skipped, row_base):
+def locate_rows(layout, sources, active, factor, skipped, row_base):
     """Fill `row_base` with where joint active states lie in a factor's source, but for one edge; return how many."""
     row_base[0], rows = 0, 1
     for edge in range(layout.factor_edge_start[factor + 1] - 1, layout.factor_edge_start[factor] - 1, -1):
@@ -68,7 +69,7 @@ def _sum_log_line(source, first, stride, weight, shift):
 
 
 @kernel()
-def _leaf_span(sources, active, factor):
+def leaf_span(sources, active, factor):
     """Return where the states of a factor's leaf start and end in the row of all states; 0 and 0 for none."""
     leaf = sources.leaf[factor]
     if leaf < 0:
@@ -107,7 +108,7 @@ def _pick(sources, active, factor, row_base, line):
     """Fill `line` with a factor's entries at `row_base`, with the leaf summed out."""
     kind, shift = sources.kind[factor], sources.shift[factor]
     source = table_view(sources.address[factor], sources.size[factor])
-    start, end = _leaf_span(sources, active, factor)
+    start, end = leaf_span(sources, active, factor)
     if start == end:
         for r in range(line.size):
             line[r] = source[row_base[r]]
@@ -142,9 +143,9 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
         table = pool[table_start[position] : table_start[position + 1]]
         entries = 0
         if sources.address[position]:
-            _locate(layout, sources, active, position, -1, row_base)
+            locate_rows(layout, sources, active, position, -1, row_base)
             _pick(sources, active, position, row_base, table)
-            start, end = _leaf_span(sources, active, position)
+            start, end = leaf_span(sources, active, position)
             entries = table.size * max(1, end - start)
             low = np.inf
             for r in range(table.size):
@@ -163,22 +164,26 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
 
 # ---------------------------------------------------------------- looking outside
 @kernel()
-def _weights(layout, bp, factor, offsets):
-    """Fill `bp.incoming` with the messages to a factor, and where each edge's start; False where one vanishes."""
+def weigh_active(layout, bp, factor, scratch):
+    """Fill `bp.incoming` with the messages to a factor; False where one vanishes.
+
+    `scratch` gets, by edge, where they start, and the factor (peak * exp(log_peak)) that was divided out of them.
+    """
     offset, first = 0, layout.factor_edge_start[factor]
     for edge in range(first, layout.factor_edge_start[factor + 1]):
         variable = layout.edge_variable[edge]
         weight = bp.incoming[offset : offset + bp.domain_size[variable]]
-        floor, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
+        floor, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
         if floor < 0.0:
             return False
-        offsets[edge - first] = offset
+        scratch.offsets[edge - first] = offset
+        scratch.peak[edge - first], scratch.log_peak[edge - first] = peak, log_peak
         offset += weight.size
     return True
 
 
 @kernel()
-def _row_weights(layout, bp, factor, skipped, offsets, row_weight):
+def weigh_rows(layout, bp, factor, skipped, offsets, row_weight):
     """Fill `row_weight` with the product of the weights of joint active states, but for one edge; return how many."""
     first = layout.factor_edge_start[factor]
     row_weight[0], rows = 1.0, 1
@@ -203,6 +208,14 @@ def _dot(values, weight):
 
 
 @kernel()
+def _add_told(told, log_scale, log_belief):
+    """Turn sums into log messages, and add them to log beliefs."""
+    for k in range(told.size):  # vectorised
+        told[k] = log(told[k]) - log_scale
+        log_belief[k] += told[k]
+
+
+@kernel()
 def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
     """Add what an edge's factor says of the states within reach of its variable; `scratch` has rows and weights.
 
@@ -211,7 +224,7 @@ def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.edge_stride[edge]
     source = table_view(sources.address[factor], sources.size[factor])
-    start, end = _leaf_span(sources, active, factor)
+    start, end = leaf_span(sources, active, factor)
     base, weight = scratch.row_base[:rows], scratch.row_weight[:rows]
     place, last = reach.start[variable], reach.start[variable + 1]
     while place < last:
@@ -226,8 +239,14 @@ def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
                 for r in range(rows):
                     own[r] = source[base[r] + moved]
             _convert(line, kind, shift)
+        told = scratch.told[:n]
         for k in range(n):
-            reach.log_belief[place + k] += log(_dot(line[k * rows : k * rows + rows], weight)) - log_scale
+            told[k] = _dot(line[k * rows : k * rows + rows], weight)
+        _add_told(told, log_scale, reach.log_belief[place : place + n])
+        if reach.told.size:
+            kept = reach.edge_start[edge] + place - reach.start[variable]
+            for k in range(n):
+                reach.told[kept + k] = told[k]
         place += n
 
 
@@ -253,14 +272,14 @@ def look_outside(layout, bp, sources, active, reach, scratch, position, cost_lim
     cost, read = 0, 0
     while position < sources.leaf.size and cost < cost_limit:
         if sources.address[position]:
-            if not _weights(layout, bp, position, scratch.offsets):
+            if not weigh_active(layout, bp, position, scratch):
                 return VARIABLE_VANISHED, position, read
-            start, end = _leaf_span(sources, active, position)
+            start, end = leaf_span(sources, active, position)
             for edge in range(layout.factor_edge_start[position], layout.factor_edge_start[position + 1]):
                 n = reach.start[layout.edge_variable[edge] + 1] - reach.start[layout.edge_variable[edge]]
                 if n > 0:
-                    rows = _locate(layout, sources, active, position, edge, scratch.row_base)
-                    _row_weights(layout, bp, position, edge, scratch.offsets, scratch.row_weight)
+                    rows = locate_rows(layout, sources, active, position, edge, scratch.row_base)
+                    weigh_rows(layout, bp, position, edge, scratch.offsets, scratch.row_weight)
                     _look_along(layout, sources, active, reach, scratch, edge, rows, math.log(bp.edge_scale[edge]))
                     entries = rows * n * max(1, end - start)
                     read += entries
@@ -299,19 +318,18 @@ def message_spread(layout, bp):
 
 
 @kernel()
-def weigh_outside(layout, bp, reach, threshold, left):
+def weigh_outside(layout, bp, reach, outside):
     """Turn what a look has found to beliefs, in parts of what the domains hold.
 
     Args:
         layout: Topology.
         bp: Messages over the domains.
         reach: A Reach; its beliefs are overwritten.
-        threshold: Of belief, above which states join.
-        left: (V,) overwritten: the sum of the beliefs of those that do not.
+        outside: (V,) overwritten: their sums.
     """
     layout, bp, reach = borrow(layout), borrow(bp), borrow(reach)
-    for variable in range(left.size):
-        left[variable] = 0.0
+    for variable in range(outside.size):
+        outside[variable] = 0.0
         if reach.start[variable] == reach.start[variable + 1]:
             continue
         weight = bp.peak[: bp.domain_size[variable]]  # scratch, long enough for variables without factors, too
@@ -321,68 +339,5 @@ def weigh_outside(layout, bp, reach, threshold, left):
             total += weight[d]
         log_total = math.log(total) + math.log(peak) + log_peak
         for place in range(reach.start[variable], reach.start[variable + 1]):
-            belief = exp(min(0.0, reach.log_belief[place] - log_total))
-            reach.belief[place] = belief
-            left[variable] += belief if belief <= threshold else 0.0
-
-
-# ---------------------------------------------------------------- leaves
-@kernel(FAST)
-def _add_line(source, first, stride, weight, kind, shift, sums):
-    """Add entries along a leaf's axis to `sums`, times a weight."""
-    n = sums.size
-    if kind == LOG_TABLE:
-        row = source[first:]
-        for v in range(n):
-            sums[v] += weight * exp(row[v * stride] - shift)
-    elif stride == 1:  # vectorised
-        row = source[first : first + n]
-        for v in range(n):
-            sums[v] += weight * row[v]
-    else:
-        row = source[first:]
-        for v in range(n):
-            sums[v] += weight * row[v * stride]
-
-
-@kernel()
-def read_summed(layout, bp, sources, active, scratch, belief):
-    """Fill the beliefs of the leaves that are summed out, over their universes.
-
-    Args:
-        layout: Topology.
-        bp: Messages over the domains.
-        sources: A Sources.
-        active: An Active.
-        scratch: A Scratch.
-        belief: Of all states of all variables; overwritten where the variable is a leaf.
-
-    Returns:
-        Status, and the leaf whose belief vanished or -1.
-    """
-    layout, bp, sources, active = borrow(layout), borrow(bp), borrow(sources), borrow(active)
-    scratch = borrow(scratch)
-    for factor in range(sources.leaf.size):
-        leaf = sources.leaf[factor]
-        if leaf < 0:
-            continue
-        start, end = _leaf_span(sources, active, factor)
-        prior, sums = active.leaf_weight[start:end], belief[start:end]
-        if not _weights(layout, bp, factor, scratch.offsets):
-            return VARIABLE_VANISHED, leaf
-        rows = _locate(layout, sources, active, factor, -1, scratch.row_base)
-        _row_weights(layout, bp, factor, -1, scratch.offsets, scratch.row_weight)
-        kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.leaf_stride[factor]
-        source = table_view(sources.address[factor], sources.size[factor])
-        sums[:] = 0.0
-        for r in range(rows):
-            _add_line(source, scratch.row_base[r], stride, scratch.row_weight[r], kind, shift, sums)
-        total = 0.0
-        for v in range(sums.size):
-            sums[v] *= prior[v]
-            total += sums[v]
-        if not total > 0.0:
-            return VARIABLE_VANISHED, leaf
-        for v in range(sums.size):
-            sums[v] /= total
-    return OK, -1
+            reach.belief[place] = exp(min(MOST_ODDS, reach.log_belief[place] - log_total))
+            outside[variable] += reach.belief[place]

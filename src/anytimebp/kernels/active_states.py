@@ -113,13 +113,14 @@ def choose_likely(slot_start, log_prior, is_leaf, nats, size, start, slot):
 
 
 @kernel()
-def join_likely(active, reach, threshold, size, start, slot):
+def join_likely(active, reach, threshold, left, size, start, slot):
     """Fill new lists of slots with the active ones and those within reach of a belief above the threshold.
 
     Args:
         active: An Active.
         reach: A Reach with beliefs.
         threshold: See above.
+        left: (V,) overwritten: the sum of the beliefs of those that do not join.
         size: (V,) overwritten.
         start: (V + 1,) overwritten.
         slot: Overwritten; slots rise within a variable.
@@ -130,10 +131,12 @@ def join_likely(active, reach, threshold, size, start, slot):
     active, reach = borrow(active), borrow(reach)
     total = 0
     for variable in range(size.size):
-        start[variable] = total
+        start[variable], left[variable] = total, 0.0
         k, last = active.start[variable], active.start[variable + 1]
         for place in range(reach.start[variable], reach.start[variable + 1]):
-            if reach.belief[place] > threshold:
+            if reach.belief[place] <= threshold:
+                left[variable] += reach.belief[place]
+            else:
                 while k < last and active.slot[k] < reach.slot[place]:
                     slot[total] = active.slot[k]
                     k += 1

@@ -14,7 +14,8 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Reach, WholeModel
 from anytimebp.inference.beliefs import no_belief
-from anytimebp.kernels.active import fill_active, read_summed
+from anytimebp.kernels.active import fill_active
+from anytimebp.kernels.active_readout import place_beliefs, read_leaves
 from anytimebp.kernels.active_states import carry_messages, plan_active, take_priors
 from anytimebp.kernels.codes import ASKED, LINEAR, MAX_LINEAR_RANGE, OK
 from anytimebp.kernels.readout import read_weights
@@ -33,12 +34,44 @@ class ImpossibleRoundError(Exception):
 
 
 class Scratch(NamedTuple):
-    """Room for kernels: a number per joint active state of a factor, and one per axis."""
+    """Room for kernels.
+
+    Attributes:
+        row_base: Where joint active states of a factor lie in its source.
+        row_weight: The products of their weights.
+        place: Where lines lie that are added up together.
+        line: Entries that are picked up together, or weights of such lines.
+        told: Sums of them.
+        offsets: By axis of a factor, where its weights start.
+        peak: By axis, what they were divided by.
+        log_peak: By axis, the log of what they were divided by besides.
+    """
 
     row_base: IndexArray
     row_weight: FloatArray
+    place: IndexArray
     line: FloatArray
+    told: FloatArray
     offsets: IndexArray
+    peak: FloatArray
+    log_peak: FloatArray
+
+
+def _scratch(most: int, arity: int) -> Scratch:
+    """Return room for factors of so many joint active states, and so many axes."""
+    length = max(BLOCK, most)
+    whole, real = np.empty(most + BLOCK + arity, dtype=np.int64), np.empty(most + 2 * length + 2 * arity)
+    lines, axes = most + length, len(real) - 2 * arity
+    return Scratch(
+        row_base=whole[:most],
+        row_weight=real[:most],
+        place=whole[most : most + BLOCK],
+        line=real[most:lines],
+        told=real[lines:axes],
+        offsets=whole[most + BLOCK :],
+        peak=real[axes : axes + arity],
+        log_peak=real[axes + arity :],
+    )
 
 
 class ActiveModel:
@@ -83,9 +116,7 @@ class ActiveModel:
         tables.has_zero[:] = False
         tables.log_scale[:] = whole.sources.shift
         arity = int(np.diff(layout.factor_edge_start).max(initial=0))
-        self.scratch = Scratch(
-            np.empty(most, dtype=np.int64), np.empty(most), np.empty(max(BLOCK, most)), np.empty(arity, dtype=np.int64)
-        )
+        self.scratch = _scratch(most, arity)
         if before is not None:
             before.put_messages(self.layout, self.arrays, start, slot, np.arange(len(layout.edge_variable)))
 
@@ -201,9 +232,21 @@ class ActiveModel:
                 scale = np.log(arrays.edge_scale[edge]) + self.workspace.tables.log_scale[factor]
                 reach.log_belief[outside] += told - scale
 
-    def add_leaves(self, belief: FloatArray) -> None:
-        """Fill the beliefs of leaves in a row of all states of all variables."""
+    def beliefs(self, belief: FloatArray, reach: Reach, outside: FloatArray, least: float) -> FloatArray:
+        """Return the beliefs of all states of all variables, in order.
+
+        Args:
+            belief: Per active state.
+            reach: States outside with their beliefs, in parts of what the domains hold.
+            outside: (V,) their sums.
+            least: Log weight under which a state outside does not count for leaves.
+        """
         whole = self.whole
-        status, leaf = read_summed(self.layout, self.arrays, whole.sources, self.active, self.scratch, belief)
-        if status != OK:
-            raise no_belief(whole.compiled, leaf)
+        found: FloatArray = np.zeros(int(whole.universe_start[-1]))
+        place_beliefs(self.active, reach, outside, whole.is_leaf, belief, found)
+        if whole.has_leaves:
+            given = self.layout, self.arrays, whole.sources, self.active, reach, self.scratch, least
+            status, leaf = read_leaves(*given, found)
+            if status != OK:
+                raise no_belief(whole.compiled, leaf)
+        return found

@@ -19,7 +19,7 @@ from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRou
 from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
 from anytimebp.inference.adaptive.whole_model import Reach, WholeModel
 from anytimebp.inference.beliefs import beliefs_of, bethe_terms
-from anytimebp.inference.control.estimated_error import domains_error
+from anytimebp.inference.control.estimated_error import domains_error, tails_error
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.pair_readout import pairs_of_rounds
 from anytimebp.inference.method import Step, Task
@@ -55,6 +55,19 @@ WORTH = 0.4  # part of the cost of full BP that a look and the round after it ma
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
 
 
+NEGLIGIBLE = 0.01  # of the threshold: weights of states that do not count for leaves
+
+
+def _cut_off(reach: Reach, spread: FloatArray) -> FloatArray:
+    """Return (V,) the belief of states out of reach, as far as messages may have raised it.
+
+    Args:
+        reach: States within reach.
+        spread: (V,) standard deviation of what messages add to log priors, in nats.
+    """
+    return np.minimum(1.0, reach.cut * np.exp(np.minimum(MOST, np.minimum(0.5 * spread**2, FAR * spread))))
+
+
 class Outcome(Enum):
     """Why there are no more rounds; the texts complete "left the domains because"."""
 
@@ -62,6 +75,20 @@ class Outcome(Enum):
     CLOSE = "what is left out hardly counts"
     UNSETTLED = "messages on the domains do not settle"
     IMPOSSIBLE = "no joint state of the domains is possible, or scores are too far apart"
+
+
+class Tail(NamedTuple):
+    """What states outside the domains add to an answer.
+
+    Attributes:
+        odds: (V,) the sum over states within reach of their beliefs, in parts of what the domain holds.
+        least: Log weight under which such a state does not count for leaves.
+        spread: Standard deviation of what messages add to the log priors of active states, in nats.
+    """
+
+    odds: FloatArray
+    least: float
+    spread: float
 
 
 class Known(NamedTuple):
@@ -74,6 +101,7 @@ class Known(NamedTuple):
         outside: (V,) belief outside the domains that it has found.
         cut: (V,) belief that it may have left out.
         left: What the round has moved the marginals by, times the part that the next one is expected to.
+        tail: What states within reach add to the answer; None where the look is older than the messages.
     """
 
     model: ActiveModel
@@ -82,6 +110,7 @@ class Known(NamedTuple):
     outside: FloatArray
     cut: FloatArray
     left: float
+    tail: Tail | None = None
 
     def mass(self) -> float:
         """Return the largest, over variables, belief outside the domain."""
@@ -91,7 +120,10 @@ class Known(NamedTuple):
         """Return the estimated error."""
         if self.reach is None:
             return math.inf
-        return domains_error(self._with_pairs().mean(), self.figures.tolerance, self.cut.mean(), self.left)
+        outside, cut = self._with_pairs().mean(), self.cut.mean()
+        if self.tail is not None:
+            return tails_error(outside, self.tail.spread, self.figures.tolerance, cut)
+        return domains_error(outside, self.figures.tolerance, cut, self.left)
 
     def _with_pairs(self) -> FloatArray:
         """Return the belief outside the domains, pairs of states included where there are hard zeros."""
@@ -210,11 +242,7 @@ class Rounds:
         figures.max_residual = figures.mean_residual = figures.tolerance = tolerance
         figures.consistent = True
         left = self._shrinks * self._moved() if self._known is not None else 1.0
-        known = Known(self._model, figures.copy(), self._reach, self._outside, self._cut, left)
-        # pairs are looked at when somebody asks
-        figures.estimated_error = math.nan if self._whole.constrains.any() and self._reach else known.error()
-        known.figures.estimated_error = figures.estimated_error
-        self._known = known
+        self._note(Known(self._model, figures.copy(), self._reach, self._outside, self._cut, left))
 
     def _moved(self) -> float:
         """Return the mean L2 distance by which the round has moved the marginals of variables that are not leaves."""
@@ -251,6 +279,7 @@ class Rounds:
             return
         yield from self._look(reach)
         if self.outcome is None:
+            yield from self._count_outside(reach, threshold, spread, seen)
             self._join(reach, threshold, cost, spread)
 
     def _find_ranges(self) -> Iterator[Step]:
@@ -276,10 +305,9 @@ class Rounds:
             cost: Of the look.
             spread: (V,) standard deviation of what messages add to log priors, in nats.
         """
-        whole, model, left = self._whole, self._model, np.empty(len(self._model.size))
+        whole, model = self._whole, self._model
         for limit in (t for t in self._left[::-1] if t >= threshold):
-            weigh_outside(model.layout, model.arrays, reach, limit, left)
-            lists = whole.joined(model.active, reach, limit)
+            lists, left = whole.joined(model.active, reach, limit)
             if self._pays(cost + round_cost(whole, lists[0])):
                 break
         else:
@@ -290,8 +318,35 @@ class Rounds:
         self._left = [t for t in self._left if t < limit]
         self._loose = SETTLED * limit
         self._reach, self._outside = reach, np.minimum(1.0, left + whole.excluded(reach, self._ranges))
-        self._cut = np.minimum(1.0, reach.cut * np.exp(np.minimum(MOST, np.minimum(0.5 * spread**2, FAR * spread))))
+        self._cut = _cut_off(reach, spread)
         self._begin_round(ActiveModel(whole, lists, model))
+
+    def _count_outside(self, reach: Reach, threshold: float, spread: FloatArray, seen: float) -> Iterator[Step]:
+        """Answer with the states within reach, too: they are worth what the look has found.
+
+        Factor marginals are those of the domains, so runs that ask for them wait for the next round.
+
+        Args:
+            reach: The states within reach, with what a look has found.
+            threshold: Of belief, above which states will join.
+            spread: (V,) standard deviation of what messages may add to log priors, in nats.
+            seen: What they have been seen to add.
+        """
+        model, figures, odds = self._model, self._figures, np.empty(len(self._model.size))
+        weigh_outside(model.layout, model.arrays, reach, odds)
+        if self._task.options.factor_marginals:
+            return
+        figures.rounds += 1
+        outside = np.minimum(1.0, odds / (1.0 + odds) + self._whole.excluded(reach, self._ranges))
+        tail = Tail(odds, math.log(NEGLIGIBLE * threshold), seen)
+        self._note(Known(model, figures.copy(), reach, outside, _cut_off(reach, spread), 0.0, tail))
+        yield Step.RECORD
+
+    def _note(self, known: Known) -> None:
+        """Take down what is known now, with its error; pairs are looked at when somebody asks."""
+        is_quick = not self._whole.constrains.any() or known.reach is None
+        self._figures.estimated_error = known.figures.estimated_error = known.error() if is_quick else math.nan
+        self._known = known
 
     def _look(self, reach: Reach) -> Iterator[Step]:
         """Add up what factors say of the states within reach."""
@@ -352,11 +407,13 @@ class Rounds:
         belief, log_normaliser = beliefs_of(compiled, model.layout, model.arrays, start)
         log_z = bethe_terms(model.layout, model.arrays, log_normaliser)
         log_z += float(model.workspace.tables.log_scale.sum() + whole.domains.log_prior_scale.sum())
-        if whole.has_leaves:
-            all_beliefs: FloatArray = np.zeros(int(whole.universe_start[-1]))
-            all_beliefs[np.repeat(whole.universe_start[:-1], model.size) + states] = belief
-            model.add_leaves(all_beliefs)
-            belief, start, states = all_beliefs, whole.universe_start, NO_STATES
+        if known.tail is not None and known.reach is not None:
+            log_z += float(np.log1p(known.tail.odds).sum())
+            belief = model.beliefs(belief, known.reach, known.tail.odds, known.tail.least)
+            start, states = whole.universe_start, NO_STATES
+        elif whole.has_leaves:
+            belief = model.beliefs(belief, whole.nothing, np.zeros(len(model.size)), 0.0)
+            start, states = whole.universe_start, NO_STATES
         is_quick = not whole.constrains.any()
         return Snapshot(
             marginals=Marginals(compiled.variables, belief, start, states),

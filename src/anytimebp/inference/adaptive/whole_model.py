@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from copy import copy
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +74,8 @@ class Reach(NamedTuple):
         log_belief: Log prior and log messages, as far as added up.
         belief: In parts of what the domain holds.
         cut: (V,) sum of the priors of states that are neither active nor within reach.
+        edge_start: (E,) where the messages of each edge to these states start.
+        told: The logs of these messages, where they are needed for the beliefs of leaves.
     """
 
     start: IndexArray
@@ -81,6 +84,8 @@ class Reach(NamedTuple):
     log_belief: FloatArray
     belief: FloatArray
     cut: FloatArray
+    edge_start: IndexArray
+    told: FloatArray
 
 
 class WholeModel:
@@ -124,6 +129,7 @@ class WholeModel:
         self.sources = Sources(address, kind, shift, size, stride[:n_left], leaf, leaf_stride)
         self.constrains = compiled.extent.has_zero | (kind == ASKED)
         self._prior = np.exp(domains.log_prior)
+        self._nowhere = np.empty(0, dtype=np.int64)
         self.leaf_weight = self._prior
 
     def locate(self) -> None:
@@ -159,9 +165,13 @@ class WholeModel:
             lambda *lists: choose_likely(self.domains.slot_start, self.domains.log_prior, self.is_leaf, nats, *lists)
         )
 
-    def joined(self, active: Active, reach: Reach, threshold: float) -> ActiveLists:
-        """Return the same of the active states and those within reach of a belief above a threshold."""
-        return self._listed(lambda *lists: join_likely(active, reach, threshold, *lists))
+    def joined(self, active: Active, reach: Reach, threshold: float) -> tuple[ActiveLists, FloatArray]:
+        """Return the same of the active states and those within reach of a belief above a threshold.
+
+        The second number per variable is the belief of those that do not join.
+        """
+        left = np.empty(len(self.is_leaf))
+        return self._listed(lambda *lists: join_likely(active, reach, threshold, left, *lists)), left
 
     def _listed(self, choose: Callable[[IndexArray, IndexArray, IndexArray], int]) -> ActiveLists:
         n = len(self.is_leaf)
@@ -238,7 +248,17 @@ class WholeModel:
             state = slot - np.repeat(domains.slot_start[:-1], np.diff(start))
         else:
             state = domains.slot_state[slot]
-        return Reach(start, slot, state, domains.log_prior[slot], np.zeros(total), cut)
+        edge_start, n_told = self._nowhere, 0
+        if self.has_leaves:
+            edge_start = row_starts(np.diff(start)[self.compiled.arrays.edge_variable])
+            n_told = int(edge_start[-1])
+        return Reach(start, slot, state, domains.log_prior[slot], np.empty(total), cut, edge_start, np.empty(n_told))
+
+    @cached_property
+    def nothing(self) -> Reach:
+        """No states within reach."""
+        start, nothing = np.zeros(len(self.is_leaf) + 1, dtype=np.int64), np.empty(0)
+        return Reach(start, self._nowhere, self._nowhere, nothing, nothing, nothing, self._nowhere, nothing)
 
 
 def _without_leaves(layout: GraphLayout, edge: IndexArray) -> GraphLayout:

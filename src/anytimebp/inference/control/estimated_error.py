@@ -12,6 +12,11 @@ from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 OUTSIDE = 2.0  # of the belief outside the domains: states that joined late can change more than their own share
+TAILS, MOST_TAILS = 0.4, 3.0
+"""Of the same, where it counts in the answer, times the mean square of what messages say, in nats; and at the most.
+
+What is left is how states outside move each other through their messages."""
+LOOSE_TAILS = 0.01  # of what messages may still have to move, then: a first order estimate of the rest is in the answer
 LOOSE = 0.1  # of what messages on the domains may still have to move, in nats
 CUT = 2.0  # of the belief of states out of reach
 UNSEEN = 4.0  # of what one round of messages out of the domains adds, for methods that grow one by one
@@ -39,6 +44,19 @@ def domains_error(outside: float, tolerance: float, cut: float, left: float) -> 
         left: What the round has moved the marginals by, times the part that the next one is expected to.
     """
     return min(LARGEST, float(max(OUTSIDE * outside, left) + LOOSE * tolerance + CUT * cut))
+
+
+def tails_error(outside: float, spread: float, tolerance: float, cut: float) -> float:
+    """Return the estimate where states outside the domains count with what a look has found.
+
+    Args:
+        outside: Mean over variables of the belief outside the domains.
+        spread: Standard deviation of what messages add to the log priors of active states, in nats.
+        tolerance: To which messages have settled, in nats.
+        cut: Mean over variables of the estimated belief of states out of reach.
+    """
+    pulled = min(MOST_TAILS, TAILS * spread**2) * outside
+    return min(LARGEST, float(pulled + LOOSE_TAILS * tolerance + CUT * cut))
 
 
 class SweepError:
