@@ -15,11 +15,11 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.arithmetic import exp, normal_log
 from anytimebp.kernels.codes import GATHER, LOG_TABLE, OK, POTENTIALS, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.messages import EDGE_COST
-from anytimebp.kernels.to_factor import gather_at
+from anytimebp.kernels.to_factor import SMALLEST_NORMAL, gather_at, is_lone_hub
 
 ORIGIN = np.zeros(1, dtype=np.int64)
 MOST_ODDS = 600.0  # nats by which a state outside may seem likelier than its domain, so that sums stay finite
@@ -164,20 +164,24 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
 
 # ---------------------------------------------------------------- looking outside
 @kernel()
-def weigh_active(layout, bp, factor, scratch):
+def weigh_active(layout, bp, factor, scratch, scaled):
     """Fill `bp.incoming` with the messages to a factor; False where one vanishes.
 
-    `scratch` gets, by edge, where they start, and the factor (peak * exp(log_peak)) that was divided out of them.
+    `scratch` gets, by edge, where they start, and the factor (peak * exp(log_peak)) that was divided out of them; that
+    is left out for some edges unless `scaled`.
     """
     offset, first = 0, layout.factor_edge_start[factor]
     for edge in range(first, layout.factor_edge_start[factor + 1]):
         variable = layout.edge_variable[edge]
         weight = bp.incoming[offset : offset + bp.domain_size[variable]]
-        floor, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
-        if floor < 0.0:
-            return False
+        if weight.size == 1 and not scaled and is_lone_hub(bp, variable, edge):
+            weight[0] = 1.0
+        else:
+            floor, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
+            if floor < 0.0:
+                return False
+            scratch.peak[edge - first], scratch.log_peak[edge - first] = peak, log_peak
         scratch.offsets[edge - first] = offset
-        scratch.peak[edge - first], scratch.log_peak[edge - first] = peak, log_peak
         offset += weight.size
     return True
 
@@ -199,20 +203,26 @@ def weigh_rows(layout, bp, factor, skipped, offsets, row_weight):
     return rows
 
 
-@kernel(FAST)
-def _dot(values, weight):
-    total = 0.0
-    for r in range(values.size):
-        total += values[r] * weight[r]
-    return total
-
-
 @kernel()
 def _add_told(told, log_scale, log_belief):
     """Turn sums into log messages, and add them to log beliefs."""
     for k in range(told.size):  # vectorised
-        told[k] = log(told[k]) - log_scale
+        told[k] = normal_log(max(told[k], SMALLEST_NORMAL)) - log_scale if told[k] > 0.0 else -np.inf
         log_belief[k] += told[k]
+
+
+@kernel(FAST)
+def _sum_rows(line, weight, told):
+    """Fill `told` with the sums of rows after rows of entries, times weights."""
+    if weight.size == 1:
+        for k in range(told.size):
+            told[k] = line[k] * weight[0]
+        return
+    for k in range(told.size):
+        row, total = line[k * weight.size : (k + 1) * weight.size], 0.0
+        for r in range(weight.size):
+            total += row[r] * weight[r]
+        told[k] = total
 
 
 @kernel()
@@ -240,8 +250,7 @@ def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
                     own[r] = source[base[r] + moved]
             _convert(line, kind, shift)
         told = scratch.told[:n]
-        for k in range(n):
-            told[k] = _dot(line[k * rows : k * rows + rows], weight)
+        _sum_rows(line, weight, told)
         _add_told(told, log_scale, reach.log_belief[place : place + n])
         if reach.told.size:
             kept = reach.edge_start[edge] + place - reach.start[variable]
@@ -272,7 +281,7 @@ def look_outside(layout, bp, sources, active, reach, scratch, position, cost_lim
     cost, read = 0, 0
     while position < sources.leaf.size and cost < cost_limit:
         if sources.address[position]:
-            if not weigh_active(layout, bp, position, scratch):
+            if not weigh_active(layout, bp, position, scratch, False):
                 return VARIABLE_VANISHED, position, read
             start, end = leaf_span(sources, active, position)
             for edge in range(layout.factor_edge_start[position], layout.factor_edge_start[position + 1]):

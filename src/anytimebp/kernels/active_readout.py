@@ -65,6 +65,15 @@ def _add_lines(source, place, weight, stride, kind, shift, sums):
 
 
 @kernel()
+def _add_outside_lines(scratch, source, n, stride, kind, shift, sums):
+    """Add n lines to `sums`, by their places, log weights and weights in `scratch`."""
+    weight, log_weight = scratch.line[:n], scratch.told[:n]
+    for k in range(n):  # vectorised
+        weight[k] *= exp(min(MOST_ODDS, log_weight[k]))
+    _add_lines(source, scratch.place[:n], weight, stride, kind, shift, sums)
+
+
+@kernel()
 def _add_outside(layout, bp, sources, active, reach, scratch, edge, least, source, sums):
     """Add the joint states to `sums` whose state of one edge is outside, but for those that weigh under `least`."""
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
@@ -73,19 +82,18 @@ def _add_outside(layout, bp, sources, active, reach, scratch, edge, least, sourc
     divided = math.log(scratch.peak[axis]) + scratch.log_peak[axis]
     rows = locate_rows(layout, sources, active, factor, edge, scratch.row_base)
     weigh_rows(layout, bp, factor, edge, scratch.offsets, scratch.row_weight)
-    told, n = reach.edge_start[edge] - reach.start[variable], 0
-    for k in range(reach.start[variable], reach.start[variable + 1]):
-        log_weight = reach.log_belief[k] - reach.told[told + k] - divided
+    told, start, n = reach.edge_start[edge], reach.start[variable], 0
+    for k in range(reach.start[variable + 1] - start):
+        log_weight = reach.log_belief[start + k] - reach.told[told + k] - divided
         if log_weight > least:  # no for a hard zero, which is less or not a number
-            weight = exp(min(MOST_ODDS, log_weight))
             for r in range(rows):
                 if n == scratch.place.size:
-                    _add_lines(source, scratch.place, scratch.line[:n], leaf_stride, kind, shift, sums)
+                    _add_outside_lines(scratch, source, n, leaf_stride, kind, shift, sums)
                     n = 0
-                scratch.place[n] = scratch.row_base[r] + reach.state[k] * sources.edge_stride[edge]
-                scratch.line[n] = weight * scratch.row_weight[r]
+                scratch.place[n] = scratch.row_base[r] + reach.state[start + k] * sources.edge_stride[edge]
+                scratch.told[n], scratch.line[n] = log_weight, scratch.row_weight[r]
                 n += 1
-    _add_lines(source, scratch.place[:n], scratch.line[:n], leaf_stride, kind, shift, sums)
+    _add_outside_lines(scratch, source, n, leaf_stride, kind, shift, sums)
 
 
 @kernel()
@@ -113,7 +121,7 @@ def read_leaves(layout, bp, sources, active, reach, scratch, least, belief):
             continue
         start, end = leaf_span(sources, active, factor)
         prior, sums = active.leaf_weight[start:end], belief[start:end]
-        if not weigh_active(layout, bp, factor, scratch):
+        if not weigh_active(layout, bp, factor, scratch, reach.told.size > 0):
             return VARIABLE_VANISHED, leaf
         rows = locate_rows(layout, sources, active, factor, -1, scratch.row_base)
         weigh_rows(layout, bp, factor, -1, scratch.offsets, scratch.row_weight)

@@ -81,12 +81,13 @@ def leave_edges(layout, edge, left):
 
 
 @kernel()
-def choose_likely(slot_start, log_prior, is_leaf, nats, size, start, slot):
+def choose_likely(slot_start, log_prior, prior, is_leaf, nats, size, start, slot):
     """Choose the slots whose log prior is within `nats` of the best, which is 0; of a leaf one slot stands for all.
 
     Args:
         slot_start: (V + 1,) slots of the states that may take part.
         log_prior: Per slot.
+        prior: Per slot.
         is_leaf: (V,) variables that are summed out.
         nats: See above.
         size: (V,) overwritten: how many were chosen.
@@ -94,22 +95,28 @@ def choose_likely(slot_start, log_prior, is_leaf, nats, size, start, slot):
         slot: Overwritten.
 
     Returns:
-        How many were chosen in all.
+        How many were chosen in all, and the part of the priors that they hold, on average over variables that are not
+        summed out.
     """
-    total = 0
+    total, held, n_kept = 0, 0.0, 0
     for variable in range(size.size):
         start[variable] = total
         if is_leaf[variable]:
             slot[total] = slot_start[variable]
             total += 1
         else:
+            near, mass = 0.0, 0.0
             for v in range(slot_start[variable], slot_start[variable + 1]):
+                mass += prior[v]
                 if log_prior[v] >= -nats:
+                    near += prior[v]
                     slot[total] = v
                     total += 1
+            held += near / mass
+            n_kept += 1
         size[variable] = total - start[variable]
     start[size.size] = total
-    return total
+    return total, held / max(1, n_kept)
 
 
 @kernel()

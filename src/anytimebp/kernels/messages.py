@@ -50,7 +50,7 @@ from anytimebp.kernels.codes import (
     VARIABLE_VANISHED,
 )
 from anytimebp.kernels.either_arithmetic import best, dot
-from anytimebp.kernels.jit import address_of, borrow, by_address, index_view, kernel
+from anytimebp.kernels.jit import address_of, borrow, by_address, index_view, kernel, table_view
 from anytimebp.kernels.leaf_tables import sum_axis_by_logs
 from anytimebp.kernels.log_sums import sum_in_logs, sum_in_logs_at
 from anytimebp.kernels.structures import send
@@ -117,9 +117,33 @@ def sum_out(layout, bp, factor):
             bp.factor_total[factor] = dot(bp.arithmetic, bp.outgoing[:n], bp.incoming[:n])
 
 
+@kernel(inline=True)
+def _is_lone(layout, bp, factor):
+    """Tell whether a table has one entry: every variable has one active state."""
+    if bp.factor_kind[factor] != TABLE or bp.arithmetic == LOG:
+        return False
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        if bp.domain_size[layout.edge_variable[edge]] != 1:
+            return False
+    return True
+
+
+@kernel(inline=True)
+def _send_lone(layout, bp, factor, value):
+    """Send the messages of a table of one positive entry: they stay at 1, and only scales change."""
+    bp.factor_total[factor] = value
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        bp.edge_scale[edge], bp.edge_residual[edge] = value, 0.0
+
+
 @kernel()
 def update(layout, bp, factor, damping):
     """Send all messages of a factor; return status, what vanished, the residual and the entries read."""
+    if _is_lone(layout, bp, factor):
+        value = table_view(bp.table_address[factor], 1)[0]
+        if value > 0.0:
+            _send_lone(layout, bp, factor, value)
+            return OK, -1, 0.0, 1
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
     floor, lost, offset, entries = bp.table_min[factor], False, 0, 1
     for edge in range(first, last):

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import log
+from anytimebp.kernels.arithmetic import log, smaller
 from anytimebp.kernels.jit import FAST_WITHOUT_NAN, index_view, kernel, table_view
+from anytimebp.kernels.to_factor import largest
 from anytimebp.model.block_rows import ARITY, ENTRIES, FACTORS, IS_LOG, MEMBERS, SCOPES, TABLES
 
 
@@ -29,22 +30,22 @@ def fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest):
         scopes = index_view(rows[block, SCOPES], rows[block, FACTORS])
         for k in range(scopes.size):
             values = table_view(rows[block, TABLES] + (8 * size * k if rows[block, MEMBERS] > 1 else 0), size)
-            start, n = slot_start[scopes[k]], slot_start[scopes[k] + 1] - slot_start[scopes[k]]
+            start = slot_start[scopes[k]]
+            own = log_prior[start : slot_start[scopes[k] + 1]]
             if is_log and slot_state.size == 0:
-                for v in range(n):
-                    log_prior[start + v] += values[v]
+                for v in range(own.size):
+                    own[v] += values[v]
             else:
-                for v in range(n):
+                for v in range(own.size):
                     value = values[slot_state[start + v] if slot_state.size else v]
-                    log_prior[start + v] += value if is_log else log(value)
+                    own[v] += value if is_log else log(value)
     for variable in range(scale.size):
-        largest, least = -np.inf, 0.0
-        for slot in range(slot_start[variable], slot_start[variable + 1]):
-            largest = max(largest, log_prior[slot])
-        if largest == -np.inf:
+        own = log_prior[slot_start[variable] : slot_start[variable + 1]]
+        most, least = largest(own), 0.0
+        if most == -np.inf:
             return variable
-        for slot in range(slot_start[variable], slot_start[variable + 1]):
-            log_prior[slot] -= largest
-            least = min(least, log_prior[slot] if log_prior[slot] > -np.inf else 0.0)
-        scale[variable], smallest[variable] = largest, least
+        for v in range(own.size):
+            own[v] -= most
+            least = smaller(least, own[v] if own[v] > -np.inf else 0.0)
+        scale[variable], smallest[variable] = most, least
     return -1

@@ -125,8 +125,8 @@ def first_choice(whole: WholeModel) -> Beginning:
     """Decide between rounds and full BP, before any table is read."""
     full = whole_cost(whole)
     for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
-        likely = whole.likely(nats)
-        cost, mass = round_cost(whole, likely[0]), whole.prior_mass(likely)
+        likely, mass = whole.likely(nats)
+        cost = round_cost(whole, likely[0])
         text = f"states within {nats:g} nats of the best hold {100.0 * mass:.0f} % of the prior, and cost "
         text += f"{100.0 * cost / full:.0f} % of full BP"
         if cost <= FIRST_WORTH * full and mass >= FIRST_MASS:

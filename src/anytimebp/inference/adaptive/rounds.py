@@ -19,7 +19,7 @@ from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRou
 from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
 from anytimebp.inference.adaptive.whole_model import Reach, WholeModel
 from anytimebp.inference.beliefs import beliefs_of, bethe_terms
-from anytimebp.inference.control.estimated_error import domains_error, tails_error
+from anytimebp.inference.control.estimated_error import TINY, domains_error, tails_error
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.pair_readout import pairs_of_rounds
 from anytimebp.inference.method import Step, Task
@@ -55,7 +55,7 @@ WORTH = 0.4  # part of the cost of full BP that a look and the round after it ma
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
 
 
-NEGLIGIBLE = 0.01  # of the threshold: weights of states that do not count for leaves
+NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 
 def _cut_off(reach: Reach, spread: FloatArray) -> FloatArray:
@@ -279,7 +279,7 @@ class Rounds:
             return
         yield from self._look(reach)
         if self.outcome is None:
-            yield from self._count_outside(reach, threshold, spread, seen)
+            yield from self._count_outside(reach, spread, seen)
             self._join(reach, threshold, cost, spread)
 
     def _find_ranges(self) -> Iterator[Step]:
@@ -321,14 +321,13 @@ class Rounds:
         self._cut = _cut_off(reach, spread)
         self._begin_round(ActiveModel(whole, lists, model))
 
-    def _count_outside(self, reach: Reach, threshold: float, spread: FloatArray, seen: float) -> Iterator[Step]:
+    def _count_outside(self, reach: Reach, spread: FloatArray, seen: float) -> Iterator[Step]:
         """Answer with the states within reach, too: they are worth what the look has found.
 
         Factor marginals are those of the domains, so runs that ask for them wait for the next round.
 
         Args:
             reach: The states within reach, with what a look has found.
-            threshold: Of belief, above which states will join.
             spread: (V,) standard deviation of what messages may add to log priors, in nats.
             seen: What they have been seen to add.
         """
@@ -338,7 +337,8 @@ class Rounds:
             return
         figures.rounds += 1
         outside = np.minimum(1.0, odds / (1.0 + odds) + self._whole.excluded(reach, self._ranges))
-        tail = Tail(odds, math.log(NEGLIGIBLE * threshold), seen)
+        least = NEGLIGIBLE * float(odds.sum()) / max(1, len(odds) - int(self._whole.is_leaf.sum()))
+        tail = Tail(odds, math.log(max(least, TINY)), seen)
         self._note(Known(model, figures.copy(), reach, outside, _cut_off(reach, spread), 0.0, tail))
         yield Step.RECORD
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from copy import copy
 from functools import cached_property
 from typing import NamedTuple
@@ -159,32 +159,34 @@ class WholeModel:
         extent = self.compiled.extent
         return not (extent.log_max - extent.log_min > MAX_LINEAR_RANGE).any()
 
-    def likely(self, nats: float) -> ActiveLists:
-        """Return sizes, starts and slots of the states within some nats of the best prior."""
-        return self._listed(
-            lambda *lists: choose_likely(self.domains.slot_start, self.domains.log_prior, self.is_leaf, nats, *lists)
+    def likely(self, nats: float) -> tuple[ActiveLists, float]:
+        """Return sizes, starts and slots of the states within some nats of the best prior.
+
+        The number beside them is the part of the priors that they hold, on average over variables that are not summed
+        out.
+        """
+        size, start, slot = self._lists()
+        domains = self.domains
+        total, held = choose_likely(
+            domains.slot_start, domains.log_prior, self._prior, self.is_leaf, nats, size, start, slot
         )
+        return (size, start, slot[:total].copy()), held
 
     def joined(self, active: Active, reach: Reach, threshold: float) -> tuple[ActiveLists, FloatArray]:
         """Return the same of the active states and those within reach of a belief above a threshold.
 
         The second number per variable is the belief of those that do not join.
         """
-        left = np.empty(len(self.is_leaf))
-        return self._listed(lambda *lists: join_likely(active, reach, threshold, left, *lists)), left
+        size, start, slot = self._lists()
+        left = np.empty(len(size))
+        total = join_likely(active, reach, threshold, left, size, start, slot)
+        return (size, start, slot[:total].copy()), left
 
-    def _listed(self, choose: Callable[[IndexArray, IndexArray, IndexArray], int]) -> ActiveLists:
+    def _lists(self) -> ActiveLists:
+        """Return room for sizes, starts and slots of all states."""
         n = len(self.is_leaf)
-        size, start = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
-        slot = np.empty(len(self.domains.log_prior), dtype=np.int64)
-        total = choose(size, start, slot)
-        return size, start, slot[:total].copy()
-
-    def prior_mass(self, lists: ActiveLists) -> float:
-        """Return the part of the priors that some states hold, on average over variables that are not summed out."""
-        held = np.add.reduceat(self._prior[lists[2]], lists[1][:-1])
-        part = held / np.add.reduceat(self._prior, self.domains.slot_start[:-1])
-        return float(part[~self.is_leaf].mean())
+        numbers = np.empty(2 * n + 1 + len(self.domains.log_prior), dtype=np.int64)
+        return numbers[:n], numbers[n : 2 * n + 1], numbers[2 * n + 1 :]
 
     def ranges(self) -> Generator[int, None, FloatArray]:
         """Return (F,) the range of each factor's finite log scores, from a sample where nobody knows it.

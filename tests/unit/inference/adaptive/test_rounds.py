@@ -141,7 +141,7 @@ def looked(graph, seed):
     compiled, rng = compiled_graph(graph), np.random.default_rng(seed)
     whole = WholeModel(compiled, full_domains(compiled, {}), sum_out=True)
     whole.locate()
-    model = ActiveModel(whole, whole.likely(float(rng.uniform(0.1, 4.0))))
+    model = ActiveModel(whole, whole.likely(float(rng.uniform(0.1, 4.0)))[0])
     for _ in model.fill():
         pass
     task = new_task(graph, abp.Inference(graph, "adaptive")._options)
