@@ -33,6 +33,9 @@ ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
 ENTRY_COSTS[ASKED] = ASK_COST, 0.0
 FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
 WITH_LEAVES = (3.0, 2.0)  # the same where leaves are summed out, which have to be read as well
+MORE_DOMAINS = (8.0, 12.0, 18.0)  # nats of larger first domains, where they cost little more
+FIXED_COST = 5e5  # of a round in Python, whatever its size
+MORE = 1.5  # times the cost of a round, with that, that one on larger domains may have
 FEW = 0.5  # part of all states that first domains may hold; with more, rounds are not thought about
 FIRST_WORTH = 0.2  # part of full BP that a first answer may cost
 FIRST_MASS = 0.8  # of the priors that the first states have to hold, or their answer would be worth little
@@ -114,11 +117,13 @@ class Beginning(NamedTuple):
         choice: The decision.
         full_cost: What full BP costs.
         likely: Sizes, starts and slots of the first active states, those of the last attempt if none pay.
+        nats: Under the best prior, within which they are.
     """
 
     choice: Choice
     full_cost: float
     likely: ActiveLists
+    nats: float
 
 
 def first_choice(whole: WholeModel) -> Beginning:
@@ -127,9 +132,31 @@ def first_choice(whole: WholeModel) -> Beginning:
     for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
         likely, mass = whole.likely(nats)
         cost = round_cost(whole, likely[0])
-        text = f"states within {nats:g} nats of the best hold {100.0 * mass:.0f} % of the prior, and cost "
-        text += f"{100.0 * cost / full:.0f} % of full BP"
         if cost <= FIRST_WORTH * full and mass >= FIRST_MASS:
-            return Beginning(Choice(Way.ROUNDS, text), full, likely)
+            return _with_more(whole, Beginning(_chosen(nats, mass, cost, full), full, likely, nats), cost)
     bar = f"; at most {100.0 * FIRST_WORTH:.0f} %, and at least {100.0 * FIRST_MASS:.0f} %, are worth a round"
-    return Beginning(Choice(Way.FULL, text + bar), full, likely)
+    return Beginning(Choice(Way.FULL, _chosen(nats, mass, cost, full).reason + bar), full, likely, nats)
+
+
+def _chosen(nats: float, mass: float, cost: float, full: float) -> Choice:
+    """Return the decision for rounds that begin with the states within some nats of the best."""
+    text = f"states within {nats:g} nats of the best hold {100.0 * mass:.0f} % of the prior, and cost "
+    return Choice(Way.ROUNDS, text + f"{100.0 * cost / full:.0f} % of full BP")
+
+
+def _with_more(whole: WholeModel, begin: Beginning, least: float) -> Beginning:
+    """Return a beginning with more states, as long as they cost little more: the first answer is better, and as soon.
+
+    Args:
+        whole: The graph.
+        begin: With the fewest states.
+        least: What that costs.
+    """
+    most = min(FIRST_WORTH * begin.full_cost, MORE * (least + FIXED_COST) - FIXED_COST)
+    for nats in MORE_DOMAINS:
+        likely, mass = whole.likely(nats)
+        cost = round_cost(whole, likely[0])
+        if cost > most:
+            break
+        begin = Beginning(_chosen(nats, mass, cost, begin.full_cost), begin.full_cost, likely, nats)
+    return begin

@@ -40,7 +40,6 @@ THRESHOLDS = (1e-3, 2e-6, 1e-8)
 
 A larger first one, and the second look starts from too few states to know who is likely. The error of a round is about
 ten times its threshold: what is left of it, full BP takes out by sweeps over whole tables."""
-FIRST_THRESHOLD = 0.02  # of belief, that states outside the first domains may have, or about that
 FAR = 2.0
 """Standard deviations by which messages may raise a state, for a look to take it in.
 
@@ -156,7 +155,9 @@ class Rounds:
         orders = sequential_orders(whole.compiled.arrays)
         self._there, self._back = next(orders), next(orders)
         self._most_cost = WORTH * begin.full_cost
-        self._left = list(THRESHOLDS)
+        self._nats = begin.nats
+        self._threshold: float | None = None
+        self._left = [t for t in THRESHOLDS if t < math.exp(-begin.nats)]
         self._loose = FIRST_TOLERANCE
         self._known: Known | None = None
         self._shrinks = 1.0
@@ -280,7 +281,7 @@ class Rounds:
         yield from self._look(reach)
         if self.outcome is None:
             yield from self._count_outside(reach, spread, seen)
-            self._join(reach, threshold, cost, spread)
+            self._join(reach, threshold, cost, spread, seen)
 
     def _find_ranges(self) -> Iterator[Step]:
         """Find the ranges of the factors' scores, once."""
@@ -296,14 +297,15 @@ class Rounds:
     def _pays(self, cost: float) -> bool:
         return cost <= self._most_cost or self._at_any_cost
 
-    def _join(self, reach: Reach, threshold: float, cost: float, spread: FloatArray) -> None:
+    def _join(self, reach: Reach, threshold: float, cost: float, spread: FloatArray, seen: float) -> None:
         """Let states of a belief above the threshold join; or above a higher one, if those are too many.
 
         Args:
             reach: The states within reach, with what a look has found.
             threshold: See above.
             cost: Of the look.
-            spread: (V,) standard deviation of what messages add to log priors, in nats.
+            spread: (V,) standard deviation of what messages may add to log priors, in nats.
+            seen: What they have been seen to add.
         """
         whole, model = self._whole, self._model
         for limit in (t for t in self._left[::-1] if t >= threshold):
@@ -313,8 +315,8 @@ class Rounds:
         else:
             self.outcome = Outcome.DEAR
             return
-        before = next((t for t in reversed(THRESHOLDS) if t > self._left[0]), FIRST_THRESHOLD)
-        self._shrinks = limit / before
+        before = self._threshold or min(1.0, math.exp(FAR * seen - self._nats))  # messages may raise those left out
+        self._shrinks, self._threshold = limit / before, limit
         self._left = [t for t in self._left if t < limit]
         self._loose = SETTLED * limit
         self._reach, self._outside = reach, np.minimum(1.0, left + whole.excluded(reach, self._ranges))
