@@ -36,7 +36,7 @@ def models(seeds):
 def ratios(method):
     """Return estimated over true errors, of all snapshots whose error is above what tolerances leave."""
     found = []
-    for graph, reference in models(3 if method == "dynamic" else 8):
+    for graph, reference in models(3 if method == "dynamic" else 10):
         for snapshot in abp.Inference(graph, method, record=abp.Every(rounds=10) if method == "dynamic" else "round"):
             true = snapshot.distance(reference)
             if true > 1e-7:

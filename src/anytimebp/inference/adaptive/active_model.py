@@ -7,13 +7,14 @@ dense factors are summed out as the tables are filled (`kernels/active.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Reach, WholeModel
-from anytimebp.inference.beliefs import no_belief
+from anytimebp.inference.beliefs import beliefs_of, no_belief
 from anytimebp.kernels.active import fill_active
 from anytimebp.kernels.active_readout import place_beliefs, read_leaves
 from anytimebp.kernels.active_states import carry_messages, plan_active, take_priors
@@ -232,18 +233,22 @@ class ActiveModel:
                 scale = np.log(arrays.edge_scale[edge]) + self.workspace.tables.log_scale[factor]
                 reach.log_belief[outside] += told - scale
 
-    def beliefs(self, belief: FloatArray, reach: Reach, outside: FloatArray, least: float) -> FloatArray:
+    @cached_property
+    def domain_beliefs(self) -> tuple[FloatArray, FloatArray]:
+        """The beliefs of active states, and (V,) the logs of what they were divided by, once messages have settled."""
+        return beliefs_of(self.whole.compiled, self.layout, self.arrays, self.active.start)
+
+    def beliefs(self, reach: Reach, outside: FloatArray, least: float) -> FloatArray:
         """Return the beliefs of all states of all variables, in order.
 
         Args:
-            belief: Per active state.
             reach: States outside with their beliefs, in parts of what the domains hold.
             outside: (V,) their sums.
             least: Log weight under which a state outside does not count for leaves.
         """
         whole = self.whole
         found: FloatArray = np.zeros(int(whole.universe_start[-1]))
-        place_beliefs(self.active, reach, outside, whole.is_leaf, belief, found)
+        place_beliefs(self.active, reach, outside, whole.is_leaf, self.domain_beliefs[0], found)
         if whole.has_leaves:
             given = self.layout, self.arrays, whole.sources, self.active, reach, self.scratch, least
             status, leaf = read_leaves(*given, found)

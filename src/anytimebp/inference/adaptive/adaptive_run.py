@@ -87,7 +87,8 @@ class AdaptiveRun:
             return Choice(Way.FULL, "damping was asked for"), AllStates(self._task, domains)
         if self._task.semiring != SUM:
             return Choice(Way.FULL, "rounds know sums alone"), AllStates(self._task, domains)
-        if (factor_kinds(compiled, domains.sizes) != TABLE).any() and not self._at_any_cost:
+        has_tables = compiled.has_tables_only or not (factor_kinds(compiled, domains.sizes) != TABLE).any()
+        if not has_tables and not self._at_any_cost:
             choice = Choice(Way.FULL, "there are lists or structures, which need no tables")
             return choice, AllStates(self._task, domains)
         if not self._at_any_cost and not may_pay(compiled.arrays, domains):

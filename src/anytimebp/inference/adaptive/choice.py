@@ -126,37 +126,56 @@ class Beginning(NamedTuple):
     nats: float
 
 
+class _Offer(NamedTuple):
+    """First domains, and what they are worth.
+
+    Attributes:
+        nats: Under the best prior, within which states are.
+        likely: Sizes, starts and slots of them.
+        mass: Part of the prior that they hold.
+        cost: Of a round on them.
+    """
+
+    nats: float
+    likely: ActiveLists
+    mass: float
+    cost: float
+
+
+def _offer(whole: WholeModel, nats: float) -> _Offer:
+    likely, mass = whole.likely(nats)
+    return _Offer(nats, likely, mass, round_cost(whole, likely[0]))
+
+
 def first_choice(whole: WholeModel) -> Beginning:
     """Decide between rounds and full BP, before any table is read."""
     full = whole_cost(whole)
+    way, bar = (
+        Way.FULL,
+        f"; at most {100.0 * FIRST_WORTH:.0f} %, and at least {100.0 * FIRST_MASS:.0f} %, are worth a round",
+    )
     for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
-        likely, mass = whole.likely(nats)
-        cost = round_cost(whole, likely[0])
-        if cost <= FIRST_WORTH * full and mass >= FIRST_MASS:
-            return _with_more(whole, Beginning(_chosen(nats, mass, cost, full), full, likely, nats), cost)
-    bar = f"; at most {100.0 * FIRST_WORTH:.0f} %, and at least {100.0 * FIRST_MASS:.0f} %, are worth a round"
-    return Beginning(Choice(Way.FULL, _chosen(nats, mass, cost, full).reason + bar), full, likely, nats)
+        offer = _offer(whole, nats)
+        if offer.cost <= FIRST_WORTH * full and offer.mass >= FIRST_MASS:
+            way, bar, offer = Way.ROUNDS, "", _with_more(whole, offer, FIRST_WORTH * full)
+            break
+    text = f"states within {offer.nats:g} nats of the best hold {100.0 * offer.mass:.0f} % of the prior, and cost "
+    text += f"{100.0 * offer.cost / full:.0f} % of full BP{bar}"
+    return Beginning(Choice(way, text), full, offer.likely, offer.nats)
 
 
-def _chosen(nats: float, mass: float, cost: float, full: float) -> Choice:
-    """Return the decision for rounds that begin with the states within some nats of the best."""
-    text = f"states within {nats:g} nats of the best hold {100.0 * mass:.0f} % of the prior, and cost "
-    return Choice(Way.ROUNDS, text + f"{100.0 * cost / full:.0f} % of full BP")
-
-
-def _with_more(whole: WholeModel, begin: Beginning, least: float) -> Beginning:
-    """Return a beginning with more states, as long as they cost little more: the first answer is better, and as soon.
+def _with_more(whole: WholeModel, offer: _Offer, most: float) -> _Offer:
+    """Return larger domains, as long as they cost little more: the first answer is better, and as soon.
 
     Args:
         whole: The graph.
-        begin: With the fewest states.
-        least: What that costs.
+        offer: The smallest.
+        most: What a round may cost.
     """
-    most = min(FIRST_WORTH * begin.full_cost, MORE * (least + FIXED_COST) - FIXED_COST)
+    most = min(most, MORE * (offer.cost + FIXED_COST) - FIXED_COST)
     for nats in MORE_DOMAINS:
-        likely, mass = whole.likely(nats)
-        cost = round_cost(whole, likely[0])
-        if cost > most:
+        larger = _offer(whole, nats)
+        if larger.cost > most:
             break
-        begin = Beginning(_chosen(nats, mass, cost, begin.full_cost), begin.full_cost, likely, nats)
-    return begin
+        offer = larger
+    return offer

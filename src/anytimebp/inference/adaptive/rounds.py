@@ -18,7 +18,7 @@ import numpy as np
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError
 from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
 from anytimebp.inference.adaptive.whole_model import Reach, WholeModel
-from anytimebp.inference.beliefs import beliefs_of, bethe_terms
+from anytimebp.inference.beliefs import bethe_terms
 from anytimebp.inference.control.estimated_error import TINY, domains_error, tails_error
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.pair_readout import pairs_of_rounds
@@ -251,8 +251,7 @@ class Rounds:
         start, is_leaf = self._whole.domains.slot_start, self._whole.is_leaf
         moved = np.zeros(int(start[-1]))
         for sign, model in ((1.0, self._model), (-1.0, self._known.model)):
-            belief, _ = beliefs_of(self._whole.compiled, model.layout, model.arrays, model.active.start)
-            moved[model.active.slot] += sign * belief
+            moved[model.active.slot] += sign * model.domain_beliefs[0]
         distance = np.sqrt(np.add.reduceat(moved**2, start[:-1]))
         return float(distance[~is_leaf].mean())
 
@@ -315,7 +314,7 @@ class Rounds:
         else:
             self.outcome = Outcome.DEAR
             return
-        before = self._threshold or min(1.0, math.exp(FAR * seen - self._nats))  # messages may raise those left out
+        before = self._threshold or math.exp(min(0.0, FAR * seen - self._nats))  # messages may raise what is left out
         self._shrinks, self._threshold = limit / before, limit
         self._left = [t for t in self._left if t < limit]
         self._loose = SETTLED * limit
@@ -406,15 +405,15 @@ class Rounds:
     def _snapshot(self, known: Known, figures: Figures) -> Snapshot:
         model, whole, compiled = known.model, self._whole, self._whole.compiled
         start, states = model.active.start, model.active.state
-        belief, log_normaliser = beliefs_of(compiled, model.layout, model.arrays, start)
+        belief, log_normaliser = model.domain_beliefs
         log_z = bethe_terms(model.layout, model.arrays, log_normaliser)
         log_z += float(model.workspace.tables.log_scale.sum() + whole.domains.log_prior_scale.sum())
         if known.tail is not None and known.reach is not None:
             log_z += float(np.log1p(known.tail.odds).sum())
-            belief = model.beliefs(belief, known.reach, known.tail.odds, known.tail.least)
+            belief = model.beliefs(known.reach, known.tail.odds, known.tail.least)
             start, states = whole.universe_start, NO_STATES
         elif whole.has_leaves:
-            belief = model.beliefs(belief, whole.nothing, np.zeros(len(model.size)), 0.0)
+            belief = model.beliefs(whole.nothing, np.zeros(len(model.size)), 0.0)
             start, states = whole.universe_start, NO_STATES
         is_quick = not whole.constrains.any()
         return Snapshot(

@@ -5,6 +5,7 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
+from anytimebp.inference.adaptive import choice
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import Way, first_choice, look_cost, round_cost, whole_cost
 from anytimebp.inference.adaptive.whole_model import WholeModel
@@ -34,7 +35,7 @@ def first_words(graph, **options):
 @pytest.mark.compiled
 def test_flat_models_begin_with_full_bp_and_large_peaked_ones_on_domains():
     assert first_words(grid(6, 60, 0.5, 0.5, seed=0)) == "full BP: no few states hold most of the prior"
-    assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("rounds on likely states: states within 5 nats")
+    assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("rounds on likely states: states within 12 nats")
     assert first_words(grid(3, 60, 10.0, 1.0, seed=0)).startswith("full BP: states within 2 nats")
     assert first_words(grid(4, 8, 10.0, 1.0, seed=0)).startswith("full BP: tables of")
 
@@ -68,10 +69,11 @@ def chosen(graph):
 
 def test_rounds_are_begun_with_where_they_cost_a_small_part_of_full_bp():
     assert chosen(grid(4, 300, 10.0, 1.0, seed=0)) is Way.ROUNDS
-    likely = first_choice(whole_of(grid(4, 300, 10.0, 1.0, seed=0))).likely
-    expected, held = whole_of(grid(4, 300, 10.0, 1.0, seed=0)).likely(5.0)
+    whole = whole_of(grid(4, 300, 10.0, 1.0, seed=0))
+    begin = first_choice(whole)
+    expected, held = whole.likely(begin.nats)
     assert 0.8 < held < 1.0
-    assert [a.tolist() for a in likely] == [b.tolist() for b in expected]
+    assert [a.tolist() for a in begin.likely] == [b.tolist() for b in expected]
     assert chosen(grid(4, 300, 1.0, 1.0, seed=0)) is Way.FULL
     whole = whole_of(grid(4, 30, 10.0, 1.0, seed=0))
     sizes = [np.full(16, n) for n in (1, 3, 30)]
@@ -79,6 +81,13 @@ def test_rounds_are_begun_with_where_they_cost_a_small_part_of_full_bp():
     assert costs == sorted(costs)
     assert look_cost(whole, sizes[1], sizes[2]) > look_cost(whole, sizes[0], sizes[2]) > 0.0
     assert whole_cost(whole) > costs[1]
+
+
+def test_first_domains_are_the_largest_that_cost_little_more_than_the_smallest():
+    whole = whole_of(grid(4, 300, 10.0, 1.0, seed=0))
+    costs = {nats: round_cost(whole, whole.likely(nats)[0][0]) + choice.FIXED_COST for nats in (5.0, 8.0, 12.0, 18.0)}
+    assert first_choice(whole).nats == 12.0
+    assert costs[12.0] <= choice.MORE * costs[5.0] < costs[18.0]
 
 
 def joint_extraction(n_entities, n_types, n_relations, deviation):
