@@ -160,6 +160,7 @@ class Rounds:
         self._left = [t for t in THRESHOLDS if t < math.exp(-begin.nats)]
         self._loose = FIRST_TOLERANCE
         self._known: Known | None = None
+        self._answer: tuple[Known, Marginals, float] | None = None
         self._shrinks = 1.0
         self._reach: Reach | None = None
         self._ranges = np.empty(0)
@@ -403,6 +404,23 @@ class Rounds:
         return self._snapshot(known, figures)
 
     def _snapshot(self, known: Known, figures: Figures) -> Snapshot:
+        if self._answer is None or self._answer[0] is not known:
+            self._answer = known, *self._marginals(known)
+        _, marginals, log_z = self._answer
+        is_quick = not self._whole.constrains.any()
+        return Snapshot(
+            marginals=marginals,
+            log_z=log_z,
+            outside=known.mass() if is_quick else known.mass,
+            error=known.error() if is_quick else known.error,
+            domain_sizes=read_only(self._sizes(known.model)),
+            arithmetic="linear",
+            factor_marginals=NOT_ASKED_FOR,
+            **figures.shown(),
+        )
+
+    def _marginals(self, known: Known) -> tuple[Marginals, float]:
+        """Return the marginals, and log Z."""
         model, whole, compiled = known.model, self._whole, self._whole.compiled
         start, states = model.active.start, model.active.state
         belief, log_normaliser = model.domain_beliefs
@@ -415,14 +433,4 @@ class Rounds:
         elif whole.has_leaves:
             belief = model.beliefs(whole.nothing, np.zeros(len(model.size)), 0.0)
             start, states = whole.universe_start, NO_STATES
-        is_quick = not whole.constrains.any()
-        return Snapshot(
-            marginals=Marginals(compiled.variables, belief, start, states),
-            log_z=log_z,
-            outside=known.mass() if is_quick else known.mass,
-            error=known.error() if is_quick else known.error,
-            domain_sizes=read_only(self._sizes(model)),
-            arithmetic="linear",
-            factor_marginals=NOT_ASKED_FOR,
-            **figures.shown(),
-        )
+        return Marginals(compiled.variables, belief, start, states), log_z
