@@ -121,8 +121,8 @@ class Known(NamedTuple):
             return math.inf
         outside, cut = self._with_pairs().mean(), self.cut.mean()
         if self.tail is not None:
-            return tails_error(outside, self.tail.spread, self.figures.tolerance, cut)
-        return domains_error(outside, self.figures.tolerance, cut, self.left)
+            return tails_error(outside, self.tail.spread, self.figures.mean_residual, cut)
+        return domains_error(outside, self.figures.mean_residual, cut, self.left)
 
     def _with_pairs(self) -> FloatArray:
         """Return the belief outside the domains, pairs of states included where there are hard zeros."""
@@ -235,13 +235,17 @@ class Rounds:
                 yield Step.WORKING
         if status != CONVERGED:
             self.outcome = Outcome.UNSETTLED if status == UNSETTLED else Outcome.IMPOSSIBLE
+            return
+        pending = movement.moved[layout.edge_variable] - movement.seen
+        each = np.add.reduceat(pending, layout.factor_edge_start[:-1])
+        figures.max_residual, figures.mean_residual = float(each.max()), float(each.mean())
 
     def _end_round(self) -> None:
         """Take down what is known now."""
         figures, tolerance = self._figures, self._tolerance
         figures.rounds += 1
         figures.settled_rounds += 1
-        figures.max_residual = figures.mean_residual = figures.tolerance = tolerance
+        figures.tolerance = tolerance
         figures.consistent = True
         left = self._shrinks * self._moved() if self._known is not None else 1.0
         self._note(Known(self._model, figures.copy(), self._reach, self._outside, self._cut, left))

@@ -16,8 +16,7 @@ TAILS, MOST_TAILS = 0.4, 3.0
 """Of the same, where it counts in the answer, times the mean square of what messages say, in nats; and at the most.
 
 What is left is how states outside move each other through their messages."""
-LOOSE_TAILS = 0.01  # of what messages may still have to move, then: a first order estimate of the rest is in the answer
-LOOSE = 0.1  # of what messages on the domains may still have to move, in nats
+LOOSE = 0.03  # of what messages on the domains may still have to move on average, in nats
 CUT = 2.0  # of the belief of states out of reach
 UNSEEN = 4.0  # of what one round of messages out of the domains adds, for methods that grow one by one
 EARLY = 0.3  # of what another sweep like the first could move, before a second one shows the rate
@@ -34,29 +33,29 @@ PENDING = 2.0  # times what is pending on a message that it is expected to move 
 LARGEST = 2.0**0.5  # two marginals are never farther apart
 
 
-def domains_error(outside: float, tolerance: float, cut: float, left: float) -> float:
+def domains_error(outside: float, pending: float, cut: float, left: float) -> float:
     """Return the estimate at the end of a round on sparse domains.
 
     Args:
         outside: Mean over variables of the belief outside the domains.
-        tolerance: To which messages have settled, in nats.
+        pending: What a factor's messages may still have to move, in nats, on average.
         cut: Mean over variables of the estimated belief of states out of reach.
         left: What the round has moved the marginals by, times the part that the next one is expected to.
     """
-    return min(LARGEST, float(max(OUTSIDE * outside, left) + LOOSE * tolerance + CUT * cut))
+    return min(LARGEST, float(max(OUTSIDE * outside, left) + LOOSE * pending + CUT * cut))
 
 
-def tails_error(outside: float, spread: float, tolerance: float, cut: float) -> float:
+def tails_error(outside: float, spread: float, pending: float, cut: float) -> float:
     """Return the estimate where states outside the domains count with what a look has found.
 
     Args:
         outside: Mean over variables of the belief outside the domains.
         spread: Standard deviation of what messages add to the log priors of active states, in nats.
-        tolerance: To which messages have settled, in nats.
+        pending: What a factor's messages may still have to move, in nats, on average.
         cut: Mean over variables of the estimated belief of states out of reach.
     """
     pulled = min(MOST_TAILS, TAILS * spread**2) * outside
-    return min(LARGEST, float(pulled + LOOSE_TAILS * tolerance + CUT * cut))
+    return min(LARGEST, float(pulled + LOOSE * pending + CUT * cut))
 
 
 class SweepError:
