@@ -88,8 +88,10 @@ def test_a_run_that_is_stopped_while_rules_are_first_asked_answers_with_unary_sc
     first = inference.run(seconds=3.5 * CALL)
     assert first.stop_reason is abp.StopReason.OUT_OF_TIME
     assert not first.consistent
-    assert first.work == 21  # scores of the first four calls, over the likely states
-    prior, scores = first.marginals["x1"], np.random.default_rng(0).normal(0, 9, (25, 5))[1]
+    scores = np.random.default_rng(0).normal(0, 9, (25, 5))
+    near = (scores >= scores.max(axis=1, keepdims=True) - 18.0).sum(axis=1)
+    assert first.work == near[0] * near[1:5].sum()  # scores of the first four calls, over the likely states
+    prior, scores = first.marginals["x1"], scores[1]
     assert np.log(prior[0] / prior[1]) == pytest.approx(scores[0] - scores[1])
     assert first.factor_marginals[30].sum() == pytest.approx(1.0)
     assert inference.run().stop_reason is abp.StopReason.CONVERGED
