@@ -115,6 +115,53 @@ def hub(seed, leaves=18, states=4, scale=0.2, unary=3.0):
     return graph
 
 
+def wide(seed, nats=2000.0, part=0.1, zeros=0.0):
+    """Return a peaked graph some of whose scores are up to so many nats lower than the others."""
+    rng = np.random.default_rng(seed)
+    graph = random_loopy(seed, scale=0.2, unary=3.0, max_states=6, n_factors=3)
+    for _ in range(5):
+        scope = rng.choice(6, int(rng.integers(2, 4)), replace=False).tolist()
+        shape = tuple(graph.variables[i].n_states for i in scope)
+        table = random_table(rng, shape, 0.2, zeros, (0,) * len(shape))
+        lower = rng.random(shape) < part
+        lower[(0,) * len(shape)] = False
+        table[lower] -= rng.uniform(1.0, nats)
+        if rng.random() < 0.5:
+            graph.add_factor(scope, log_table=table)
+        else:
+            graph.add_factor(scope, rule=lambda *states, own=table: own[states])
+    return graph
+
+
+def structured(seed, default=-1.0, states=9):
+    """Return a ring of variables with structures and lists, whose scores are weak unless the default is -inf."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(6, states)
+    witness = int(rng.integers(states))
+    for i in range(6):
+        graph.add_factor([i], log_table=rng.normal(0.0, 3.0, states))
+    for i in range(6):
+        pair, way = [i, (i + 1) % 6], rng.integers(4)
+        if way == 0:
+            structure = abp.Equality(rng.normal(0.0, 0.3, states), default)
+        elif way == 1:
+            structure = abp.Difference(rng.normal(0.0, 0.3, 3), default=default)
+        elif way == 2:
+            by = int(rng.integers(1, states))
+            structure = abp.Deterministic(lambda a, by=by: (a * by) % states, 0.0, default)
+        else:
+            listed = np.unique(np.r_[rng.integers(0, states, (12, 2)), [[witness, witness]]], axis=0)
+            graph.add_factor(pair, entries=(listed, rng.normal(0.0, 0.3, len(listed))), default=max(default, -5.0))
+            continue
+        graph.add_factor(pair, structure=structure)
+    graph.add_factor([0, 2, 4], structure=abp.AtMostOne(int(rng.integers(states))))
+    graph.add_factor(
+        [1, 3, 5], entries=(rng.permutation(states**3)[:20, None] // [81, 9, 1] % 9, np.zeros(20)), default=-0.5
+    )
+    return graph
+
+
 def joint_extraction(seed, entities=4, types=5, relations=8):
     """Return a model of entities with types and a relation for every ordered pair of them, read with noise."""
     rng = np.random.default_rng(seed)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.inference.one_by_one import OneByOne
 from oracle.enumeration import exact
-from oracle.models import grid, hub, peaked, random_loopy, random_tree, worst
+from oracle.models import grid, hub, peaked, random_loopy, random_tree, structured, wide, worst
 from oracle.settled import largest_move
 from oracle.slow_bp import SlowBP, load_messages
 
@@ -31,6 +31,9 @@ WEAK = {
     "hub": hub,
     "huge and tiny": lambda seed: shifted(peaked(seed), seed),
     "wide": lambda seed: peaked(seed, unary=400.0),
+    "wide tables": wide,
+    "wide tables and zeros": lambda seed: wide(seed, zeros=0.05),
+    "structures": structured,
 }
 """Couplings so weak that there is one fixed point; small enough for the uncompiled pass."""
 

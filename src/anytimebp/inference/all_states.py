@@ -19,7 +19,7 @@ from anytimebp.inference.schedule.plain import plain_schedule
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.inference.schedule.sweeps import SweepSchedule
-from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, SUM
+from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
@@ -73,7 +73,7 @@ class AllStates:
             is_small: Whether `adaptive` is to begin as `bp` does; the memory has been checked.
             compact: Domains and tables to run on, instead of all states.
             start: Messages to start from.
-            put: Puts messages to start from into a workspace in linear arithmetic.
+            put: Puts messages to start from into a workspace.
             error: Estimated, of the marginals that belong to those messages.
         """
         self._task, self._options = task, task.options
@@ -127,7 +127,7 @@ class AllStates:
             yield from self._make_tables()
         if self._start is not None:
             self.disturbed = carry_over(self._start, self.workspace)
-        if self._put is not None and self.workspace.tables.arithmetic == LINEAR:
+        if self._put is not None:
             self._put(self.workspace)
         self._begin_sweeps()
         self._schedule = self._make_schedule()

@@ -16,13 +16,23 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, normal_log
-from anytimebp.kernels.codes import GATHER, LOG_TABLE, OK, POTENTIALS, VARIABLE_VANISHED
+from anytimebp.kernels.codes import (
+    GATHER,
+    LOG,
+    LOG_TABLE,
+    MAX_LINEAR_RANGE,
+    OK,
+    POTENTIALS,
+    VARIABLE_VANISHED,
+    WIDE_TABLE,
+)
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.to_factor import SMALLEST_NORMAL, gather_at, is_lone_hub
 
 ORIGIN = np.zeros(1, dtype=np.int64)
 MOST_ODDS = 600.0  # nats by which a state outside may seem likelier than its domain, so that sums stay finite
+LARGEST = 700.0  # nats by which scores outside the domains may be above those inside, so that numbers stay finite
 PICK_COST = 8  # entries that could be read in order in the time of picking one up and exponentiating it
 
 
@@ -83,6 +93,9 @@ def _convert(line, kind, shift):
     if kind == LOG_TABLE:
         for v in range(line.size):
             line[v] = exp(line[v] - shift)
+    elif kind == WIDE_TABLE:
+        for v in range(line.size):
+            line[v] = exp(min(line[v] - shift, LARGEST))
     elif kind == POTENTIALS and shift != 0.0:
         scale = math.exp(-shift)
         for v in range(line.size):
@@ -142,7 +155,7 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
     while position < table_min.size and cost < cost_limit:
         table = pool[table_start[position] : table_start[position + 1]]
         entries = 0
-        if sources.address[position]:
+        if sources.address[position] and sources.kind[position] != WIDE_TABLE:
             locate_rows(layout, sources, active, position, -1, row_base)
             _pick(sources, active, position, row_base, table)
             start, end = leaf_span(sources, active, position)
@@ -162,13 +175,48 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
     return position, read, -1
 
 
+@kernel()
+def fill_wide(layout, sources, active, factor, row_base, in_logs, table, found):
+    """Fill the table of one WIDE_TABLE over the domains, divided by its largest number.
+
+    Args:
+        layout: Topology.
+        sources: A Sources.
+        active: An Active.
+        factor: The factor.
+        row_base: Scratch.
+        in_logs: Whether it may be left in logs.
+        table: Overwritten.
+        found: (4,) overwritten: the log of what it was divided by, that of the smallest number, how many
+            zeros there are, and whether the range needs logs.
+    """
+    layout, sources, active = borrow(layout), borrow(sources), borrow(active)
+    locate_rows(layout, sources, active, factor, -1, row_base)
+    source = table_view(sources.address[factor], sources.size[factor])
+    high, low, zeros = -np.inf, np.inf, 0
+    for r in range(table.size):
+        table[r] = source[row_base[r]]
+        high = max(high, table[r])
+        if table[r] > -np.inf:
+            low = min(low, table[r])
+        else:
+            zeros += 1
+    is_wide = high - low > MAX_LINEAR_RANGE
+    found[0], found[1], found[2], found[3] = high, low - high, zeros, is_wide
+    if high == -np.inf or (is_wide and not in_logs):
+        return
+    for r in range(table.size):
+        table[r] = table[r] - high if is_wide else exp(table[r] - high)
+
+
 # ---------------------------------------------------------------- looking outside
 @kernel()
 def weigh_active(layout, bp, factor, scratch, scaled):
-    """Fill `bp.incoming` with the messages to a factor; False where one vanishes.
+    """Fill `bp.incoming` with the messages to a factor, linear; False where one vanishes.
 
     `scratch` gets, by edge, where they start, and the factor (peak * exp(log_peak)) that was divided out of them; that
-    is left out for some edges unless `scaled`.
+    is left out for some edges unless `scaled`. Of logs this is for looks, which may lose what is 700 nats below the
+    best.
     """
     offset, first = 0, layout.factor_edge_start[factor]
     for edge in range(first, layout.factor_edge_start[factor + 1]):
@@ -181,6 +229,9 @@ def weigh_active(layout, bp, factor, scratch, scaled):
             if floor < 0.0:
                 return False
             scratch.peak[edge - first], scratch.log_peak[edge - first] = peak, log_peak
+            if bp.arithmetic == LOG:
+                for d in range(weight.size):
+                    weight[d] = exp(weight[d])
         scratch.offsets[edge - first] = offset
         offset += weight.size
     return True
@@ -232,7 +283,7 @@ def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
     Entries are picked up many at a time, so that the memory can work on several of them.
     """
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
-    kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.edge_stride[edge]
+    kind, shift, stride = sources.kind[factor], active.shift[factor], sources.edge_stride[edge]
     source = table_view(sources.address[factor], sources.size[factor])
     start, end = leaf_span(sources, active, factor)
     base, weight = scratch.row_base[:rows], scratch.row_weight[:rows]
@@ -289,7 +340,9 @@ def look_outside(layout, bp, sources, active, reach, scratch, position, cost_lim
                 if n > 0:
                     rows = locate_rows(layout, sources, active, position, edge, scratch.row_base)
                     weigh_rows(layout, bp, position, edge, scratch.offsets, scratch.row_weight)
-                    _look_along(layout, sources, active, reach, scratch, edge, rows, math.log(bp.edge_scale[edge]))
+                    scale = bp.edge_scale[edge]
+                    log_scale = scale if bp.arithmetic == LOG else math.log(scale)
+                    _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale)
                     entries = rows * n * max(1, end - start)
                     read += entries
                     cost += entries * (PICK_COST if sources.kind[position] == LOG_TABLE else 1)
@@ -313,7 +366,11 @@ def message_spread(layout, bp):
             gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
             mean, m = 0.0, 0
             for d in range(n):
-                if weight[d] > 0.0:
+                if bp.arithmetic == LOG and weight[d] > -np.inf:
+                    weight[d] -= bp.prior[start + d]
+                    mean += weight[d]
+                    m += 1
+                elif bp.arithmetic != LOG and weight[d] > 0.0:
                     weight[d] = math.log(weight[d] / bp.prior[start + d])
                     mean += weight[d]
                     m += 1
@@ -345,7 +402,7 @@ def weigh_outside(layout, bp, reach, outside):
         _, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
         total = 0.0
         for d in range(weight.size):
-            total += weight[d]
+            total += exp(weight[d]) if bp.arithmetic == LOG else weight[d]
         log_total = math.log(total) + math.log(peak) + log_peak
         for place in range(reach.start[variable], reach.start[variable + 1]):
             reach.belief[place] = exp(min(MOST_ODDS, reach.log_belief[place] - log_total))

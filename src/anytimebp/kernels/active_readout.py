@@ -77,7 +77,7 @@ def _add_outside_lines(scratch, source, n, stride, kind, shift, sums):
 def _add_outside(layout, bp, sources, active, reach, scratch, edge, least, source, sums):
     """Add the joint states to `sums` whose state of one edge is outside, but for those that weigh under `least`."""
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
-    kind, shift, leaf_stride = sources.kind[factor], sources.shift[factor], sources.leaf_stride[factor]
+    kind, shift, leaf_stride = sources.kind[factor], active.shift[factor], sources.leaf_stride[factor]
     axis = edge - layout.factor_edge_start[factor]
     divided = math.log(scratch.peak[axis]) + scratch.log_peak[axis]
     rows = locate_rows(layout, sources, active, factor, edge, scratch.row_base)
@@ -125,7 +125,7 @@ def read_leaves(layout, bp, sources, active, reach, scratch, least, belief):
             return VARIABLE_VANISHED, leaf
         rows = locate_rows(layout, sources, active, factor, -1, scratch.row_base)
         weigh_rows(layout, bp, factor, -1, scratch.offsets, scratch.row_weight)
-        kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.leaf_stride[factor]
+        kind, shift, stride = sources.kind[factor], active.shift[factor], sources.leaf_stride[factor]
         source = table_view(sources.address[factor], sources.size[factor])
         sums[:] = 0.0
         _add_lines(source, scratch.row_base[:rows], scratch.row_weight[:rows], stride, kind, shift, sums)

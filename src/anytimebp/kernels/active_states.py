@@ -3,10 +3,15 @@
 `active` is an Active, `reach` a Reach, `sources` a Sources (`inference/adaptive/whole_model.py`).
 """
 
+import math
+
 import numpy as np
 
 from anytimebp.kernels.arithmetic import add_exactly, log
+from anytimebp.kernels.codes import LINEAR, LOG, STRUCTURED
 from anytimebp.kernels.jit import borrow, kernel
+
+LIFTED = 1e-8  # least message that takes the place of a zero: products of few of them do not underflow
 
 
 @kernel()
@@ -224,13 +229,15 @@ def take_priors(slot_start, slot_state, log_prior, is_leaf, active, own_prior, o
 def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
     """Count the entries of tables over active states, and what it costs to fill them and to look outside.
 
+    STRUCTURED factors are left out.
+
     Args:
         layout: Topology.
         sources: A Sources.
         universe_sizes: (V,) states.
         size: (V,) active states, 1 for leaves that are summed out.
         reach_size: (V,) states that a look takes in.
-        by_kind: (4, 2) what an entry costs by the kind of its source, and with a leaf a state of the leaf.
+        by_kind: (6, 2) what an entry costs by the kind of its source, and with a leaf a state of the leaf.
 
     Returns:
         Entries; the cost of filling them; the cost of a look; entries with all states of leaves; edges of factors with
@@ -239,6 +246,8 @@ def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
     layout, sources = borrow(layout), borrow(sources)
     entries, filling, looking, with_leaves, busy = 0.0, 0.0, 0.0, 0.0, 0
     for factor in range(sources.leaf.size):
+        if sources.kind[factor] == STRUCTURED:
+            continue
         first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
         own, leaf, several = 1.0, sources.leaf[factor], 0
         for edge in range(first, last):
@@ -259,12 +268,17 @@ def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
 
 
 @kernel()
-def plan_active(layout, size, table_start):
-    """Fill where tables over the domains start, (F + 1,); return the most entries that one has."""
+def plan_active(layout, address, size, table_start):
+    """Fill where tables over the domains start, (F + 1,); return the most entries that one has.
+
+    Those of factors without numbers in memory, whose address is 0, have no entries here.
+    """
     layout = borrow(layout)
     total, most = 0, 1
     for factor in range(table_start.size - 1):
         table_start[factor] = total
+        if not address[factor]:
+            continue
         entries = 1
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             entries *= size[layout.edge_variable[edge]]
@@ -277,26 +291,44 @@ def plan_active(layout, size, table_start):
 # ---------------------------------------------------------------- messages from round to round
 @kernel()
 def _sum_hub(layout, bp, hub):
-    """Fill the totals of a variable of high degree from its prior and messages (linear)."""
+    """Fill the totals of a variable of high degree from its prior and messages."""
     variable = bp.hub_variable[hub]
     start, target = bp.variable_slot_start[variable], bp.hub_start[hub]
     last = layout.variable_edge_start[variable + 1]
     for v in range(bp.domain_size[variable]):
         high, low, zeros = 0.0, 0.0, 0
-        value = log(bp.prior[start + v])
+        value = bp.prior[start + v]
         for place in range(layout.variable_edge_start[variable], last + 1):
+            if bp.arithmetic == LINEAR:
+                value = log(value)
             if value == -np.inf:
                 zeros += 1
             else:
                 high, low = add_exactly(high, low, value)
             if place < last:
-                value = log(bp.message[bp.edge_slot_start[layout.variable_edge[place]] + v])
+                value = bp.message[bp.edge_slot_start[layout.variable_edge[place]] + v]
         bp.hub_high[target + v], bp.hub_low[target + v], bp.hub_zeros[target + v] = high, low, zeros
 
 
 @kernel()
+def _least_message(layout, bp, edge):
+    """Return the smallest positive number of a message, or its log; at least LIFTED where it has zeros."""
+    start, least, has_zero = bp.edge_slot_start[edge], np.inf, False
+    nothing, lifted = (-np.inf, math.log(LIFTED)) if bp.arithmetic == LOG else (0.0, LIFTED)
+    for v in range(start, start + bp.domain_size[layout.edge_variable[edge]]):
+        if bp.message[v] > nothing:
+            least = min(least, bp.message[v])
+        else:
+            has_zero = True
+    return max(least, lifted) if has_zero else least
+
+
+@kernel()
 def carry_messages(layout, bp, start, slot, new_layout, new, new_start, new_slot, new_edge):
-    """Put messages over some states in place of those over more; states that are new get the smallest number (linear).
+    """Put messages over some states in place of those over more; states that are new get the smallest number.
+
+    So do zeros: of states outside, nobody knows which of them they lift, and those that are right come back by
+    themselves. Logs are never put in place of linear numbers.
 
     Args:
         layout: Topology, without leaves that are summed out.
@@ -310,17 +342,20 @@ def carry_messages(layout, bp, start, slot, new_layout, new, new_start, new_slot
         new_edge: (E,) numbers of the edges among those.
     """
     layout, bp, new_layout, new = borrow(layout), borrow(bp), borrow(new_layout), borrow(new)
+    to_logs = bp.arithmetic != new.arithmetic
+    nothing = -np.inf if bp.arithmetic == LOG else 0.0
     for edge in range(layout.edge_variable.size):
         variable = layout.edge_variable[edge]
         given, target = bp.edge_slot_start[edge], new.edge_slot_start[new_edge[edge]]
-        first, k = new_start[variable], start[variable]
+        first, k, least = new_start[variable], start[variable], _least_message(layout, bp, edge)
         for v in range(new_start[variable + 1] - first):
-            own = new_slot[first + v] if new_slot.size else first + v
+            own, value = new_slot[first + v] if new_slot.size else first + v, least
             if k < start[variable + 1] and slot[k] == own:
-                new.message[target + v] = bp.message[given + k - start[variable]]
+                value = bp.message[given + k - start[variable]]
                 k += 1
-            else:
-                new.message[target + v] = bp.edge_min[edge]
-        new.edge_min[new_edge[edge]] = bp.edge_min[edge]
+                if value == nothing:
+                    value = least
+            new.message[target + v] = math.log(value) if to_logs else value
+        new.edge_min[new_edge[edge]] = min(least, bp.edge_min[edge]) if new.arithmetic == LINEAR else 1.0
     for hub in range(new.hub_variable.size):
         _sum_hub(new_layout, new, hub)

@@ -25,8 +25,9 @@ WORKING, ROUND_DONE, FINISHED, NEEDS_ROOM, NEEDS_ENTRIES, NEEDS_SCORES, NEEDS_RA
 # what a growing run does next
 CHOOSE, JOIN, START, CONVERGE, RESCORE, REPORT = range(6)
 
-LOG_TABLE, POTENTIALS, ASKED, SCALED = 0, 1, 2, 3
-"""What a factor's source is: ASKED ones are asked from Python, SCALED ones are potentials with a maximum of 1."""
+LOG_TABLE, POTENTIALS, ASKED, SCALED, STRUCTURED, WIDE_TABLE = range(6)
+"""What a factor's source is: ASKED ones are asked from Python, SCALED ones are potentials with a maximum of 1,
+STRUCTURED ones are asked and may sum without a table, WIDE_TABLEs are log tables of which some part may need logs."""
 
 RANKED, POLLED, DYNAMIC, DYNAMIC_RAW = 0, 1, 2, 3  # where growth priorities come from
 

@@ -5,9 +5,11 @@ factor never stretches ranges, so what messages to its variables have moved sinc
 messages would move, without any being computed.
 """
 
-from anytimebp.kernels.codes import CONVERGED, OK, UNSETTLED, UPDATE
+from anytimebp.kernels.arithmetic import log
+from anytimebp.kernels.codes import CONVERGED, GONE, LOG, OK, UNSETTLED, UPDATE
 from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.messages import EDGE_COST, cost_of, update_at
+from anytimebp.kernels.to_variable import LOG_GONE
 
 PLACE, BACK, SWEEPS, MADE = 0, 1, 2, 3  # in the progress of settling; MADE: updates of the sweep so far
 MOST = 1e3  # nats that count as infinitely many: sums of them keep the digits that tolerances need
@@ -23,13 +25,34 @@ def pending(layout, movement, factor):
 
 
 @kernel()
+def _fall(arithmetic, now, before):
+    """Return by how much the state of a message has fallen that has fallen most, of those that were not gone by it."""
+    least = 0.0
+    for v in range(now.size):
+        if arithmetic == LOG and before[v] > LOG_GONE:
+            least = min(least, now[v] - before[v])
+        elif arithmetic != LOG and before[v] > GONE and now[v] < before[v]:
+            least = min(least, log(now[v]) - log(before[v]))
+    return -least
+
+
+@kernel()
 def tell(layout, bp, movement, factor, kept_back):
-    """Tell a factor's variables by how much its messages have moved, and the factor what damping kept back."""
-    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    """Tell a factor's variables by how much its messages have moved, and the factor what damping kept back.
+
+    Residuals leave out states that are gone by what others say of them. For these others they may be there, so that the
+    fall of such states counts until they are gone by the message itself.
+    """
+    first, last, offset = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1], 0
     for edge in range(first, last):
-        variable = layout.edge_variable[edge]
-        movement.moved[variable] += min(bp.edge_residual[edge], MOST)
+        variable, moved = layout.edge_variable[edge], bp.edge_residual[edge]
+        start, n = bp.edge_slot_start[edge], bp.domain_size[variable]
+        if bp.arithmetic == LOG or bp.edge_min[edge] < GONE:
+            before = bp.outgoing[offset : offset + n]  # where updates leave what they have replaced
+            moved = max(moved, _fall(bp.arithmetic, bp.message[start : start + n], before))
+        movement.moved[variable] += min(moved, MOST)
         movement.seen[edge] = movement.moved[variable]
+        offset += n
     movement.seen[first] -= min(kept_back, MOST)
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Reach, WholeModel
 from anytimebp.inference.beliefs import beliefs_of, no_belief
-from anytimebp.kernels.active import fill_active
+from anytimebp.inference.look.asking import ask_message
+from anytimebp.kernels.active import fill_active, fill_wide
 from anytimebp.kernels.active_readout import place_beliefs, read_leaves
 from anytimebp.kernels.active_states import carry_messages, plan_active, take_priors
-from anytimebp.kernels.codes import ASKED, LINEAR, MAX_LINEAR_RANGE, OK
+from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, OK, TABLE
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.scores import log_sum_exp
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace
@@ -31,7 +31,20 @@ FILL_COST = 2**20  # entries that could be read between two looks at the clock
 
 
 class ImpossibleRoundError(Exception):
-    """No joint state of a factor's active states is possible, or its scores are too far apart."""
+    """No joint state of the active states is possible.
+
+    Attributes:
+        factors: Those where that was found.
+    """
+
+    def __init__(self, factors: list[int]) -> None:
+        """Name the factors."""
+        super().__init__()
+        self.factors = factors
+
+
+class OutOfRangeError(Exception):
+    """Scores or priors of active states are too far apart for linear arithmetic."""
 
 
 class Scratch(NamedTuple):
@@ -90,6 +103,7 @@ class ActiveModel:
         whole: WholeModel,
         lists: ActiveLists,
         before: ActiveModel | None = None,
+        arithmetic: int = LINEAR,
     ) -> None:
         """Allocate everything; `fill` makes the tables.
 
@@ -97,25 +111,32 @@ class ActiveModel:
             whole: The graph.
             lists: Sizes, starts and slots of the active states.
             before: A model of fewer states to take messages from.
+            arithmetic: LINEAR or LOG; no leaves are summed out in logs.
+
+        Raises:
+            OutOfRangeError: Where priors are too far apart for linear arithmetic.
         """
         size, start, slot = lists
         self.whole, self.size = whole, size
         domains, compiled = whole.domains, whole.compiled
         prior, low, state = np.empty(len(slot)), np.empty(len(size)), np.empty(len(slot), dtype=np.int64)
-        active = Active(start, slot, state, whole.universe_start, whole.leaf_weight)
+        shift = whole.sources.shift.copy()
+        active = Active(start, slot, state, whole.universe_start, whole.leaf_weight, shift)
         take_priors(domains.slot_start, domains.slot_state, domains.log_prior, whole.is_leaf, active, prior, low, state)
         self.active = active
+        if arithmetic == LINEAR and low.min(initial=0.0) < -MAX_LINEAR_RANGE:
+            raise OutOfRangeError
         own = Domains(size, start, state, prior, domains.log_prior_scale, low, scored=0)
-        self.workspace = Workspace(compiled, own, LINEAR, structures=False)
+        self.workspace = Workspace(compiled, own, arithmetic)
         layout, n_factors = compiled.arrays, len(whole.sources.kind)
         self._table_start = np.empty(n_factors + 1, dtype=np.int64)
-        most = plan_active(layout, size, self._table_start)
+        most = plan_active(layout, whole.sources.address, size, self._table_start)
         self._pool = np.empty(int(self._table_start[-1]))
         tables = self.workspace.tables
         tables.keep(self._pool)
         tables.address[:] = self._pool.ctypes.data + 8 * self._table_start[:-1]
         tables.has_zero[:] = False
-        tables.log_scale[:] = whole.sources.shift
+        tables.log_scale = shift
         arity = int(np.diff(layout.factor_edge_start).max(initial=0))
         self.scratch = _scratch(most, arity)
         if before is not None:
@@ -126,16 +147,16 @@ class ActiveModel:
     ) -> None:
         """Put messages in place of those over more states, which get the smallest numbers.
 
-        Nothing is put where there are hard zeros: of states outside, nobody knows which zeros they would lift.
+        Nothing is put in place of linear numbers where these are logs, of which some may be too small.
 
         Args:
             layout: Topology of the messages over more states.
-            arrays: These messages, in linear arithmetic; overwritten.
+            arrays: These messages; overwritten.
             start: (V + 1,) where each variable's states start.
             slot: Their slots; nothing where these are all.
             edge: (E,) numbers of the edges there.
         """
-        if not self.arrays.table_has_zero.any():
+        if arrays.arithmetic == LOG or self.arrays.arithmetic == LINEAR:
             own = self.active
             carry_messages(self.layout, self.arrays, own.start, own.slot, layout, arrays, start, slot, edge)
 
@@ -153,7 +174,8 @@ class ActiveModel:
         """Make the tables; yields how many entries were read, now and then.
 
         Raises:
-            ImpossibleRoundError: Where a table is zero on all active states, or too wide for linear arithmetic.
+            ImpossibleRoundError: Where a table is zero on all active states.
+            OutOfRangeError: Where one is too wide for linear arithmetic.
         """
         whole, arrays, tables = self.whole, self.arrays, self.workspace.tables
         position, n_factors = 0, len(whole.sources.kind)
@@ -171,27 +193,49 @@ class ActiveModel:
                 FILL_COST,
             )
             if impossible >= 0:
-                raise ImpossibleRoundError
+                raise ImpossibleRoundError([impossible])
             yield read
-        yield from self._ask()
         np.log(arrays.table_min, out=tables.log_min)
+        yield from self._fill_wide()
+        yield from self._ask()
+        if tables.arithmetic == LINEAR and (tables.log_min[[*whole.wide, *whole.asked]] < -MAX_LINEAR_RANGE).any():
+            raise OutOfRangeError
+
+    def _fill_wide(self) -> Iterator[int]:
+        """Fill the tables of dense factors of which some may have to stay in logs."""
+        whole, tables, in_logs = self.whole, self.workspace.tables, self.arrays.arithmetic == LOG
+        found = np.empty(4)
+        for factor in whole.wide:
+            table = self._pool[self._table_start[factor] : self._table_start[factor + 1]]
+            fill_wide(self.layout, whole.sources, self.active, factor, self.scratch.row_base, in_logs, table, found)
+            if found[0] == -np.inf:
+                raise ImpossibleRoundError([factor])
+            tables.log_scale[factor], tables.log_min[factor] = found[:2]
+            tables.has_zero[factor], tables.in_logs[factor] = found[2] > 0.0, found[3] > 0.0 and in_logs
+            self.arrays.table_min[factor] = np.exp(found[1])
+        if whole.wide:
+            yield int(sum(self._table_start[f + 1] - self._table_start[f] for f in whole.wide))
 
     def _ask(self) -> Iterator[int]:
-        """Fill the tables of factors that have no numbers in memory; yields after every call."""
-        tables, arrays = self.workspace.tables, self.arrays
-        for factor in np.flatnonzero(self.whole.sources.kind == ASKED).tolist():
+        """Fill the tables of factors that have no numbers in memory, or what they sum instead; yields after each."""
+        tables, compiled, asked = self.workspace.tables, self.whole.compiled, self.whole.asked
+        for factor in asked:
             states = self.states_of(factor)
-            scores = np.empty([len(own) for own in states])
-            for box, part in self.whole.compiled.log_parts(factor, states):
-                scores[box] = part
+            if tables.kind[factor] != TABLE:
+                packed = compiled.source(factor)[0].packed(states)
+                if packed.range.log_max[0] == -np.inf:
+                    raise ImpossibleRoundError([factor])
+                tables.place_structure(factor, packed)
+                yield packed.work
+                continue
+            scores = np.empty([1, *(len(own) for own in states)])
+            for box, part in compiled.log_parts(factor, states):
+                scores[0][box] = part
                 yield part.size
-            finite = scores[scores > -np.inf]
-            if not finite.size or np.ptp(finite) > MAX_LINEAR_RANGE:
-                raise ImpossibleRoundError
-            tables.log_scale[factor] = high = finite.max()
-            tables.has_zero[factor] = finite.size < scores.size
-            arrays.table_min[factor] = np.exp(finite.min() - high)
-            self._pool[self._table_start[factor] : self._table_start[factor + 1]] = np.exp(scores - high).ravel()
+            if scores.max() == -np.inf:
+                raise ImpossibleRoundError([factor])
+            tables.place_log_values(slice(factor, factor + 1), scores)
+        self.arrays.table_min[asked] = np.exp(tables.log_min[asked])
 
     def release(self) -> None:
         """Let go of the tables: messages have settled, and can still be read."""
@@ -207,31 +251,24 @@ class ActiveModel:
 
     def ask_outside(self, reach: Reach) -> Iterator[int]:
         """Add what factors without numbers in memory say of the states within reach; yields the scores of each call."""
-        layout, arrays = self.layout, self.arrays
-        asked = np.flatnonzero(self.whole.sources.kind == ASKED).tolist()
-        log_weight = np.empty(len(arrays.message) if asked else 0)
-        if asked:
+        layout, arrays, tables = self.layout, self.arrays, self.workspace.tables
+        log_weight = np.empty(len(arrays.message) if self.whole.asked else 0)
+        if self.whole.asked:
             read_weights(layout, arrays, log_weight)
-        for factor in asked:
+        for factor in self.whole.asked:
             edges = range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1])
+            states = self.states_of(factor)
+            weights = [
+                log_weight[arrays.edge_slot_start[edge] :][: len(own)] for edge, own in zip(edges, states, strict=True)
+            ]
             for axis, edge in enumerate(edges):
                 variable = int(layout.edge_variable[edge])
                 outside = slice(reach.start[variable], reach.start[variable + 1])
-                states = self.states_of(factor)
-                states[axis] = reach.state[outside]
-                if not len(states[axis]):
+                if outside.start == outside.stop:
                     continue
-                scores = np.empty([len(own) for own in states])
-                for box, part in self.whole.compiled.log_parts(factor, states):
-                    scores[box] = part
-                    yield part.size
-                for k, other in enumerate(edges):
-                    if k != axis:
-                        own = log_weight[arrays.edge_slot_start[other] :][: len(states[k])]
-                        scores += own.reshape([-1 if k == m else 1 for m in range(len(edges))])
-                told = log_sum_exp(scores, tuple(k for k in range(len(edges)) if k != axis))
-                scale = np.log(arrays.edge_scale[edge]) + self.workspace.tables.log_scale[factor]
-                reach.log_belief[outside] += told - scale
+                told = yield from ask_message(self.whole.compiled, factor, states, weights, axis, reach.state[outside])
+                scale = arrays.edge_scale[edge] if arrays.arithmetic == LOG else np.log(arrays.edge_scale[edge])
+                reach.log_belief[outside] += told - (scale + tables.log_scale[factor])
 
     @cached_property
     def domain_beliefs(self) -> tuple[FloatArray, FloatArray]:

@@ -21,12 +21,12 @@ from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.readout import unary_snapshot
-from anytimebp.kernels.codes import SUM, TABLE
+from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_memory, check_universe
-from anytimebp.tables.sizes import factor_kinds, update_entries
+from anytimebp.tables.sizes import update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 TINY = 2**16  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more
@@ -83,21 +83,12 @@ class AdaptiveRun:
         if self._is_small:
             reason = f"tables of {self._entries:,.0f} entries in all are too small to save anything"
             return Choice(Way.FULL, reason), AllStates(self._task, domains, is_small=self._is_tiny)
-        if self._options.damping > 0.0:
-            return Choice(Way.FULL, "damping was asked for"), AllStates(self._task, domains)
         if self._task.semiring != SUM:
             return Choice(Way.FULL, "rounds know sums alone"), AllStates(self._task, domains)
-        has_tables = compiled.has_tables_only or not (factor_kinds(compiled, domains.sizes) != TABLE).any()
-        if not has_tables and not self._at_any_cost:
-            choice = Choice(Way.FULL, "there are lists or structures, which need no tables")
-            return choice, AllStates(self._task, domains)
         if not self._at_any_cost and not may_pay(compiled.arrays, domains):
             reason = "no few states hold most of the prior"
             return Choice(Way.FULL, reason), AllStates(self._task, domains)
         whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
-        if not whole.fits_linear:
-            choice = Choice(Way.FULL, "the range of the scores needs log arithmetic")
-            return choice, AllStates(self._task, domains)
         begin = first_choice(whole)
         if begin.choice.way is Way.FULL and not self._at_any_cost:
             return begin.choice, AllStates(self._task, domains)

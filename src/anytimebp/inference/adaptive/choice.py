@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
+from anytimebp.inference.adaptive.structure_costs import structured_costs, structured_entries
 from anytimebp.inference.adaptive.whole_model import ActiveLists, WholeModel
 from anytimebp.kernels.active_states import count_entries
-from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED
+from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
 
@@ -25,10 +26,11 @@ SETTLING = 6.0  # sweeps over the active states until they have settled
 ROUND_COST = 1e5  # of a round, however small
 SETTING_UP = 300.0  # of a round, per edge
 CALL_COST = 1e5  # to ask for a factor's scores from Python, however few
+STRUCTURE_COST = 4e5  # the same of lists and structures, beside that: to find what they sum
 ASK_COST = 50.0  # to ask for one more
-ENTRY_COSTS = np.zeros((4, 2))
+ENTRY_COSTS = np.zeros((6, 2))
 """What it costs to pick up an entry out of order, by the kind of its source; and with a leaf, each of its states."""
-ENTRY_COSTS[LOG_TABLE] = 10.0, 4.0
+ENTRY_COSTS[LOG_TABLE] = ENTRY_COSTS[WIDE_TABLE] = 10.0, 4.0
 ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
 ENTRY_COSTS[ASKED] = ASK_COST, 0.0
 FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
@@ -66,7 +68,10 @@ def _counted(whole: WholeModel, size: IndexArray, reach: IndexArray) -> tuple[fl
     found: tuple[float, float, float, float, int] = count_entries(
         compiled.arrays, whole.sources, compiled.universe_sizes, size, reach, ENTRY_COSTS
     )
-    return found
+    if not whole.asked:
+        return found
+    entries, looking, edges = structured_costs(compiled, size, reach, ASK_COST)
+    return found[0] + entries, found[1] + ASK_COST * entries, found[2] + looking, found[3], found[4] + edges
 
 
 def whole_cost(whole: WholeModel) -> float:
@@ -75,7 +80,9 @@ def whole_cost(whole: WholeModel) -> float:
     entries, _, _, with_leaves, _ = _counted(whole, sizes, sizes)
     made = FULL_COST * whole.compiled.n_table_entries
     for _, block in whole.compiled.message_blocks:
-        if block.source.tables is None:
+        if block.source.sums is not None:
+            made += FULL_COST * float(structured_entries(block.source, np.array([block.source.shape], dtype=float))[0])
+        elif block.source.tables is None:
             made += ASK_COST * block.source.n_members * prod(block.source.shape)
     return made + 2.0 * with_leaves + SWEEPS * (entries + EDGE_COST * len(whole.compiled.arrays.edge_variable))
 
@@ -84,17 +91,18 @@ def round_cost(whole: WholeModel, size: IndexArray) -> float:
     """Return about what a round on so many active states costs."""
     entries, filling, _, _, busy = _counted(whole, size, size)
     edges = EDGE_COST * len(whole.compiled.arrays.edge_variable)
-    fixed = ROUND_COST + SETTING_UP * len(whole.compiled.arrays.edge_variable) + CALL_COST * _n_asked(whole)
-    return fixed + filling + edges + SETTLING * (entries + EDGE_COST * busy)
+    return _least_cost(whole) + filling + edges + SETTLING * (entries + EDGE_COST * busy)
+
+
+def _least_cost(whole: WholeModel) -> float:
+    """Return what a round costs, however few the states."""
+    calls = CALL_COST * len(whole.asked) + STRUCTURE_COST * whole.n_structures
+    return ROUND_COST + SETTING_UP * len(whole.compiled.arrays.edge_variable) + calls
 
 
 def look_cost(whole: WholeModel, size: IndexArray, reach: IndexArray) -> float:
     """Return about what it costs to look from so many active states at so many others."""
-    return _counted(whole, size, reach)[2] + 2.0 * CALL_COST * _n_asked(whole)
-
-
-def _n_asked(whole: WholeModel) -> int:
-    return int(np.count_nonzero(whole.sources.kind == ASKED))
+    return _counted(whole, size, reach)[2] + 2.0 * CALL_COST * len(whole.asked)
 
 
 def may_pay(layout: GraphLayout, domains: Domains) -> bool:
@@ -154,6 +162,12 @@ def first_choice(whole: WholeModel) -> Beginning:
         Way.FULL,
         f"; at most {100.0 * FIRST_WORTH:.0f} %, and at least {100.0 * FIRST_MASS:.0f} %, are worth a round",
     )
+    if whole.asked and _least_cost(whole) > FIRST_WORTH * full:
+        reason = (
+            f"asking {len(whole.asked):,} factors for a few scores costs more than {100.0 * FIRST_WORTH:.0f} % of it"
+        )
+        nats = FIRST_DOMAINS[0]
+        return Beginning(Choice(Way.FULL, reason), full, whole.likely(nats)[0], nats)
     for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
         offer = _offer(whole, nats)
         if offer.cost <= FIRST_WORTH * full and offer.mass >= FIRST_MASS:

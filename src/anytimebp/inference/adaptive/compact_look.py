@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.inference.adaptive.compact import CompactTables
-from anytimebp.kernels.row_sums import log_sum_rows
+from anytimebp.inference.look.asking import ask_message
 from anytimebp.model.source import FloatArray, IndexArray
 
 CUT = 6.0  # nats under the threshold of interest, relative to the best, at which a state is not looked at closely
@@ -269,36 +269,15 @@ class CompactLook:
         """Return the log of what a factor sends to some states, from some states of its other variables."""
         compiled = self._tables.compiled
         factor = int(compiled.arrays.edge_factor[edge])
-        source, _ = compiled.source(factor)
         axis = edge - compiled.edges(factor).start
         others, weights = [own for own, _ in spoken], [np.log(weight) for _, weight in spoken]
-        if source.speaks:
-            self.asked += len(states)
-            return source.log_message(others, weights, axis, states)
-        found = np.empty(len(states))
-        yield from self._from_blocks(factor, others, weights, axis, states, found)
-        return found
-
-    def _from_blocks(
-        self,
-        factor: int,
-        others: list[IndexArray],
-        weights: list[FloatArray],
-        axis: int,
-        states: IndexArray,
-        found: FloatArray,
-    ) -> Iterator[None]:
-        weight = np.zeros(1)
-        for k, own in enumerate(weights):
-            if k != axis:
-                weight = np.add.outer(weight, own).reshape(-1)
-        step = max(1, self.block // len(weight))
-        for start in range(0, len(states), step):
-            chosen = [states[start : start + step] if k == axis else own for k, own in enumerate(others)]
-            scores = np.moveaxis(self._tables.compiled.log_values(factor, chosen), axis, 0)
-            rows = np.ascontiguousarray(scores.reshape(len(chosen[axis]), -1))
-            log_sum_rows(rows, weight, found[start : start + step])
-            self.asked += rows.size
+        asking = ask_message(compiled, factor, others, weights, axis, states, self.block)
+        while True:
+            try:
+                self.asked += next(asking)
+            except StopIteration as end:
+                found: FloatArray = end.value
+                return found
             yield
 
 

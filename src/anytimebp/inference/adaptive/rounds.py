@@ -9,25 +9,37 @@ have been seen to raise any.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError
+from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
-from anytimebp.inference.adaptive.whole_model import Reach, WholeModel
+from anytimebp.inference.adaptive.settling import settle_damped
+from anytimebp.inference.adaptive.whole_model import ActiveLists, Reach, WholeModel
+from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.beliefs import bethe_terms
 from anytimebp.inference.control.estimated_error import TINY, domains_error, tails_error
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.pair_readout import pairs_of_rounds
-from anytimebp.inference.method import Step, Task
+from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.lazy_sweeps import Movement
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
-from anytimebp.kernels.codes import CONVERGED, OK, UNSETTLED
+from anytimebp.kernels.codes import (
+    CONVERGED,
+    FACTOR_VANISHED,
+    LINEAR,
+    LOG,
+    OK,
+    OUT_OF_RANGE,
+    STRUCTURED,
+    UNSETTLED,
+    VARIABLE_VANISHED,
+)
 from anytimebp.kernels.lazy import settle_slice
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
@@ -49,7 +61,7 @@ MOST = 700.0  # nats that messages are expected to add, so that numbers stay fin
 SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 SETTLED = 10.0  # times the threshold that later ones settle to
-MAX_SWEEPS = 60  # after which a round does not settle; BP on all states knows damping, rounds do not
+MAX_SWEEPS = 60  # after which messages of a round are damped
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
 
@@ -73,7 +85,7 @@ class Outcome(Enum):
     DEAR = "a further round would cost too much beside whole tables"
     CLOSE = "what is left out hardly counts"
     UNSETTLED = "messages on the domains do not settle"
-    IMPOSSIBLE = "no joint state of the domains is possible, or scores are too far apart"
+    IMPOSSIBLE = "no joint state of the domains is possible"
 
 
 class Tail(NamedTuple):
@@ -151,9 +163,8 @@ class Rounds:
         self._task, self._figures, self._whole = task, task.figures, whole
         self._at_any_cost = at_any_cost
         self.outcome: Outcome | None = None
-        whole.locate()
-        orders = sequential_orders(whole.compiled.arrays)
-        self._there, self._back = next(orders), next(orders)
+        self._arithmetic = LINEAR
+        self._locate(whole)
         self._most_cost = WORTH * begin.full_cost
         self._nats = begin.nats
         self._threshold: float | None = None
@@ -165,15 +176,33 @@ class Rounds:
         self._reach: Reach | None = None
         self._ranges = np.empty(0)
         self._outside = self._cut = np.ones(len(whole.is_leaf))  # nobody has looked outside
-        self._begin_round(ActiveModel(whole, begin.likely))
+        self._begin_round(begin.likely)
 
-    def _begin_round(self, model: ActiveModel) -> None:
-        self._model = model
-        self._figures.states = int(self._sizes(model).sum())
+    def _locate(self, whole: WholeModel) -> None:
+        """Find where tables lie, and the orders of sweeps."""
+        self._whole = whole
+        whole.locate()
+        orders = sequential_orders(whole.compiled.arrays)
+        self._there, self._back = next(orders), next(orders)
 
-    def _sizes(self, model: ActiveModel) -> IndexArray:
-        """Return (V,) the active states; all of those of a leaf are."""
-        return np.where(self._whole.is_leaf, self._whole.domains.sizes, model.size)
+    def _begin_round(self, lists: ActiveLists, before: ActiveModel | None = None) -> None:
+        """Stand before a round on some states, from the messages of another one; in logs where it must be."""
+        try:
+            self._model = ActiveModel(self._whole, lists, before, self._arithmetic)
+        except OutOfRangeError:
+            self._begin_in_logs(lists)
+        self._figures.states = int(_sizes(self._model).sum())
+
+    def _begin_in_logs(self, lists: ActiveLists) -> None:
+        """Stand before the same round in log arithmetic; leaves are summed out no more, and all their states active."""
+        self._task.load(LOGS)
+        self._arithmetic, before = LOG, self._whole
+        is_active = np.zeros(len(before.domains.log_prior), dtype=np.bool_)
+        is_active[lists[2]] = True
+        if before.has_leaves:
+            is_active |= np.repeat(before.is_leaf, before.domains.sizes)
+            self._locate(WholeModel(before.graph, before.domains, sum_out=False))
+        self._model = ActiveModel(self._whole, self._whole.listed(is_active), None, LOG)
 
     # ------------------------------------------------------------ the loop
     def begin(self) -> Iterator[Step]:
@@ -183,11 +212,16 @@ class Rounds:
     def settle(self) -> Iterator[Step]:
         """Make the tables of a round, and let messages settle on them."""
         self._figures.consistent = False
-        try:
-            yield from self._fill()
-            yield from self._settle()
-        except ImpossibleRoundError:
-            self.outcome = Outcome.IMPOSSIBLE
+        has_settled = False
+        while self.outcome is None and not has_settled:
+            try:
+                yield from self._fill()
+                has_settled = yield from self._settle()
+            except ImpossibleRoundError as found:
+                yield from self._widen(found.factors)
+            except OutOfRangeError:
+                active = self._model.active
+                self._begin_in_logs((self._model.size, active.start, active.slot))
         if self.outcome is None:
             self._end_round()
         self._figures.is_news = self.outcome is None
@@ -211,13 +245,31 @@ class Rounds:
     def _tolerance(self) -> float:
         return max(self._task.options.tolerance, self._loose)
 
-    def _settle(self) -> Iterator[Step]:
+    def _settle(self) -> Generator[Step, None, bool]:
+        """Let messages settle; return whether they have."""
+        status, culprit = UNSETTLED, -1
+        if self._task.options.damping == 0.0:
+            status, culprit = yield from self._settle_undamped()
+        if status == UNSETTLED:
+            status, culprit = yield from settle_damped(self._task, self._model, self._tolerance)
+        if status == VARIABLE_VANISHED:
+            raise ImpossibleRoundError(self._model.layout.edge_factor[self._whole.compiled.edges_of(culprit)].tolist())
+        if status == FACTOR_VANISHED:
+            raise ImpossibleRoundError([culprit])
+        if status == OUT_OF_RANGE and self._arithmetic == LINEAR:
+            raise OutOfRangeError
+        if status != CONVERGED:
+            self.outcome = Outcome.UNSETTLED
+        return status == CONVERGED
+
+    def _settle_undamped(self) -> Generator[Step, None, tuple[int, int]]:
+        """Sweep until messages have settled; return the status, UNSETTLED after too many sweeps, and what vanished."""
         model, limits, figures = self._model, self._task.limits, self._figures
-        layout, status = model.layout, OK
+        layout, status, culprit = model.layout, OK, -1
         movement = Movement(np.zeros(len(model.size)), np.full(len(layout.edge_variable), -np.inf))
         progress = np.zeros(4, dtype=np.int64)
         while status == OK:
-            status, _, updates, work = settle_slice(
+            status, culprit, updates, work = settle_slice(
                 layout,
                 model.arrays,
                 movement,
@@ -229,16 +281,31 @@ class Rounds:
                 max(1, limits.updates - figures.updates),
                 limits.slice_cost(figures.work),
             )
-            figures.updates += updates
-            figures.work_parts["messages"] += work
+            figures.count(updates, work)
             if status == OK:
                 yield Step.WORKING
-        if status != CONVERGED:
-            self.outcome = Outcome.UNSETTLED if status == UNSETTLED else Outcome.IMPOSSIBLE
-            return
-        pending = movement.moved[layout.edge_variable] - movement.seen
-        each = np.add.reduceat(pending, layout.factor_edge_start[:-1])
-        figures.max_residual, figures.mean_residual = float(each.max()), float(each.mean())
+        if status == CONVERGED:
+            pending = movement.moved[layout.edge_variable] - movement.seen
+            each = np.add.reduceat(pending, layout.factor_edge_start[:-1])
+            figures.max_residual, figures.mean_residual = float(each.max()), float(each.mean())
+        return status, culprit
+
+    def _widen(self, factors: list[int]) -> Iterator[Step]:
+        """Let states join domains that admit no joint state; or find that it does not pay."""
+        widening = widened(self._whole, self._model.active, factors)
+        while True:
+            try:
+                self._figures.work_parts["growth"] += next(widening)
+            except StopIteration as end:
+                lists: ActiveLists | None = end.value
+                break
+            yield Step.WORKING
+        if lists is None:
+            self.outcome = Outcome.IMPOSSIBLE
+        elif not self._pays(round_cost(self._whole, lists[0])):
+            self.outcome = Outcome.DEAR
+        else:
+            self._begin_round(lists)
 
     def _end_round(self) -> None:
         """Take down what is known now."""
@@ -253,7 +320,7 @@ class Rounds:
     def _moved(self) -> float:
         """Return the mean L2 distance by which the round has moved the marginals of variables that are not leaves."""
         assert self._known is not None  # noqa: S101  (there was a round before)
-        start, is_leaf = self._whole.domains.slot_start, self._whole.is_leaf
+        start, is_leaf = self._whole.domains.slot_start, self._known.model.whole.is_leaf
         moved = np.zeros(int(start[-1]))
         for sign, model in ((1.0, self._model), (-1.0, self._known.model)):
             moved[model.active.slot] += sign * model.domain_beliefs[0]
@@ -325,7 +392,7 @@ class Rounds:
         self._loose = SETTLED * limit
         self._reach, self._outside = reach, np.minimum(1.0, left + whole.excluded(reach, self._ranges))
         self._cut = _cut_off(reach, spread)
-        self._begin_round(ActiveModel(whole, lists, model))
+        self._begin_round(lists, model)
 
     def _count_outside(self, reach: Reach, spread: FloatArray, seen: float) -> Iterator[Step]:
         """Answer with the states within reach, too: they are worth what the look has found.
@@ -384,10 +451,24 @@ class Rounds:
         self._whole.release()
 
     def put_messages(self, workspace: Workspace) -> None:
-        """Put the messages of the last round in place of those that a workspace over all states starts with."""
-        if self._known is not None:
-            start, edge = self._whole.domains.slot_start, self._whole.edge
-            self._known.model.put_messages(workspace.layout, workspace.arrays, start, NO_STATES, edge)
+        """Put the messages of the last round in place of those that a workspace over all states starts with.
+
+        Not those of constraints: where states are likely only together, few of them may lead to a fixed point that is
+        far from the one that all of them lead to.
+        """
+        if self._known is not None and not self._has_constraints:
+            model, start = self._known.model, self._whole.domains.slot_start
+            model.put_messages(workspace.layout, workspace.arrays, start, NO_STATES, model.whole.edge)
+
+    @property
+    def _has_constraints(self) -> bool:
+        """Whether there are hard zeros, or structures."""
+        whole = self._whole
+        return bool(
+            whole.compiled.extent.has_zero.any()
+            or self._model.arrays.table_has_zero.any()
+            or (whole.sources.kind == STRUCTURED).any()
+        )
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
@@ -411,21 +492,22 @@ class Rounds:
         if self._answer is None or self._answer[0] is not known:
             self._answer = known, *self._marginals(known)
         _, marginals, log_z = self._answer
-        is_quick = not self._whole.constrains.any()
+        model = known.model
+        is_quick = not model.whole.constrains.any()
         return Snapshot(
             marginals=marginals,
             log_z=log_z,
             outside=known.mass() if is_quick else known.mass,
             error=known.error() if is_quick else known.error,
-            domain_sizes=read_only(self._sizes(known.model)),
-            arithmetic="linear",
+            domain_sizes=read_only(_sizes(model)),
+            arithmetic="linear" if model.arrays.arithmetic == LINEAR else "log",
             factor_marginals=NOT_ASKED_FOR,
             **figures.shown(),
         )
 
     def _marginals(self, known: Known) -> tuple[Marginals, float]:
         """Return the marginals, and log Z."""
-        model, whole, compiled = known.model, self._whole, self._whole.compiled
+        model, whole, compiled = known.model, known.model.whole, known.model.whole.compiled
         start, states = model.active.start, model.active.state
         belief, log_normaliser = model.domain_beliefs
         log_z = bethe_terms(model.layout, model.arrays, log_normaliser)
@@ -438,3 +520,9 @@ class Rounds:
             belief = model.beliefs(whole.nothing, np.zeros(len(model.size)), 0.0)
             start, states = whole.universe_start, NO_STATES
         return Marginals(compiled.variables, belief, start, states), log_z
+
+
+def _sizes(model: ActiveModel) -> IndexArray:
+    """Return (V,) the active states; all of those of a leaf that was summed out are."""
+    whole = model.whole
+    return np.where(whole.is_leaf, whole.domains.sizes, model.size)

@@ -11,11 +11,11 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.active_states import choose_likely, find_leaves, find_reach, join_likely, leave_edges
-from anytimebp.kernels.codes import ASKED, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SCALED
+from anytimebp.kernels.codes import ASKED, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SCALED, STRUCTURED, WIDE_TABLE
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.rows import row_starts
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 MANY_TIED = 8  # factors that share a log table, from which on it is exponentiated once and for all of them
 SAMPLE = 2048  # scores of a rule that are looked at to tell their range
@@ -28,8 +28,8 @@ class Sources(NamedTuple):
     """Where the numbers of factors lie. F factors, E edges.
 
     Attributes:
-        address: (F,) of dense factors, 0 for those that are asked from Python.
-        kind: (F,) LOG_TABLE, POTENTIALS, SCALED or ASKED.
+        address: (F,) of dense factors, 0 for those that are asked from Python, and before `locate`.
+        kind: (F,) LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE, ASKED or STRUCTURED.
         shift: (F,) what to subtract from log scores.
         size: (F,) entries at the address.
         edge_stride: (E,) entries between two states of the edge's variable.
@@ -55,6 +55,7 @@ class Active(NamedTuple):
         state: The states.
         universe_start: (V + 1,) where each variable's states start in a row of all of them.
         leaf_weight: Priors in that row, zero where evidence excludes a state; nothing where there are no leaves.
+        shift: (F,) what was subtracted from the log scores of tables over them.
     """
 
     start: IndexArray
@@ -62,6 +63,7 @@ class Active(NamedTuple):
     state: IndexArray
     universe_start: IndexArray
     leaf_weight: FloatArray
+    shift: FloatArray
 
 
 class Reach(NamedTuple):
@@ -97,6 +99,9 @@ class WholeModel:
         edge: (E,) numbers in the graph of the edges that are left.
         domains: All states that the evidence allows.
         sources: Where numbers come from.
+        asked: Factors that are asked from Python.
+        n_structures: How many of these are lists or structures.
+        wide: Dense factors whose range may need logs.
         constrains: (F,) factors that have hard zeros, as far as is known, or no table.
         is_leaf: (V,) variables that are summed out.
         has_leaves: Whether there are any.
@@ -114,7 +119,11 @@ class WholeModel:
         kind = source_kinds(compiled)
         numbers = np.empty((3, n_factors), dtype=np.int64)
         edge, stride = np.empty(n_edges, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
-        is_dense = (kind != ASKED) & sum_out
+        is_asked = (kind == ASKED) | (kind == STRUCTURED)
+        self.asked: list[int] = np.flatnonzero(is_asked).tolist()
+        self.n_structures = int(np.count_nonzero(kind == STRUCTURED))
+        self.wide: list[int] = np.flatnonzero(kind == WIDE_TABLE).tolist()
+        is_dense = ~is_asked & (kind != WIDE_TABLE) & sum_out
         n_left = find_leaves(layout, compiled.universe_sizes, is_dense, edge, stride, *numbers)
         leaf, leaf_stride, size = numbers
         self.edge, self.has_leaves = edge[:n_left], n_left < n_edges
@@ -127,7 +136,7 @@ class WholeModel:
         shift = np.where(np.isnan(log_max), 0.0, log_max)
         address, self._owners = np.zeros(n_factors, dtype=np.int64), [np.empty(0)]
         self.sources = Sources(address, kind, shift, size, stride[:n_left], leaf, leaf_stride)
-        self.constrains = compiled.extent.has_zero | (kind == ASKED)
+        self.constrains = compiled.extent.has_zero | is_asked
         self._prior = np.exp(domains.log_prior)
         self._nowhere = np.empty(0, dtype=np.int64)
         self.leaf_weight = self._prior
@@ -137,11 +146,13 @@ class WholeModel:
         address, kind = self.sources.address, self.sources.kind
         for first, block in self.compiled.message_blocks:
             tables, factors = block.source.tables, slice(first, first + len(block.scopes))
-            if tables is not None and kind[first] == SCALED:
+            if tables is None or kind[first] == ASKED:
+                continue
+            if kind[first] == SCALED:
                 made = tables.values[0] - tables.range.log_max[0]
                 self._owners.append(np.exp(made, out=made))
                 address[factors] = self._owners[-1].ctypes.data
-            elif tables is not None:
+            else:
                 address[factors] = tables.member_addresses()
         if self.has_leaves and not self.domains.is_whole:
             self.leaf_weight = np.zeros(int(self.universe_start[-1]))
@@ -152,12 +163,6 @@ class WholeModel:
         """Let go of tables that were exponentiated, unless the beliefs of leaves are read from them."""
         if not self.has_leaves:
             self._owners.clear()
-
-    @property
-    def fits_linear(self) -> bool:
-        """Whether no table's range is beyond linear arithmetic."""
-        extent = self.compiled.extent
-        return not (extent.log_max - extent.log_min > MAX_LINEAR_RANGE).any()
 
     def likely(self, nats: float) -> tuple[ActiveLists, float]:
         """Return sizes, starts and slots of the states within some nats of the best prior.
@@ -187,6 +192,11 @@ class WholeModel:
         n = len(self.is_leaf)
         numbers = np.empty(2 * n + 1 + len(self.domains.log_prior), dtype=np.int64)
         return numbers[:n], numbers[n : 2 * n + 1], numbers[2 * n + 1 :]
+
+    def listed(self, is_active: BoolArray) -> ActiveLists:
+        """Return the same of the slots that are marked."""
+        size: IndexArray = np.add.reduceat(is_active, self.domains.slot_start[:-1], dtype=np.int64)
+        return size, row_starts(size), np.flatnonzero(is_active)
 
     def ranges(self) -> Generator[int, None, FloatArray]:
         """Return (F,) the range of each factor's finite log scores, from a sample where nobody knows it.
@@ -288,7 +298,9 @@ def source_kinds(compiled: CompiledGraph) -> IndexArray:
 def _source_kind(block: FactorBlock) -> int:
     tables = block.source.tables
     if tables is None:
-        return ASKED
+        return ASKED if block.source.sums is None else STRUCTURED
+    if (tables.range.log_max - tables.range.log_min > MAX_LINEAR_RANGE).any():
+        return WIDE_TABLE if tables.is_log else ASKED
     if not tables.is_log:
         return POTENTIALS
     return SCALED if tables.n_members == 1 and len(block.scopes) >= MANY_TIED else LOG_TABLE

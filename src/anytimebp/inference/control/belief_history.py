@@ -144,8 +144,8 @@ class Trend:
     def _rate_after(self, k: int) -> float:
         """Return the rate that the change from mark k on has, beside the one that led there."""
         newer, older = self._change(k - 1), self._change(k)
-        size = float(older @ older)
-        ratio = float(newer @ older) / size if size > 0.0 else 0.0
+        size = float(np.einsum("i,i", older, older))  # BLAS may wake threads, which takes milliseconds on busy machines
+        ratio = float(np.einsum("i,i", newer, older)) / size if size > 0.0 else 0.0
         newest, middle, oldest = (mark.time for mark in self._path[k - 1 : k + 2])
         return rate_of(ratio, middle - oldest, newest - middle)
 

@@ -15,6 +15,7 @@ from anytimebp.model.scores import LOG_RULE, NUMBERS, out_of_range, read_numbers
 from anytimebp.model.source import LOG_SCORE, FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
 
 MATRIX_AXES = 2
+SHORT = 2**16  # states that are numbered by 16 bits: NumPy sorts such numbers several times as fast as longer ones
 LARGEST_NUMBER = 2**62  # of joint states that can be numbered
 
 
@@ -48,7 +49,8 @@ class ListedSource(FactorSource):
         if found is None:
             column = self.indices[:, axis]
             start = row_starts(np.bincount(column, minlength=self.shape[axis]))
-            found = self._by_axis[axis] = np.argsort(column, kind="stable"), start
+            short = column.astype(np.uint16) if self.shape[axis] <= SHORT else column
+            found = self._by_axis[axis] = np.argsort(short, kind="stable"), start
         return found
 
     def inside(self, states: States) -> tuple[IndexArray, list[IndexArray]]:

@@ -41,7 +41,7 @@ def test_flat_models_begin_with_full_bp_and_large_peaked_ones_on_domains():
 
 
 @pytest.mark.compiled
-def test_what_rules_rounds_on_domains_out_is_named():
+def test_zeros_wide_ranges_and_damping_do_not_rule_rounds_out_but_memory_does():
     def large(scale=0.1):
         return grid(4, 200, 10.0, scale, seed=0)
 
@@ -50,9 +50,9 @@ def test_what_rules_rounds_on_domains_out_is_named():
     table[0, 0] = -1000.0
     wide.add_factor([0, 5], log_table=table)
     zeros.add_factor([0, 5], log_table=np.where(np.eye(200) > 0, -np.inf, 0.0))
-    assert first_words(wide) == "full BP: the range of the scores needs log arithmetic"
+    assert first_words(wide).startswith("rounds on likely states: ")
     assert first_words(zeros).startswith("rounds on likely states: ")
-    assert first_words(large(), damping=0.5) == "full BP: damping was asked for"
+    assert first_words(large(), damping=0.5).startswith("rounds on likely states: ")
     assert first_words(large(), max_memory=10**6).startswith("domains that grow in batches: whole tables do not fit")
     assert first_words(zeros, max_memory=10**6).startswith("domains that grow in batches: ")
     assert first_words(large(), evidence={f"x{i}": 0 for i in range(16)}).startswith("full BP: tables of 24 entries")

@@ -4,24 +4,23 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.inference.adaptive import rounds
-from anytimebp.inference.adaptive.active_model import ActiveModel
+from anytimebp.inference.adaptive import rounds, settling
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import first_choice
 from anytimebp.inference.adaptive.rounds import Outcome, Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
-from anytimebp.inference.method import new_task, steps
+from anytimebp.inference.method import Step, new_task, steps
 from anytimebp.kernels.active import look_outside, weigh_outside
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.workspace import Workspace
-from oracle.models import hub, peaked, random_loopy
+from oracle.models import hub, peaked, random_loopy, structured, wide
 
 seeds = st.integers(0, 10**6)
 few = settings(max_examples=8 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 25)
@@ -64,6 +63,10 @@ MODELS = {
     "potentials": lambda seed: ring_with_leaves(seed, "table"),
     "tied potentials": lambda seed: ring_with_leaves(seed, "table", tied=True),
     "rules": lambda seed: ring_with_leaves(seed, "rule"),
+    "wide tables": wide,
+    "wide priors": lambda seed: peaked(seed, unary=400.0),
+    "structures": structured,
+    "hard structures": lambda seed: structured(seed, default=-np.inf),
 }
 
 
@@ -140,17 +143,15 @@ def looked(graph, seed):
     """Return a model of some states each, what a look at all others finds, and the same by its definition."""
     compiled, rng = compiled_graph(graph), np.random.default_rng(seed)
     whole = WholeModel(compiled, full_domains(compiled, {}), sum_out=True)
-    whole.locate()
-    model = ActiveModel(whole, whole.likely(float(rng.uniform(0.1, 4.0)))[0])
-    for _ in model.fill():
-        pass
     task = new_task(graph, abp.Inference(graph, "adaptive")._options)
-    stage = Rounds(task, whole, first_choice(whole))
-    stage._model, stage._loose = model, 1e-12
-    for _ in stage._settle():
+    stage = Rounds(task, whole, first_choice(whole), at_any_cost=True)
+    stage._loose = 1e-12
+    stage._begin_round(whole.likely(float(rng.uniform(0.1, 4.0)))[0])
+    for _ in stage.settle():
         pass
     if stage.outcome is not None:
         return None
+    model, whole = stage._model, stage._whole
     reach = whole.reach(model.active, np.full(len(model.size), np.inf))
     status, _, _ = look_outside(model.layout, model.arrays, whole.sources, model.active, reach, model.scratch, 0, 10**9)
     assert status == OK
@@ -190,11 +191,14 @@ def belief_of_one_more(graph, states, variable, state):
         axis = edges.index(edge)
         log_belief += np.logaddexp.reduce(np.moveaxis(scores, axis, 0).reshape(len(order), -1), axis=1)
     place = int(np.searchsorted(order, state))
-    return float(np.exp(log_belief[place] - np.logaddexp.reduce(np.delete(log_belief, place))))
+    return float(np.exp(min(600.0, log_belief[place] - np.logaddexp.reduce(np.delete(log_belief, place)))))
 
 
-@pytest.mark.parametrize("kind", ["peaked", "hub", "leaves", "tied leaves", "potentials", "rules"])
+@pytest.mark.parametrize(
+    "kind", ["peaked", "hub", "leaves", "tied leaves", "potentials", "rules", "wide tables", "structures"]
+)
 @few
+@example(seed=1406)  # two factors say of a state that it is gone; each counts the other's word
 @given(seed=seeds)
 def test_a_look_is_one_round_of_messages_out_of_the_domains(kind, seed):
     graph = MODELS[kind](seed)
@@ -327,30 +331,122 @@ def test_messages_go_on_over_all_states(seed):
         assert compiled.arrays.edge_variable[edge] == variable
 
 
-def test_states_that_admit_no_joint_state_are_left_for_whole_tables():
+def staged(graph, **options):
+    """Run to the end, with all rounds; return the run, its rounds, and the snapshots on the way."""
+    task = new_task(graph, abp.Inference(graph, "adaptive", **options)._options)
+    run, stage, seen = AdaptiveRun(task, at_any_cost=True), None, []
+    for step in steps(run, task.figures):
+        stage = run.now if isinstance(run.now, Rounds) else stage
+        if step is Step.RECORD:
+            seen.append(run.read(settled=False))
+    return run, stage, seen
+
+
+def apart(**scores):
+    """Return three variables whose five likely states each admit no joint state."""
     graph = abp.FactorGraph()
     graph.add_variables(3, 30)
     own = np.r_[np.zeros(5), np.full(25, -30.0)]
     graph.add_factors([[0], [1], [2]], log_table=own)
-    i, j = np.indices((30, 30))
-    graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=np.where(i + j > 35, 0.0, -np.inf))
-    task = new_task(graph, abp.Inference(graph, "adaptive")._options)
-    run = AdaptiveRun(task, at_any_cost=True)
-    stage = None
-    for _ in steps(run, task.figures):
-        stage = run.now if isinstance(run.now, Rounds) else stage
-    assert stage.outcome is Outcome.IMPOSSIBLE
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], **scores)
+    return graph
+
+
+FAR_OUT = np.add.outer(np.arange(30), np.arange(30)) > 35
+APART = {
+    "table": {"log_table": np.where(FAR_OUT, 0.0, -np.inf)},
+    "rule": {"rule": lambda i, j: np.where(i + j > 35, 0.0, -np.inf)},
+    "list": {"entries": (np.argwhere(FAR_OUT), np.zeros(int(FAR_OUT.sum())))},
+}
+
+
+@pytest.mark.parametrize("stated", APART)
+def test_domains_that_admit_no_joint_state_grow_until_they_do(stated):
+    graph = apart(**APART[stated])
+    run, stage, seen = staged(graph)
+    assert stage.outcome is Outcome.CLOSE
+    assert seen[0].consistent
+    assert (seen[0].domain_sizes < 30).all()
     assert run.read(settled=False).distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
+
+
+def test_domains_double_where_factors_exclude_each_other():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 40)
+    graph.add_factors([[0], [1], [2]], log_table=-1.0 * np.arange(40))
+    i, j = np.indices((40, 40))
+    graph.add_factors([[0, 1], [1, 2]], log_table=np.where(i < j, 0.0, -np.inf))  # each of them likes 0 and 1
+    graph.add_factor([2, 0], log_table=np.where(j + 17 <= i, 0.0, -np.inf))
+    run, stage, seen = staged(graph)
+    assert stage.outcome is Outcome.CLOSE
+    assert seen[0].domain_sizes.sum() < 120
+    assert run.read(settled=False).distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
+
+
+def test_a_model_without_joint_states_is_left_for_whole_tables():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 3)
+    i, j = np.indices((3, 3))
+    graph.add_factors([[0, 1], [1, 2]], log_table=np.where(i < j, 0.0, -np.inf))
+    graph.add_factor([2, 0], log_table=np.where(i < j, 0.0, -np.inf))
+    with pytest.raises(abp.InconsistentModelError):
+        staged(graph)
+
+
+def oscillating():
+    """Return a graph of strong couplings whose messages go to and fro unless they are damped."""
+    rng = np.random.default_rng(2)
+    graph = abp.FactorGraph()
+    graph.add_variables(9, 3)
+    graph.add_factors([[i] for i in range(9)], log_table=rng.normal(0.0, 0.3, (9, 3)))
+    scopes = [[i, j] for i in range(9) for j in range(i) if rng.random() < 0.6]
+    graph.add_factors(scopes, log_table=rng.normal(0.0, 2.0, (len(scopes), 3, 3)))
+    return graph
+
+
+@pytest.mark.usefixtures("tight")
+def test_rounds_whose_messages_oscillate_are_damped(monkeypatch):
+    monkeypatch.setattr(rounds, "MAX_SWEEPS", 10)
+    _, stage, seen = staged(oscillating(), tolerance=1e-3)
+    assert stage.outcome is not Outcome.UNSETTLED
+    assert seen[0].consistent
+    assert seen[0].damping > 0.0
 
 
 def test_rounds_that_do_not_settle_are_given_up(monkeypatch):
     monkeypatch.setattr(rounds, "MAX_SWEEPS", 1)
+    monkeypatch.setattr(settling, "MOST_SWEEPS", 1)
     graph = peaked(3)
-    task = new_task(graph, abp.Inference(graph, "adaptive")._options)
-    run = AdaptiveRun(task, at_any_cost=True)
-    choices = [task.figures.choice for _ in steps(run, task.figures)]
-    assert choices[-1] == f"full BP: {Outcome.UNSETTLED.value}"
+    run, stage, _ = staged(graph)
+    assert stage.outcome is Outcome.UNSETTLED
+    assert run._figures.choice == f"full BP: {Outcome.UNSETTLED.value}"
     assert run.read(settled=False).distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
+
+
+@few
+@given(seed=seeds)
+def test_damping_that_was_asked_for_counts_in_rounds(seed):
+    graph = peaked(seed)
+    run, stage, seen = staged(graph, damping=0.3)
+    assert stage is not None
+    assert all(snapshot.damping == 0.3 for snapshot in seen)
+    assert run.read(settled=False).distance(abp.infer(graph, "bp", tolerance=1e-12)) < 1e-7
+
+
+@few
+@given(seed=seeds)
+def test_leaves_get_states_of_their_own_in_log_arithmetic(seed):
+    graph = ring_with_leaves(seed)
+    n = graph.variables[0].n_states
+    graph.add_factor([0, 1], log_table=np.where(np.eye(n) > 0, -1500.0, 0.0))
+    for found in all_rounds(graph, tolerance=1e-10):
+        ours = found.read(settled=True)
+        if ours.arithmetic == "log":
+            assert not found._known.model.whole.has_leaves
+            states = states_of(found)
+            assert all(len(states[v]) == graph.variables[v].n_states for v in range(4, 8))
+            expected = abp.infer(graph, "bp", evidence=states, tolerance=1e-12)
+            assert ours.distance(expected) < 0.1  # as loosely as rounds settle
 
 
 def test_of_several_leaves_the_longest_is_summed_out_and_rules_keep_theirs():
