@@ -274,7 +274,7 @@ def with_one_outside(graph, states, summed_out):
 
 
 @pytest.mark.usefixtures("tight")
-@pytest.mark.parametrize("kind", ["peaked", "hub", "leaves", "tied leaves", "potentials", "rules", "leaves and zeros"])
+@pytest.mark.parametrize("kind", MODELS)
 @settings(parent=few, suppress_health_check=["function_scoped_fixture"])
 @given(seed=seeds)
 def test_after_a_look_the_states_outside_count(kind, seed):
