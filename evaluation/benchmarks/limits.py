@@ -3,8 +3,8 @@
     python limits.py --old FOLDER [--models FOLDER] [--nerel FOLDER] [--rounds N] [--only WORD]
 
 `--old` is the `src` folder of the older version, `--models` has the UAI files, `--nerel` has `nerel.py`, the bare full
-BP, and its documents. Two processes take turns, one for each version; figures are minima of processor time, from a built
-graph to all marginals, layout included. Rows of several cases (sets of observed variables) are geometric means.
+BP, and its documents. Two processes take turns, one for each version; figures are minima of processor time, from a
+built graph to all marginals, layout included. Rows of several cases (sets of observed variables) are geometric means.
 """
 
 import os
