@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from anytimebp.domains.domains import Domains, domain_sizes, full_domains
+import numpy as np
+
+from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.inference.adaptive.compact import CompactTables
-from anytimebp.inference.beliefs import beliefs_if_any
+from anytimebp.inference.beliefs import beliefs_if_any, part_of
 from anytimebp.inference.control.belief_history import BeliefHistory
 from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.control.estimated_error import SweepError, expected_moves, share_of_core
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.method import LEAVES, LOGS, Step, Task
-from anytimebp.inference.readout import take_snapshot
+from anytimebp.inference.reading_time import LARGE, expect_reading, first_domains
+from anytimebp.inference.readout import prior_snapshot, take_snapshot
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.inference.schedule.plain import plain_schedule
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
@@ -26,14 +29,13 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.bands import make_bands
 from anytimebp.tables.carry_over import Start, carry_over
-from anytimebp.tables.leaves import Core, Leaves, peel
+from anytimebp.tables.core import Core
+from anytimebp.tables.leaves import Leaves, peel
 from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
-QUICK_SWEEPS = (
-    12  # of `bp`, that `adaptive` begins with on small graphs; few take longer, and those gain by lazy sweeps
-)
+QUICK_SWEEPS = 12  # of `bp`, that `adaptive` begins with on small graphs; the few that take longer gain by lazy sweeps
 AS_BEFORE, FIRST_SWEEPS = 2.0, 3
 """A run that starts from messages of estimated error e is expected to have one of at most 2 e in its first 3 sweeps.
 
@@ -47,7 +49,7 @@ class AllStates:
     """Runs of `bp` and `residual`, and of `adaptive` where it works on whole tables.
 
     Attributes:
-        workspace: Messages and tables. Those to leaves are sent by `complete`.
+        workspace: Messages and tables, of a large graph once `begin` has set them up. `complete` sends to leaves.
         leaves: Trees and leaves that are summed into the core, if there are any; the core of a forest is empty.
         disturbed: Message factors that have to be updated, where the run started from given messages; None for all.
     """
@@ -95,21 +97,18 @@ class AllStates:
         self._schedule: Schedule | None = None
 
     def _all_states(self) -> Domains:
-        if self._compact is not None:
-            domains = self._compact.domains()
-        else:
-            domains = full_domains(self._compiled, self._options.observed, self._task.unary)
-        self._figures.work_parts["priorities"] += domains.scored
-        return domains
+        return first_domains(self._task, self._compiled) if self._compact is None else self._compact.domains()
 
     def _take_workspace(self, domains: Domains, arithmetic: int) -> None:
         """Start before the first sweep."""
         if arithmetic == LOG:
             self._task.load(LOGS)
-        self.workspace = Workspace(self._compiled, domains, arithmetic, semiring=self._task.semiring)
+        self._is_large = self._compact is None and len(domains.log_prior) > LARGE
+        given = self._compiled, domains, arithmetic
+        self.workspace = Workspace(*given, semiring=self._task.semiring, in_slices=self._is_large)
         self._damper = Damper(self._options.damping, self.workspace, self._options.tolerance)
         self.leaves: Leaves | None = None
-        self._history = BeliefHistory(domains.slot_start)
+        self._history, self._follows_core = BeliefHistory(domains.slot_start), False
         self._sweeps, self._sweep_began = 0, self._figures.updates
         self._is_through = False
         figures = self._figures
@@ -129,7 +128,12 @@ class AllStates:
             self.disturbed = carry_over(self._start, self.workspace)
         if self._put is not None:
             self._put(self.workspace)
+        if self._is_large:
+            yield Step.WORKING
         self._begin_sweeps()
+        self.leaves = self._peel()
+        if self._is_large:
+            yield Step.WORKING
         self._schedule = self._make_schedule()
         while self.leaves is not None and not self._task.load(LEAVES):
             yield Step.WORKING
@@ -142,7 +146,7 @@ class AllStates:
         """Make the tables, and count what rules are asked for, now or in the earlier run that has made them."""
         figures = self._figures
         counted, tables = figures.work_parts["growth"], self.workspace.tables
-        is_quick = self._compact is None and self.workspace.tables_are_there
+        is_quick = self._compact is None and self.workspace.tables_are_there and not self._is_large
         making = self._compact.fill(self.workspace) if self._compact else self.workspace.prepare()
         for _ in making:
             figures.work_parts["growth"] = counted + tables.scored
@@ -153,6 +157,7 @@ class AllStates:
     def _begin_sweeps(self) -> None:
         """Stand before the first sweep; follow beliefs from here on, if somebody looks."""
         self._sweep_began, arrays = self._figures.updates, self._messages.arrays
+        expect_reading(self._figures, self._messages.layout, arrays, self._slot_start)
         is_new = self._start is None and self._put is None and arrays.semiring == SUM
         if self._limits.is_watched and is_new:
             self._history.note_priors(self._sweeps, arrays.prior, in_logs=arrays.arithmetic == LOG)
@@ -160,7 +165,6 @@ class AllStates:
             self._note_beliefs()
 
     def _make_schedule(self) -> Schedule:
-        self.leaves = self._peel()
         if self.leaves is not None:
             self._is_small = False
             return LeavesFirst(self.leaves, and_back=self._compact is not None)
@@ -172,12 +176,16 @@ class AllStates:
         given = self.workspace, self._options.max_memory, partial(self._task.load, LEAVES)
         return peel(*given, largest_part=1.0 if is_whole else 0.0, at_any_cost=self._at_any_cost and is_whole)
 
-    def _begin_core(self, schedule: LeavesFirst, core: Core) -> None:
-        """Begin with the sweeps on the core, once the pass from the leaves is through."""
-        self._history = BeliefHistory(core.slot_start)
-        self._begin_sweeps()
-        disturbed = self.leaves.disturbed(self.disturbed) if self.leaves and self.disturbed is not None else None
-        schedule.on_core = self._plain_schedule(core, disturbed)
+    def _begin_core(self) -> None:
+        """Begin with the sweeps on the core, in two steps: follow its beliefs; make the schedule."""
+        schedule, leaves, core = self._schedule, self.leaves, self._core
+        assert isinstance(schedule, LeavesFirst) and leaves is not None and core is not None  # noqa: S101, PT018
+        if not self._follows_core:
+            self._history, self._follows_core = BeliefHistory(core.slot_start), True
+            self._begin_sweeps()
+        else:
+            disturbed = leaves.disturbed(self.disturbed) if self.disturbed is not None else None
+            schedule.on_core = self._plain_schedule(core, disturbed)
 
     def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
         if self._options.max_memory is None:
@@ -235,6 +243,11 @@ class AllStates:
 
     def _advance(self) -> Progress:
         schedule, figures = self._schedule, self._figures
+        if self.leaves is not None and self.leaves.readers:
+            self.leaves.keep_for_readers()
+        if self._core_waits:
+            self._begin_core()
+            return Progress(OK, -1, 0, 0)
         assert schedule is not None  # noqa: S101  (`begin` has made it)
         updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work)
         sweeps = schedule.on_core if isinstance(schedule, LeavesFirst) else schedule
@@ -247,9 +260,14 @@ class AllStates:
             self._damper.hopeless(sweep.max_residual)  # which it does not find before it looks
             figures.passed.append((figures.rounds, figures.moment(float("nan"))))
         figures.count(progress.updates, progress.work)
-        if self._core is not None and isinstance(schedule, LeavesFirst) and schedule.on_core is None:
-            self._begin_core(schedule, self._core)
+        while self._core_waits and not self._is_large:
+            self._begin_core()
         return progress
+
+    @property
+    def _core_waits(self) -> bool:
+        """Whether the pass from the leaves is through, and nobody sweeps over the core yet."""
+        return self._core is not None and isinstance(self._schedule, LeavesFirst) and self._schedule.on_core is None
 
     def _quiet_sweeps(self) -> int:
         """Return how many sweeps can be made until somebody looks at messages."""
@@ -271,6 +289,8 @@ class AllStates:
         figures.consistent = progress.converged
         figures.settled_rounds += progress.converged
         figures.tolerance = self._options.tolerance
+        if self._damper.is_following and self.leaves is not None:
+            self.leaves.note_residuals()
         if progress.converged:
             figures.ending = StopReason.CONVERGED
         elif self._damper.hopeless(progress.max_residual):
@@ -300,13 +320,16 @@ class AllStates:
         if is_followed and self._history.is_due(self._sweeps):
             belief = self._note_beliefs()
             if belief is not None and entries > VERY_LONG:
-                estimate = self._estimate()
+                estimate = self._estimate(of_part=True)
                 self._error = estimate(belief)() if callable(estimate) else estimate
         self._figures.estimated_error = float("nan") if self._error is None else self._error
 
     def _note_beliefs(self) -> FloatArray | None:
-        """Set a mark at the beliefs as they are, unless messages exclude each other as yet."""
-        belief = beliefs_if_any(self._messages.layout, self._messages.arrays, self._slot_start)
+        """Set a mark at the beliefs that are followed, as they are, unless messages exclude each other as yet."""
+        layout, arrays, followed = self._messages.layout, self._messages.arrays, self._history.followed
+        if followed is not None:
+            layout, arrays = part_of(layout, arrays, followed)
+        belief = beliefs_if_any(layout, arrays, self._history.start)
         if belief is not None:
             self._history.note(self._sweeps, belief)
         return belief
@@ -316,6 +339,11 @@ class AllStates:
         """Return what is known now; nothing has settled before the end."""
         if settled:
             return None
+        if self._is_large and self._knows_priors_alone:
+            in_logs = not self.workspace.is_set_up or self.workspace.tables.arithmetic == LOG
+            given = self._compiled, self.workspace.domains, self._figures
+            joint = self._options.factor_marginals
+            return prior_snapshot(*given, outside=0.0, factor_marginals=joint, in_logs=in_logs)
         figures, leaves = self._figures.copy(), self.leaves
         figures.tolerance = self._options.tolerance
         has_leaves = leaves is not None and leaves.is_through
@@ -328,29 +356,40 @@ class AllStates:
             error=self._estimate(),
         )
 
-    def _estimate(self) -> float | Callable[[FloatArray], SweepError]:
-        """Return the estimated error of the state as it is now, or how to compute it from beliefs."""
+    @property
+    def _knows_priors_alone(self) -> bool:
+        """Whether no message has been sent or set, so that priors, which are quicker to read, say all."""
+        is_new = not self._figures.updates and self._start is None and self._put is None
+        return not self.workspace.is_set_up or (is_new and self._task.semiring == SUM)
+
+    def _estimate(self, *, of_part: bool = False) -> float | Callable[[FloatArray], SweepError]:
+        """Return the estimated error, or how to compute it from beliefs, of all variables or of those followed."""
         if not self._figures.swept:
             return float("inf")
         if self._figures.consistent and self.leaves is not None and self.leaves.core is None:
             return 0.0
         if self._error is not None:
             return self._error
-        layout, start = self._messages.layout, self._slot_start
+        layout, arrays, history = self._messages.layout, self._messages.arrays, self._history
         on_core = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
         pending = on_core.pending() if isinstance(on_core, ResidualSchedule) else None
-        residual = expected_moves(self._messages.arrays.edge_residual, pending)
-        has_settled = self._figures.ending is StopReason.CONVERGED
-        history, marks, time = self._history, self._history.marks, self._time
+        moved = arrays.edge_residual
+        if history.followed is not None:
+            layout, _ = part_of(layout, arrays, history.followed)
+            moved, pending = moved[layout.variable_edge], pending if pending is None else pending[layout.variable_edge]
+        residual = expected_moves(moved, pending)
+        has_settled, n_variables = self._figures.ending is StopReason.CONVERGED, len(self._slot_start) - 1
+        part: Callable[[FloatArray], FloatArray] = np.asarray if of_part else history.part
+        marks, time = history.marks, self._time
         return lambda belief: SweepError(
-            layout,
+            layout.edge_variable,
             residual,
-            belief,
-            start,
-            history.trend(marks, time, belief),
+            part(belief),
+            history.start,
+            history.trend(marks, time, part(belief)),
             self._options.tolerance,
             has_settled=has_settled,
-            share=1.0 if self._core is None else share_of_core(len(start) - 1, self.workspace.domains.sizes),
+            share=1.0 if self._core is None else share_of_core(n_variables, self.workspace.domains.sizes),
             at_most=AS_BEFORE * self._error_before if self._sweeps <= FIRST_SWEEPS else float("inf"),
         )
 

@@ -8,6 +8,7 @@ from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.readout import read_beliefs, sum_bethe_terms
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
 
@@ -43,6 +44,20 @@ def beliefs_if_any(layout: GraphLayout, arrays: WorkspaceArrays, belief_start: I
     belief, log_normaliser = np.empty(int(belief_start[-1])), np.empty(len(belief_start) - 1)
     status, _ = read_beliefs(layout, arrays, belief_start, belief, log_normaliser)
     return belief if status == OK else None
+
+
+def part_of(layout: GraphLayout, arrays: WorkspaceArrays, variables: IndexArray) -> tuple[GraphLayout, WorkspaceArrays]:
+    """Return some variables of a graph, numbered for themselves, as far as beliefs are read from them.
+
+    Edges keep their numbers. `edge_variable` goes by the places in `variable_edge` instead.
+    """
+    first = layout.variable_edge_start[variables]
+    degree = layout.variable_edge_start[variables + 1] - first
+    edges = layout.variable_edge[row_items(first, degree)]
+    owner = np.repeat(np.arange(len(variables)), degree)
+    part = layout._replace(variable_edge_start=row_starts(degree), variable_edge=edges, edge_variable=owner)
+    names = ("domain_size", "variable_slot_start", "prior_min", "variable_hub")
+    return part, arrays._replace(**{name: getattr(arrays, name)[variables] for name in names})
 
 
 def no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:

@@ -70,6 +70,7 @@ class Figures:
         is_news: Whether the end of the present round is worth a snapshot; the loop sets it, a method may object.
         passed: Sweeps that the driver was not told of one by one, each as the number of its round and the moment at its
             end; the driver records them, and sets their time.
+        reading: Seconds that a snapshot of a large graph is expected to take: so much earlier the clock ends a call.
         ending: Why the run is finished, or None.
     """
 
@@ -90,6 +91,7 @@ class Figures:
     choice: str = ""
     is_news: bool = True
     passed: list[tuple[int, Moment]] = field(default_factory=list)
+    reading: float = 0.0
     ending: StopReason | None = None
 
     @property

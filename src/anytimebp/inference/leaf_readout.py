@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from weakref import ref
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from anytimebp.tables.leaves import Leaves, copied
 
 
 class LaterBeliefs:
-    """Makes the beliefs of all variables, from messages as they are now; sends to the leaves once, when asked."""
+    """Makes the beliefs of all variables, from messages as they are now; sends to the leaves when asked.
+
+    The messages are those of the run itself until it goes on; it has them copied before that.
+    """
 
     def __init__(self, leaves: Leaves, belief_start: IndexArray, *, is_over: bool) -> None:
         """Keep the messages.
@@ -25,24 +28,32 @@ class LaterBeliefs:
         """
         self._leaves = leaves
         self._start = belief_start
-        self._copy = None if is_over else copied(leaves.workspace.layout, leaves.all_arrays())
-        self._is_sent = False
-        self._lock = Lock()
+        self._is_over = is_over
+        self._copy: WorkspaceArrays | None = None
+        self._sent: WorkspaceArrays | None = None
+        if not is_over:
+            leaves.readers.append(ref(self))
+
+    def keep(self) -> None:
+        """Copy the messages, as the run is about to go on."""
+        self._copy = copied(self._leaves.workspace.layout, self._leaves.all_arrays())
+        self._sent = None
 
     def arrays(self) -> WorkspaceArrays:
-        """Return the messages, those to leaves included."""
-        with self._lock:
-            if self._copy is None:
-                return self._leaves.final_arrays()
-            if not self._is_sent:
-                self._copy = self._leaves.send_down(self._copy)
-                self._is_sent = True
-            return self._copy
+        """Return the messages, those to leaves included; those of a run that is not over, until it goes on."""
+        leaves = self._leaves
+        with leaves.reading:
+            if self._is_over:
+                return leaves.final_arrays()
+            if self._sent is None:
+                self._sent = leaves.send_down(self._copy or leaves.all_arrays())
+            return self._sent
 
     def __call__(self) -> FloatArray:
         """Return the beliefs, variable after variable."""
         workspace = self._leaves.workspace
-        return beliefs_of(workspace.compiled, workspace.layout, self.arrays(), self._start)[0]
+        with self._leaves.reading:
+            return beliefs_of(workspace.compiled, workspace.layout, self.arrays(), self._start)[0]
 
 
 def core_beliefs(leaves: Leaves) -> tuple[FloatArray, float]:

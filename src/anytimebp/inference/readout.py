@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from anytimebp.domains.domains import Domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import InternalError
 from anytimebp.inference.beliefs import beliefs_of, bethe_terms, no_belief
@@ -89,20 +90,46 @@ def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bo
         figures: What goes with it.
         factor_marginals: Whether the snapshot can give those.
     """
-    compiled, sizes, allowed = universe.compiled, universe.n_allowed, np.flatnonzero(universe.allowed)
-    log_prior = universe.log_prior[allowed]
-    start = row_starts(sizes)
-    belief = np.exp(log_prior)
+    sizes, allowed = universe.n_allowed, np.flatnonzero(universe.allowed)
+    states = allowed - np.repeat(universe.start[:-1], sizes)
+    scales = universe.log_prior_scale, universe.log_prior_min
+    domains = Domains(sizes, row_starts(sizes), states, universe.log_prior[allowed], *scales, universe.scored)
+    return prior_snapshot(universe.compiled, domains, figures, outside=1.0, factor_marginals=factor_marginals)
+
+
+def prior_snapshot(
+    compiled: CompiledGraph,
+    domains: Domains,
+    figures: Figures,
+    *,
+    outside: float,
+    factor_marginals: bool,
+    in_logs: bool = True,
+) -> Snapshot:
+    """Return the same, given domains that hold every state that the evidence allows.
+
+    Args:
+        compiled: The graph.
+        domains: With their log priors.
+        figures: What goes with it.
+        outside: The unexplored mass.
+        factor_marginals: Whether the snapshot can give those.
+        in_logs: Whether the log priors are such, or a workspace has made priors of them.
+    """
+    sizes, start = domains.sizes, domains.slot_start
+    belief = np.exp(domains.log_prior) if in_logs else domains.log_prior.copy()
     belief /= np.repeat(np.add.reduceat(belief, start[:-1]), sizes) if len(sizes) else 1.0
-    marginals = Marginals(compiled.variables, belief, start, allowed - np.repeat(universe.start[:-1], sizes))
+    marginals = Marginals(compiled.variables, belief, start, domains.slot_state)
     joint: FactorMarginals = NOT_ASKED_FOR
     if factor_marginals:
+        with np.errstate(divide="ignore"):
+            log_prior = domains.log_prior.copy() if in_logs else np.log(domains.log_prior)
         edge_start = start[compiled.arrays.edge_variable]
         joint = FactorMarginals(marginals, compiled.blocks, _first_edges(compiled), edge_start, log_prior)
     return Snapshot(
         marginals=marginals,
         log_z=float("nan"),
-        outside=1.0,
+        outside=outside,
         error=float("inf"),
         domain_sizes=read_only(sizes),
         arithmetic="linear",

@@ -119,7 +119,7 @@ class Run:
                 return StopReason.OUT_OF_UPDATES
             if figures.work >= budget.work:
                 return StopReason.OUT_OF_WORK
-            if self._clock.seconds >= budget.stop_at:
+            if self._clock.seconds + figures.reading >= budget.stop_at:
                 return StopReason.OUT_OF_TIME
 
     def _step(self, budget: Budget) -> Step | None:

@@ -8,7 +8,7 @@ from anytimebp.kernels.codes import TABLE
 from anytimebp.kernels.jit import index_view, kernel, table_view
 from anytimebp.kernels.through_table import NARROW, edge_size
 
-LEAST_COLUMNS = 12  # of rows, under which a band saves nothing
+LEAST_COLUMNS = 10  # of rows, under which a band saves nothing
 PART = 8  # of a row that a band may have which is not NARROW: rows are read in vectors, and bands are not
 LEAST_ENTRIES = 512  # of a table, under which finding its band costs more than is saved
 

@@ -59,10 +59,10 @@ from anytimebp.kernels.to_factor import gather, gather_at, is_lone_hub
 from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
-AT_ONCE = 2**18
+AT_ONCE = 2**20
 """Entries that could be read in the time of several sweeps in one slice, which share one time in the trace.
 
-A tenth of a millisecond or two. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
+Half a millisecond. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
 NO_NEWS = 1e-14  # nats by which all messages to a variable may have moved before its factors are told: rounding
 LOG_COST = 4  # entries that one costs whose table is in logs, or about that
 

@@ -5,7 +5,7 @@ from anytimebp.kernels.codes import MAX
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, index_view, kernel, table_view
 
 PAIR = 2
-NARROW = 2  # width of the bands that most tables have which interpolate
+NARROW = 4  # widest bands that have loops of their own; tables that interpolate have such of 2
 TALL = 24  # rows from which four are read at a time
 
 
@@ -62,16 +62,35 @@ def tall_matrix_linear(matrix, stride, n, row_weight, column_weight, dots, sums)
 
 
 @kernel(FAST)
+def _narrow_band(start, band, width, row_weight, column_weight, dots, sums):
+    """Do as `_band_linear`, with widths that the compiler knows: 2 to 4."""
+    if width == 2:  # noqa: PLR2004
+        for r in range(row_weight.size):
+            begin, weight, one, two = start[r], row_weight[r], band[2 * r], band[2 * r + 1]
+            dots[r] = one * column_weight[begin] + two * column_weight[begin + 1]
+            sums[begin] += weight * one
+            sums[begin + 1] += weight * two
+        return
+    for r in range(row_weight.size):
+        begin, weight, place = start[r], row_weight[r], width * r
+        one, two, three = band[place], band[place + 1], band[place + 2]
+        dot = one * column_weight[begin] + two * column_weight[begin + 1] + three * column_weight[begin + 2]
+        sums[begin] += weight * one
+        sums[begin + 1] += weight * two
+        sums[begin + 2] += weight * three
+        if width == NARROW:
+            dot += band[place + 3] * column_weight[begin + 3]
+            sums[begin + 3] += weight * band[place + 3]
+        dots[r] = dot
+
+
+@kernel(FAST)
 def _band_linear(start, band, width, row_weight, column_weight, dots, sums):
     """Do as `matrix_linear`, reading the band of a matrix (`bands.py`)."""
     for c in range(sums.size):
         sums[c] = 0.0
-    if width == NARROW:
-        for r in range(row_weight.size):
-            begin, weight, left, right = start[r], row_weight[r], band[2 * r], band[2 * r + 1]
-            dots[r] = left * column_weight[begin] + right * column_weight[begin + 1]
-            sums[begin] += weight * left
-            sums[begin + 1] += weight * right
+    if 1 < width <= NARROW:
+        _narrow_band(start, band, width, row_weight, column_weight, dots, sums)
         return
     for r in range(row_weight.size):
         begin, weight, dot = start[r], row_weight[r], 0.0

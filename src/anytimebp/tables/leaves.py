@@ -7,19 +7,20 @@ messages up to the core, makes the core's own layout and arrays, and sends down 
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
-from typing import NamedTuple
+from threading import RLock
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
-from anytimebp.kernels.codes import CORE, DOWN, LINEAR, LOG, OK, OUT_OF_RANGE, TABLE, UP, VARIABLE_VANISHED
-from anytimebp.kernels.leaves import elimination_order, fill_core, pass_slice, plan_tables
+from anytimebp.kernels.codes import DOWN, LINEAR, LOG, OK, OUT_OF_RANGE, UP, VARIABLE_VANISHED
+from anytimebp.kernels.leaves import elimination_order, pass_slice, plan_tables
 from anytimebp.kernels.messages import EDGE_COST, LOG_COST
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.model.summary import full_bp_bytes
 from anytimebp.tables.arrays import WorkspaceArrays, frozen
+from anytimebp.tables.core import Core, LeafArrays, filled_core, lay_out_core, with_arrays
 from anytimebp.tables.machine import available_memory
 from anytimebp.tables.workspace import Workspace, make_structure_inputs
 
@@ -32,6 +33,7 @@ SWEEPS = 8.0  # that a run takes at least; in fewer, a core would not pay
 MOST_BYTES = 2**28  # of smaller tables, where nobody limits the memory; with more, only a part of what is free
 PART_OF_FREE = 4
 ROUNDING = 1e-13  # nats that a message moves if it is taken over as its logs, and sent anew
+AT_ONCE = 2**18  # edges of graphs whose cores are made in one slice
 SLICE_COST = 2**22  # entries read between two moments in which Ctrl-C is heard
 
 
@@ -44,42 +46,12 @@ class TableArrays(NamedTuple):
     address: IndexArray
 
 
-class LeafArrays(NamedTuple):
-    """What kernels read and write of trees and leaves. F factors, E edges of the whole graph.
+class Reader(Protocol):
+    """Somebody who may read messages later."""
 
-    Attributes:
-        way: (E,) CORE, UP, DOWN or CUT.
-        table_address: (F,) where a factor's table without its leaves goes; 0 where they stay.
-        table_min: (F,) smallest positive product that such an entry is made of (linear).
-        in_logs: (F,) whether such a table holds logs.
-        scratch: For tables that several leaves are summed out of.
-    """
-
-    way: IndexArray
-    table_address: IndexArray
-    table_min: FloatArray
-    in_logs: BoolArray
-    scratch: FloatArray
-
-
-class Core(NamedTuple):
-    """The part of a graph that is iterated on; numbered for itself, messages in the slots of the whole graph.
-
-    Attributes:
-        layout: Topology.
-        arrays: What kernels write. Messages and totals of hubs are those of the workspace.
-        variables: Numbers in the whole graph.
-        factors: Numbers in the whole graph.
-        edges: Numbers in the whole graph.
-        slot_start: Where each variable's slots start in a row of the core's beliefs.
-    """
-
-    layout: GraphLayout
-    arrays: WorkspaceArrays
-    variables: IndexArray
-    factors: IndexArray
-    edges: IndexArray
-    slot_start: IndexArray
+    def keep(self) -> None:
+        """Copy them, as they are about to change."""
+        ...
 
 
 class Leaves:
@@ -92,6 +64,8 @@ class Leaves:
         constant: What trees and leaves add to log Z, but for the scales of tables and priors, as far as passed.
         core: Made once the pass up is through; None in a forest.
         is_through: Whether the pass up is.
+        readers: Of messages as they are now, which are to be kept for them before the run goes on.
+        reading: Held while somebody reads, or the run has messages kept.
     """
 
     def __init__(
@@ -105,16 +79,27 @@ class Leaves:
         self._n_lone = n_lone
         self.constant = 0.0
         self.core: Core | None = None
+        self._plan: Core | None = None
         self.is_through = False
         self._back = order[::-1].copy()
         self._n_up, self._n_down = 0, 0
         self._tables: FloatArray | None = None
         self._final: WorkspaceArrays | None = None
-        self._lock = Lock()
+        self.readers: list[Callable[[], Reader | None]] = []
+        self.reading = RLock()
 
     def keep(self, tables: FloatArray) -> None:
         """Keep the numbers alive that `table_address` points to."""
         self._tables = tables
+
+    def keep_for_readers(self) -> None:
+        """Let those who have not read yet have the messages as they are."""
+        with self.reading:
+            for found in self.readers:
+                reader = found()
+                if reader is not None:
+                    reader.keep()
+            self.readers.clear()
 
     # ------------------------------------------------------------ up
     def pass_up(self, update_limit: int, cost_limit: int) -> tuple[int, int, int, int]:
@@ -128,61 +113,28 @@ class Leaves:
             self.workspace.layout, self.workspace.arrays, self.arrays, self.order, UP, before, stop, cost_limit
         )
         self.constant += constant
-        if status == OK and self._n_up == len(self.order):
+        while status == OK and self._n_up == len(self.order) and not self.is_through:
             status, culprit = self._make_core()
+            if len(self.arrays.way) > AT_ONCE:
+                break
         return status, culprit, self._n_up - before, work
 
     def _make_core(self) -> tuple[int, int]:
-        """Make the core after the pass up; return a status and the variable at fault."""
-        workspace, way = self.workspace, self.arrays.way
-        layout, arrays = workspace.layout, workspace.arrays
-        if self._n_lone:
-            self.constant += self._lone_variables()
+        """Take a step towards the core after the pass up; return a status and the variable at fault."""
+        layout, arrays = self.workspace.layout, self.workspace.arrays
+        status, culprit, constant = OK, -1, 0.0
         if not self.n_core_factors:
             self.is_through = True
-            return OK, -1
-        core_layout, variables, factors, edges = _core_layout(layout, way)
-        sizes = arrays.domain_size[variables]
-        slot_start = np.zeros(len(variables) + 1, dtype=np.int64)
-        np.cumsum(sizes, out=slot_start[1:])
-        prior, prior_min = np.empty(int(slot_start[-1])), np.empty(len(variables))
-        status, culprit, constant = fill_core(layout, arrays, way, core_layout, variables, slot_start, prior, prior_min)
-        if status != OK:
-            return status, culprit
-        self.constant += constant
-        own = self._core_arrays(variables, factors, edges)
-        own = own._replace(domain_size=sizes, variable_slot_start=slot_start, prior=prior, prior_min=prior_min)
-        if (own.factor_kind != TABLE).any():
-            own = own._replace(structure_inputs=make_structure_inputs(core_layout, own))
-        self.core = Core(core_layout, own, variables, factors, edges, slot_start)
-        self.is_through = True
-        return OK, -1
-
-    def _core_arrays(self, variables: IndexArray, factors: IndexArray, edges: IndexArray) -> WorkspaceArrays:
-        """Return the arrays of the core, but for domains and priors."""
-        arrays, leaves = self.workspace.arrays, self.arrays
-        address = leaves.table_address[factors]
-        is_smaller = address != 0
-        number = np.full(len(arrays.variable_hub), -1, dtype=np.int64)
-        number[variables] = np.arange(len(variables))
-        return arrays._replace(
-            edge_slot_start=arrays.edge_slot_start[edges],
-            edge_capacity=arrays.edge_capacity[edges],
-            edge_min=arrays.edge_min[edges],
-            edge_scale=arrays.edge_scale[edges],
-            edge_residual=arrays.edge_residual[edges],
-            factor_total=arrays.factor_total[factors],
-            factor_kind=arrays.factor_kind[factors],
-            structure_work=arrays.structure_work[factors],
-            table_address=np.where(is_smaller, address, arrays.table_address[factors]),
-            table_in_logs=np.where(is_smaller, leaves.in_logs[factors], arrays.table_in_logs[factors]),
-            table_scaled=np.where(is_smaller, 0, arrays.table_scaled[factors]),
-            table_band=np.zeros(len(factors), dtype=np.int64),
-            table_min=np.where(is_smaller, leaves.table_min[factors], arrays.table_min[factors]),
-            table_has_zero=arrays.table_has_zero[factors],
-            variable_hub=arrays.variable_hub[variables],
-            hub_variable=number[arrays.hub_variable],
-        )
+        elif self._plan is None:
+            self._plan = lay_out_core(layout, arrays, self.arrays.way)
+        elif self._plan.arrays is arrays:
+            self._plan = with_arrays(self._plan, self.arrays)
+        else:
+            status, culprit, constant, self.core = filled_core(self._plan, layout, arrays, self.arrays.way)
+            self.is_through = status == OK
+        if self.is_through:
+            self.constant += constant + (self._lone_variables() if self._n_lone else 0.0)
+        return status, culprit
 
     def _lone_variables(self) -> float:
         """Return what variables without any message factor add to log Z."""
@@ -283,7 +235,7 @@ class Leaves:
 
     def final_arrays(self) -> WorkspaceArrays:
         """Return what `send_down` does, in place and once, for a run that is over. Any thread may ask."""
-        with self._lock:
+        with self.reading:
             if self._final is None:
                 self._final = self.send_down(self.all_arrays())
             return self._final
@@ -309,30 +261,6 @@ def _in_logs(workspace: Workspace, arrays: WorkspaceArrays) -> Workspace:
     for name in ("edge_min", "hub_high", "hub_low", "hub_zeros"):
         getattr(made.arrays, name)[:] = getattr(arrays, name)
     return made
-
-
-def _core_layout(layout: GraphLayout, way: IndexArray) -> tuple[GraphLayout, IndexArray, IndexArray, IndexArray]:
-    """Return the core's topology but for `variable_edge`, and its variables, factors and edges in the whole graph."""
-    edges = np.flatnonzero(way == CORE)
-    variable, factor = layout.edge_variable[edges], layout.edge_factor[edges]
-    degree = np.bincount(variable, minlength=len(layout.variable_edge_start) - 1)
-    arity = np.bincount(factor, minlength=len(layout.factor_edge_start) - 1)
-    variables, factors = np.flatnonzero(degree), np.flatnonzero(arity)
-    variable_number, factor_number = np.cumsum(degree > 0) - 1, np.cumsum(arity > 0) - 1
-    made = GraphLayout(
-        factor_edge_start=_starts(arity[factors]),
-        edge_variable=variable_number[variable],
-        edge_factor=factor_number[factor],
-        variable_edge_start=_starts(degree[variables]),
-        variable_edge=np.empty(len(edges), dtype=np.int64),
-    )
-    return made, variables, factors, edges
-
-
-def _starts(counts: IndexArray) -> IndexArray:
-    starts = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=starts[1:])
-    return starts
 
 
 def peel(

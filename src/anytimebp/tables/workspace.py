@@ -36,7 +36,10 @@ class Workspace:
             the room for them.
         tables: Addresses and scales of the tables.
         room: (V,) slots that each edge of a variable has room for.
+        is_set_up: Whether the arrays are there; `prepare` makes them where setting up takes slices.
     """
+
+    arrays: WorkspaceArrays
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Workspace:
         semiring: int = SUM,
         structures: bool = True,
         room: IndexArray | None = None,
+        in_slices: bool = False,
     ) -> None:
         """Allocate everything but tables, or, where domains grow, room for these as well.
 
@@ -58,6 +62,7 @@ class Workspace:
             structures: Whether factors that have a structure go by it; all are tables otherwise, and where domains grow
                 or the semiring is MAX.
             room: (V,) slots that each variable has room for; None if domains do not grow.
+            in_slices: Whether to leave the arrays to `prepare`, which pauses now and then; domains do not grow.
         """
         self.compiled = compiled
         self.domains = domains
@@ -69,18 +74,27 @@ class Workspace:
         kind = tables if has_tables else factor_kinds(compiled, domains.sizes)
         self.tables = Tables(compiled.extent, arithmetic, kind)
         self.room = domains.sizes if room is None else room.copy()
-        widest = self.room if room is None else compiled.universe_sizes
-        self.arrays = allocate(self.layout, domains, self.tables, semiring, self.room, widest)
+        self.is_set_up, self._semiring = False, semiring
+        if not in_slices:
+            for _ in self._set_up(grows=room is not None):
+                pass
+
+    def _set_up(self, *, grows: bool = False) -> Iterator[None]:
+        """Make the arrays; the priors last, as domains show log priors until then."""
+        domains, tables, compiled = self.domains, self.tables, self.compiled
+        widest = compiled.universe_sizes if grows else self.room
+        self.arrays = yield from allocate(self.layout, domains, tables, self._semiring, self.room, widest)
         self._used = len(self.arrays.message)
-        if not compiled.has_tables_only and (kind != TABLE).any():
+        if not compiled.has_tables_only and (tables.kind != TABLE).any():
             self.arrays = self.arrays._replace(structure_inputs=make_structure_inputs(self.layout, self.arrays))
-        if room is not None:
-            self.tables.make_room(compiled, self.arrays.edge_capacity)
-            np.exp(self.tables.log_min, out=self.arrays.table_min)
+        if grows:
+            tables.make_room(compiled, self.arrays.edge_capacity)
+            np.exp(tables.log_min, out=self.arrays.table_min)
         if len(self.arrays.hub_variable):
             self._start_hubs()
-        if arithmetic == LINEAR:
-            self._start_priors(grows=room is not None)
+        if tables.arithmetic == LINEAR:
+            self._start_priors(grows=grows)
+        self.is_set_up = True
 
     def _start_priors(self, *, grows: bool) -> None:
         """Turn the log priors of active states to priors; what is behind them is not touched."""
@@ -101,6 +115,9 @@ class Workspace:
 
     def prepare(self) -> Iterator[None]:
         """Make the tables, pausing now and then; reuse those that an earlier run left with the graph."""
+        if not self.is_set_up:
+            yield from self._set_up()
+            yield
         shared = self._shared_tables
         if shared is not None:
             yield from reuse_tables(self.compiled, self.tables, shared)

@@ -111,7 +111,7 @@ def test_whoever_watches_gets_a_slice_per_sweep(slices):
 
 
 def test_sweeps_that_take_longer_are_slices_of_their_own(slices):
-    result = abp.infer(grid(7, 60, 1.0, 0.3, seed=0), "bp")
+    result = abp.infer(grid(7, 120, 1.0, 0.3, seed=0), "bp")
     assert len(slices) == len(result.trace)
 
 

@@ -45,7 +45,7 @@ def updated(graph, arithmetic, *, with_bands):
 @given(
     seed=st.integers(0, 10**6),
     shape=st.lists(st.integers(1, 6), min_size=1, max_size=3),
-    columns=st.integers(12, 60),
+    columns=st.integers(10, 60),
     width=st.integers(1, 7),
     arithmetic=st.sampled_from([LINEAR, LOG]),
 )
@@ -66,7 +66,8 @@ def test_messages_through_a_band_are_those_through_the_table(seed, shape, column
     assert plain[2] == table.size
     spans = [np.flatnonzero(row) for row in table.reshape(-1, columns)]
     widest = max(int(span[-1] - span[0]) + 1 for span in spans if len(span))
-    pays = table.size >= kernels.LEAST_ENTRIES and widest <= max(2, columns // kernels.PART) and (table == 0.0).any()
+    most = max(kernels.NARROW, columns // kernels.PART)
+    pays = table.size >= kernels.LEAST_ENTRIES and widest <= most and (table == 0.0).any()
     assert bool(found[3]) == pays
     assert found[2] == (len(spans) * widest if pays else table.size)
 

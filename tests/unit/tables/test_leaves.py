@@ -214,3 +214,58 @@ def test_an_observed_variable_cuts_the_graph(always):
     assert made.leaves.core is None
     assert found.estimated_error == 0.0
     assert found.updates == 4
+
+
+def ring_with_leaf(n=4, **given):
+    """Return a ring of variables of three states; its last factor has a leaf of five, given in some way."""
+    rng = np.random.default_rng(0)
+    graph = abp.FactorGraph()
+    graph.add_variables(n, 3)
+    graph.add_factors([[k] for k in range(n)], log_table=rng.normal(size=(n, 3)))
+    graph.add_factors([[k, k + 1] for k in range(n - 1)], log_table=0.5 * rng.normal(size=(n - 1, 3, 3)))
+    leaf = graph.add_variable("leaf", 5)
+    graph.add_factor([leaf], log_table=rng.normal(size=5))
+    graph.add_factor([n - 1, 0, leaf], **given)
+    return graph
+
+
+def given_scores():
+    rng = np.random.default_rng(1)
+    places = np.argwhere(rng.random((3, 3, 5)) < 0.2)
+    return {
+        "a list": {"entries": (places, rng.normal(size=len(places))), "default": 0.1},
+        "a structure": {"structure": abp.Deterministic(lambda a, b: (a + b) % 5)},
+        "a rule": {"rule": lambda a, b, c: 0.3 * np.cos(a + 2.0 * b + c)},
+    }
+
+
+@pytest.mark.parametrize("kind", ["a list", "a structure", "a rule"])
+@pytest.mark.parametrize("method", ["bp", "residual"])
+def test_lists_and_structures_keep_the_message_of_their_leaf(always, kind, method, monkeypatch):
+    monkeypatch.setattr("anytimebp.model.source.LIST_GAIN", 0.0)  # lists stay lists, however small
+    graph = ring_with_leaf(**given_scores()[kind])
+    tail = graph.add_variable("tail", 2)  # so that there is a core
+    graph.add_factor([1, tail], log_table=np.random.default_rng(2).normal(size=(3, 2)))
+    made, found = run(graph, method)
+    in_core, summed_out = 4 in made.leaves.core.variables, made.leaves.arrays.table_address[3] != 0
+    assert (in_core, summed_out) == (
+        (False, True) if kind == "a rule" else (True, False)
+    )  # rules are asked for a table
+    assert gap(found, whole(graph, monkeypatch, method=method)) < 1e-8
+
+
+@pytest.mark.parametrize("method", ["bp", "residual"])
+@pytest.mark.parametrize("arithmetic", [0, 1])
+def test_leaves_of_a_hub_in_the_core_are_summed_out(always, method, arithmetic, monkeypatch):
+    monkeypatch.setattr("anytimebp.inference.all_states.first_arithmetic", lambda *_: arithmetic)
+    n, rng = 20, np.random.default_rng(0)
+    graph = abp.FactorGraph()
+    graph.add_variables(2 * n + 1, 3)
+    graph.add_factors([[k] for k in range(2 * n + 1)], log_table=rng.normal(size=(2 * n + 1, 3)))
+    graph.add_factors([[1 + k, 1 + (k + 1) % n] for k in range(n)], log_table=0.3 * rng.normal(size=(n, 3, 3)))
+    scopes = [[0, 1 + k, 1 + n + k] for k in range(n)]
+    graph.add_factors(scopes, log_table=0.3 * rng.normal(size=(n, 3, 3, 3)))
+    made, found = run(graph, method)
+    assert len(made.leaves.arrays.table_address.nonzero()[0]) == n
+    assert made.leaves.core.arrays.variable_hub[0] == 0
+    assert gap(found, whole(graph, monkeypatch, method=method)) < 1e-8

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from anytimebp.domains.domains import Domains, domain_sizes, full_domains
+from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.choice import EDGE_COST, Choice, Way, first_choice, may_pay
@@ -20,7 +20,8 @@ from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.one_by_one import OneByOne
-from anytimebp.inference.readout import unary_snapshot
+from anytimebp.inference.reading_time import first_domains
+from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.results.snapshot import Snapshot
@@ -51,14 +52,13 @@ class AdaptiveRun:
         self._at_any_cost = at_any_cost
         self._compiled = compiled_graph(task.graph)
         self._full_fits = self._check_memory()
-        self._domains: Domains = full_domains(self._compiled, self._options.observed, task.unary)
+        self._domains: Domains = first_domains(task, self._compiled)
         self.now: Method | None = None
         self._rounds: Rounds | None = None
         self._n_rounds = 0
         self._earlier: CompactRun | None = None
         self._entries = update_entries(self._compiled, self._domains.sizes)
         self._figures.states = int(self._domains.slot_start[-1])
-        self._figures.work_parts["priorities"] += self._domains.scored
 
     # ------------------------------------------------------------ decisions
     def _check_memory(self) -> bool:
@@ -191,5 +191,5 @@ class AdaptiveRun:
         """Return what is known before any message; nothing of that has settled."""
         if settled:
             return None
-        universe = Universe(self._compiled, self._options.observed, self._domains)
-        return unary_snapshot(universe, self._figures, factor_marginals=self._options.factor_marginals)
+        joint = self._options.factor_marginals
+        return prior_snapshot(self._compiled, self._domains, self._figures, outside=1.0, factor_marginals=joint)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 
 LONGEST = 4  # marks, with the present, that changes are compared between
@@ -42,6 +43,8 @@ class BeliefHistory:
 
     Attributes:
         marks: The last few, oldest first.
+        followed: The variables that stand for all, rising; None where all are followed.
+        start: (V + 1,) where each variable's beliefs start among those that are followed.
     """
 
     def __init__(self, slot_start: IndexArray) -> None:
@@ -51,7 +54,7 @@ class BeliefHistory:
             slot_start: (V + 1,) where each variable's slots start.
         """
         self.marks: tuple[Mark, ...] = ()
-        self._slots, self._start = _followed(slot_start)
+        self.followed, self._slots, self.start = _followed(slot_start)
 
     def is_due(self, sweeps: int) -> bool:
         """Tell whether there is to be a mark after so many sweeps."""
@@ -67,19 +70,19 @@ class BeliefHistory:
 
         Args:
             sweeps: So far.
-            belief: Per variable slot; not changed afterwards.
+            belief: Per slot of the variables that are followed; not changed afterwards.
         """
-        self.marks = (*self.marks[1 - KEPT :], Mark(float(sweeps), self._part(belief)))
+        self.marks = (*self.marks[1 - KEPT :], Mark(float(sweeps), belief))
 
     def note_priors(self, sweeps: int, prior: FloatArray, *, in_logs: bool) -> None:
         """Set a mark where no message has been sent yet; beliefs are made of the priors when somebody looks.
 
         Args:
             sweeps: So far.
-            prior: Per variable slot; not changed afterwards.
+            prior: Per slot of all variables; not changed afterwards.
             in_logs: Whether they are logarithms.
         """
-        later = partial(_of_priors, self._part(prior), self._start, in_logs)
+        later = partial(_of_priors, self.part(prior), self.start[:-1], in_logs)
         self.marks = (*self.marks[1 - KEPT :], Mark(float(sweeps), later))
 
     def trend(self, marks: tuple[Mark, ...], time: float, belief: FloatArray) -> Trend:
@@ -88,11 +91,12 @@ class BeliefHistory:
         Args:
             marks: Those that there were at the time.
             time: In sweeps, with the part of the present one that is through.
-            belief: Per variable slot, at the time.
+            belief: Per slot of the variables that are followed, at the time.
         """
-        return Trend((*marks, Mark(time, self._part(belief))), self._start)
+        return Trend((*marks, Mark(time, belief)), self.start[:-1])
 
-    def _part(self, belief: FloatArray) -> FloatArray:
+    def part(self, belief: FloatArray) -> FloatArray:
+        """Return what is followed of numbers per slot of all variables."""
         return belief if self._slots is None else belief[self._slots]
 
 
@@ -192,14 +196,15 @@ def rate_of(ratio: float, lag_before: float, lag: float) -> float:
     return high
 
 
-def _followed(slot_start: IndexArray) -> tuple[IndexArray | None, IndexArray]:
-    """Return the slots to follow, None for all, and where each variable starts among them."""
+def _followed(slot_start: IndexArray) -> tuple[IndexArray | None, IndexArray | None, IndexArray]:
+    """Return the variables and the slots to follow, None for all, and where each variable starts among them."""
     if int(slot_start[-1]) <= MANY:
-        return None, slot_start[:-1]
-    sizes = np.diff(slot_start)
-    order = np.random.default_rng(0).permutation(len(sizes))  # by index, kinds of variables that take turns are missed
-    n_followed = int(np.searchsorted(np.cumsum(sizes[order]), MANY, side="right"))
-    chosen = np.zeros(len(sizes), dtype=np.bool_)
-    chosen[order[: max(1, n_followed)]] = True
-    start = np.cumsum(sizes[chosen]) - sizes[chosen]
-    return np.flatnonzero(np.repeat(chosen, sizes)), start
+        return None, None, slot_start
+    n = len(slot_start) - 1
+    drawn = np.random.default_rng(0).choice(
+        n, min(n, MANY), replace=False
+    )  # by index, kinds that take turns are missed
+    n_followed = int(np.searchsorted(np.cumsum(slot_start[drawn + 1] - slot_start[drawn]), MANY, side="right"))
+    chosen = np.sort(drawn[: max(1, n_followed)])
+    sizes = slot_start[chosen + 1] - slot_start[chosen]
+    return chosen, row_items(slot_start[chosen], sizes), row_starts(sizes)

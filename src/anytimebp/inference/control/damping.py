@@ -106,6 +106,11 @@ class Damper:
         until_look = math.ceil((1.0 - LOOK) * self._window) - self._in_window
         return max(1, min(until_look, MAX_SWEEPS - self._sweeps))
 
+    @property
+    def is_following(self) -> bool:
+        """Whether it follows messages, and looks at the residuals of all of them at the end of a window."""
+        return self._course is not None
+
     def hopeless(self, residual: float) -> bool:
         """Take note of a sweep's undamped residual, adapt the damping, and tell whether to give up."""
         self._sweeps += 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.inference.control.belief_history import Trend
-from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 OUTSIDE = 2.0  # of the belief outside the domains: states that joined late can change more than their own share
@@ -68,7 +67,7 @@ class SweepError:
 
     def __init__(
         self,
-        layout: GraphLayout,
+        edge_variable: IndexArray,
         residual: FloatArray,
         belief: FloatArray,
         slot_start: IndexArray,
@@ -82,9 +81,9 @@ class SweepError:
         """Hold what the estimate needs.
 
         Args:
-            layout: Topology.
+            edge_variable: (E,) the variable of an edge, among those that are followed.
             residual: (E,) by how much each message moved when it was last sent; owned.
-            belief: Per variable slot.
+            belief: Per variable slot; owned.
             slot_start: (V + 1,) where each variable's slots start.
             trend: Of the beliefs.
             tolerance: Of the run, in nats.
@@ -92,7 +91,12 @@ class SweepError:
             at_most: What the estimate is expected to be at the most, from where the run has started.
             share: Of the error, if these are not all variables: the mean over all is that part of the mean over these.
         """
-        self._layout, self._residual, self._belief, self._slot_start = layout, residual, belief, slot_start
+        self._edge_variable, self._residual, self._belief, self._slot_start = (
+            edge_variable,
+            residual,
+            belief,
+            slot_start,
+        )
         self._trend, self._tolerance, self._has_settled, self._share = trend, tolerance, has_settled, share
         self._at_most = at_most
 
@@ -104,7 +108,7 @@ class SweepError:
         """Return the mean over the variables that there are."""
         start, trend = self._slot_start, self._trend
         residual = np.minimum(self._residual, self._tolerance if self._has_settled else MOST)
-        moved: FloatArray = np.bincount(self._layout.edge_variable, residual, len(start) - 1)  # type: ignore[assignment]
+        moved: FloatArray = np.bincount(self._edge_variable, residual, len(start) - 1)  # type: ignore[assignment]
         turned, is_certain = moved_by(self._belief, start, moved)
         if trend.has_rate:
             estimate = max(trend.left, float(np.where(is_certain, turned, LEAST * turned).mean()))

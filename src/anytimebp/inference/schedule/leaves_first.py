@@ -31,8 +31,6 @@ class LeavesFirst:
             return self._pass(update_limit, cost_limit)
         progress = self.on_core.advance(update_limit, cost_limit, damping)
         core = self._leaves.core
-        if progress.end_of_sweep:
-            self._leaves.note_residuals()
         if progress.status == OK or core is None:
             return progress
         number = core.variables if progress.status == VARIABLE_VANISHED else core.factors

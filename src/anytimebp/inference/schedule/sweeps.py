@@ -126,9 +126,11 @@ def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
 
 def there_and_back(layout: GraphLayout) -> IndexArray:
     """Return (2, F) the factors by their last variable, then by their first; and in reverse."""
-    first_edge = layout.factor_edge_start[:-1]
-    lowest = np.minimum.reduceat(layout.edge_variable, first_edge)
-    highest = np.maximum.reduceat(layout.edge_variable, first_edge)
+    first_edge, variable = layout.factor_edge_start[:-1], layout.edge_variable
+    if len(variable) == 2 * len(first_edge):  # all are pairs: no factor that sends messages has one variable
+        lowest, highest = np.minimum(variable[::2], variable[1::2]), np.maximum(variable[::2], variable[1::2])
+    else:
+        lowest, highest = np.minimum.reduceat(variable, first_edge), np.maximum.reduceat(variable, first_edge)
     highest *= len(layout.variable_edge_start)
     highest += lowest
     there = highest.argsort(kind="stable")

@@ -101,9 +101,9 @@ def test_of_very_many_variables_some_stand_for_all(monkeypatch):
     end, mode = rng.random(300), rng.normal(0, 0.1, 300)
     history = BeliefHistory(start)
     for sweeps in range(5):
-        history.note(sweeps, end + mode * 0.5**sweeps)
+        history.note(sweeps, history.part(end + mode * 0.5**sweeps))
     assert max(len(mark.belief) for mark in history.marks) <= 60
-    trend = history.trend(history.marks, 5.0, end + mode * 0.5**5)
+    trend = history.trend(history.marks, 5.0, history.part(end + mode * 0.5**5))
     truth = np.linalg.norm((mode * 0.5**5).reshape(100, 3), axis=1).mean()
     assert trend.left == pytest.approx(SAFE * truth, rel=0.3)
 
@@ -115,8 +115,8 @@ def test_kinds_of_variables_that_take_turns_are_all_followed(monkeypatch):
     is_moving = np.repeat(sizes == 2, sizes)
     history = BeliefHistory(start)
     for sweeps in range(5):
-        history.note(sweeps, np.where(is_moving, 0.1 * 0.5**sweeps, 0.5))
-    assert history.trend(history.marks, 5.0, np.where(is_moving, 0.1 * 0.5**5, 0.5)).left > 0.0
+        history.note(sweeps, history.part(np.where(is_moving, 0.1 * 0.5**sweeps, 0.5)))
+    assert history.trend(history.marks, 5.0, history.part(np.where(is_moving, 0.1 * 0.5**5, 0.5))).left > 0.0
 
 
 def test_the_next_mark_is_the_first_that_is_due():

@@ -71,7 +71,9 @@ def test_messages_that_move_by_nats_may_turn_a_belief_round():
     def error(nats):
         history, start = BeliefHistory(START), START
         trend = history.trend((), 3.0, BELIEF)
-        return SweepError(compiled_graph(pair(2)).arrays, np.array([nats, 0.0]), BELIEF, start, trend, 1e-8)()
+        return SweepError(
+            compiled_graph(pair(2)).arrays.edge_variable, np.array([nats, 0.0]), BELIEF, start, trend, 1e-8
+        )()
 
     assert 0.1 < error(9.0) < np.sqrt(2.0)
     assert 0.0 < error(1e-6) < 1e-9

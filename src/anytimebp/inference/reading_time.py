@@ -1,0 +1,65 @@
+"""How long a snapshot of a large graph will take: so much earlier the clock ends a call. Nothing else depends on it."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+from anytimebp.domains.domains import Domains, full_domains
+from anytimebp.inference.beliefs import part_of
+from anytimebp.inference.figures import Figures
+from anytimebp.inference.method import Task
+from anytimebp.kernels.readout import read_beliefs
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.model.rows import row_starts
+from anytimebp.model.source import IndexArray
+from anytimebp.tables.arrays import WorkspaceArrays
+
+LARGE = 2**17  # states of all variables together, under which reading takes a few milliseconds
+AS_PRIORS = 1.5  # times as long as folding the priors takes reading them
+TRIES, PART, RUN = 3, 192, 64  # one in so many variables is read in each try, always some that follow one another
+WITH_CHECKS = 2.5  # times as long as reading beliefs takes a snapshot: checks, log Z, memory that is touched first
+
+
+def first_domains(task: Task, compiled: CompiledGraph) -> Domains:
+    """Return domains of all states that the evidence allows; before there are messages, their priors are read."""
+    began, figures = perf_counter(), task.figures
+    domains = full_domains(compiled, task.options.observed, task.unary)
+    figures.work_parts["priorities"] += domains.scored
+    if len(domains.log_prior) > LARGE and not domains.scored:  # rules may take any time
+        figures.reading = AS_PRIORS * (perf_counter() - began)
+    return domains
+
+
+def expect_reading(figures: Figures, layout: GraphLayout, arrays: WorkspaceArrays, belief_start: IndexArray) -> None:
+    """Note how long reading all beliefs will take, by reading some of them; the quickest of a few tries counts.
+
+    Args:
+        figures: Of the run.
+        layout: Topology of the graph, or of its core.
+        arrays: Messages.
+        belief_start: (V + 1,) where each variable's belief starts.
+    """
+    figures.reading = 0.0
+    if int(belief_start[-1]) > LARGE:
+        n_variables = len(belief_start) - 1
+        tries = [_seconds(layout, arrays, _some(n_variables, k / TRIES)) for k in range(TRIES)]
+        figures.reading = WITH_CHECKS * n_variables * min(tries)
+
+
+def _some(n_variables: int, shift: float) -> IndexArray:
+    """Return some runs of successive variables, spread evenly."""
+    step = RUN * PART
+    chosen: IndexArray = np.arange(int(shift * step), n_variables, step)[:, None] + np.arange(RUN)
+    return chosen[chosen < n_variables]
+
+
+def _seconds(layout: GraphLayout, arrays: WorkspaceArrays, variables: IndexArray) -> float:
+    """Return the time that reading the belief of a variable takes, on the average over some of them."""
+    layout, arrays = part_of(layout, arrays, variables)
+    start = row_starts(arrays.domain_size)
+    belief, log_normaliser = np.empty(int(start[-1])), np.empty(len(variables))
+    began = perf_counter()
+    read_beliefs(layout, arrays, start, belief, log_normaliser)
+    return (perf_counter() - began) / max(1, len(variables))
