@@ -23,6 +23,7 @@ from anytimebp.inference.options import RunOptions
 from anytimebp.inference.stopwatch import Stopwatch
 from anytimebp.kernels import (
     active,
+    active_leaves,
     bands,
     cutting,
     exponentiate,
@@ -46,7 +47,7 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "bp": (messages.sweep_slice,),
     "residual": (residual.residual_slice,),
     "adaptive": (lazy.lazy_slice,),
-    ROUNDS: (active.look_outside, active.read_summed, lazy.settle_slice),
+    ROUNDS: (active.look_outside, active_leaves.read_summed, lazy.settle_slice),
     LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
     LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
     BANDS: (bands.fill_bands,),

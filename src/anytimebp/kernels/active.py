@@ -1,4 +1,4 @@
-"""Rounds on active states: the tables over them, a look at the states outside, and the beliefs of leaves.
+"""Rounds on active states: the tables over them, and a look at the states outside.
 
 `sources` (Sources) says where the numbers of dense factors lie, `active` (Active) which states take part. A factor may
 have one leaf: a variable without any other factor. All states of a leaf take part, in that every entry of the factor's
@@ -20,24 +20,23 @@ from anytimebp.kernels.codes import (
     GATHER,
     LOG,
     LOG_TABLE,
-    MAX_LINEAR_RANGE,
     OK,
     POTENTIALS,
     VARIABLE_VANISHED,
     WIDE_TABLE,
 )
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
+from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.to_factor import gather_at
 
 ORIGIN = np.zeros(1, dtype=np.int64)
-LARGEST = 700.0  # nats by which scores outside the domains may be above those inside, so that numbers stay finite
 PICK_COST = 8  # entries that could be read in order in the time of picking one up and exponentiating it
 
 
 # ---------------------------------------------------------------- tables
 @kernel()
-def _locate(layout, sources, active, factor, skipped, row_base):
+def locate_rows(layout, sources, active, factor, skipped, row_base):
     """Fill `row_base` with where joint active states lie in a factor's source, but for one edge; return how many."""
     row_base[0], rows = 0, 1
     for edge in range(layout.factor_edge_start[factor + 1] - 1, layout.factor_edge_start[factor] - 1, -1):
@@ -78,7 +77,7 @@ def _sum_log_line(source, first, stride, weight, shift):
 
 
 @kernel()
-def _leaf_span(sources, active, factor):
+def leaf_span(sources, active, factor):
     """Return where the states of a factor's leaf start and end in the row of all states; 0 and 0 for none."""
     leaf = sources.leaf[factor]
     if leaf < 0:
@@ -92,9 +91,6 @@ def _convert(line, kind, shift):
     if kind == LOG_TABLE:
         for v in range(line.size):
             line[v] = exp(line[v] - shift)
-    elif kind == WIDE_TABLE:
-        for v in range(line.size):
-            line[v] = exp(min(line[v] - shift, LARGEST))
     elif kind == POTENTIALS and shift != 0.0:
         scale = math.exp(-shift)
         for v in range(line.size):
@@ -120,7 +116,7 @@ def _pick(sources, active, factor, row_base, line):
     """Fill `line` with a factor's entries at `row_base`, with the leaf summed out."""
     kind, shift = sources.kind[factor], sources.shift[factor]
     source = table_view(sources.address[factor], sources.size[factor])
-    start, end = _leaf_span(sources, active, factor)
+    start, end = leaf_span(sources, active, factor)
     if start == end:
         for r in range(line.size):
             line[r] = source[row_base[r]]
@@ -155,9 +151,9 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
         table = pool[table_start[position] : table_start[position + 1]]
         entries = 0
         if sources.address[position] and sources.kind[position] != WIDE_TABLE:
-            _locate(layout, sources, active, position, -1, row_base)
+            locate_rows(layout, sources, active, position, -1, row_base)
             _pick(sources, active, position, row_base, table)
-            start, end = _leaf_span(sources, active, position)
+            start, end = leaf_span(sources, active, position)
             entries = table.size * max(1, end - start)
             low = np.inf
             for r in range(table.size):
@@ -174,46 +170,12 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
     return position, read, -1
 
 
-@kernel()
-def fill_wide(layout, sources, active, factor, row_base, in_logs, table, found):
-    """Fill the table of one WIDE_TABLE over the domains, divided by its largest number.
-
-    Args:
-        layout: Topology.
-        sources: A Sources.
-        active: An Active.
-        factor: The factor.
-        row_base: Scratch.
-        in_logs: Whether it may be left in logs.
-        table: Overwritten.
-        found: (4,) overwritten: the log of what it was divided by, that of the smallest number, how many
-            zeros there are, and whether the range needs logs.
-    """
-    layout, sources, active = borrow(layout), borrow(sources), borrow(active)
-    _locate(layout, sources, active, factor, -1, row_base)
-    source = table_view(sources.address[factor], sources.size[factor])
-    high, low, zeros = -np.inf, np.inf, 0
-    for r in range(table.size):
-        table[r] = source[row_base[r]]
-        high = max(high, table[r])
-        if table[r] > -np.inf:
-            low = min(low, table[r])
-        else:
-            zeros += 1
-    is_wide = high - low > MAX_LINEAR_RANGE
-    found[0], found[1], found[2], found[3] = high, low - high, zeros, is_wide
-    if high == -np.inf or (is_wide and not in_logs):
-        return
-    for r in range(table.size):
-        table[r] = table[r] - high if is_wide else exp(table[r] - high)
-
-
 # ---------------------------------------------------------------- looking outside
 @kernel()
-def _weights(layout, bp, factor, offsets):
-    """Fill `bp.incoming` with the messages to a factor, linear, and where each edge's start; False where one vanishes.
+def gather_weights(layout, bp, factor, in_logs, offsets):
+    """Fill `bp.incoming` with the messages to a factor, and where each edge's start; False where one vanishes.
 
-    Of logs that is for looks, which may lose what is 700 nats below the best.
+    Linear numbers of logs are for looks, which may lose what is 700 nats below the best.
     """
     offset, first = 0, layout.factor_edge_start[factor]
     for edge in range(first, layout.factor_edge_start[factor + 1]):
@@ -222,19 +184,19 @@ def _weights(layout, bp, factor, offsets):
         floor, _, _ = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
         if floor < 0.0:
             return False
-        if bp.arithmetic == LOG:
+        if in_logs != (bp.arithmetic == LOG):
             for d in range(weight.size):
-                weight[d] = exp(weight[d])
+                weight[d] = log(weight[d]) if in_logs else exp(weight[d])
         offsets[edge - first] = offset
         offset += weight.size
     return True
 
 
 @kernel()
-def _row_weights(layout, bp, factor, skipped, offsets, row_weight):
+def row_weights(layout, bp, factor, skipped, in_logs, offsets, row_weight):
     """Fill `row_weight` with the product of the weights of joint active states, but for one edge; return how many."""
     first = layout.factor_edge_start[factor]
-    row_weight[0], rows = 1.0, 1
+    row_weight[0], rows = 0.0 if in_logs else 1.0, 1
     for edge in range(layout.factor_edge_start[factor + 1] - 1, first - 1, -1):
         n = bp.domain_size[layout.edge_variable[edge]]
         if edge == skipped or n == 1:
@@ -242,7 +204,7 @@ def _row_weights(layout, bp, factor, skipped, offsets, row_weight):
         for d in range(n - 1, -1, -1):
             weight = bp.incoming[offsets[edge - first] + d]
             for r in range(rows):
-                row_weight[d * rows + r] = row_weight[r] * weight
+                row_weight[d * rows + r] = row_weight[r] + weight if in_logs else row_weight[r] * weight
         rows *= n
     return rows
 
@@ -264,7 +226,7 @@ def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     kind, shift, stride = sources.kind[factor], active.shift[factor], sources.edge_stride[edge]
     source = table_view(sources.address[factor], sources.size[factor])
-    start, end = _leaf_span(sources, active, factor)
+    start, end = leaf_span(sources, active, factor)
     base, weight = scratch.row_base[:rows], scratch.row_weight[:rows]
     place, last = reach.start[variable], reach.start[variable + 1]
     while place < last:
@@ -282,6 +244,19 @@ def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
         for k in range(n):
             reach.log_belief[place + k] += log(_dot(line[k * rows : k * rows + rows], weight)) - log_scale
         place += n
+
+
+@kernel()
+def _look_along_wide(layout, sources, active, reach, scratch, edge, rows, log_scale):
+    """Do as `_look_along` with a WIDE_TABLE; the weights are logs."""
+    factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
+    source = table_view(sources.address[factor], sources.size[factor])
+    line, scale = scratch.line[:rows], active.shift[factor] + log_scale
+    for place in range(reach.start[variable], reach.start[variable + 1]):
+        moved = reach.state[place] * sources.edge_stride[edge]
+        for r in range(rows):
+            line[r] = source[scratch.row_base[r] + moved]
+        reach.log_belief[place] += log_sum(line, scratch.row_weight[:rows]) - scale
 
 
 @kernel()
@@ -306,20 +281,24 @@ def look_outside(layout, bp, sources, active, reach, scratch, position, cost_lim
     cost, read = 0, 0
     while position < sources.leaf.size and cost < cost_limit:
         if sources.address[position]:
-            if not _weights(layout, bp, position, scratch.offsets):
+            is_wide = sources.kind[position] == WIDE_TABLE
+            if not gather_weights(layout, bp, position, is_wide, scratch.offsets):
                 return VARIABLE_VANISHED, position, read
-            start, end = _leaf_span(sources, active, position)
+            start, end = leaf_span(sources, active, position)
             for edge in range(layout.factor_edge_start[position], layout.factor_edge_start[position + 1]):
                 n = reach.start[layout.edge_variable[edge] + 1] - reach.start[layout.edge_variable[edge]]
                 if n > 0:
-                    rows = _locate(layout, sources, active, position, edge, scratch.row_base)
-                    _row_weights(layout, bp, position, edge, scratch.offsets, scratch.row_weight)
+                    rows = locate_rows(layout, sources, active, position, edge, scratch.row_base)
+                    row_weights(layout, bp, position, edge, is_wide, scratch.offsets, scratch.row_weight)
                     scale = bp.edge_scale[edge]
                     log_scale = scale if bp.arithmetic == LOG else math.log(scale)
-                    _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale)
+                    if is_wide:
+                        _look_along_wide(layout, sources, active, reach, scratch, edge, rows, log_scale)
+                    else:
+                        _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale)
                     entries = rows * n * max(1, end - start)
                     read += entries
-                    cost += entries * (PICK_COST if sources.kind[position] == LOG_TABLE else 1)
+                    cost += entries * (PICK_COST if is_wide or sources.kind[position] == LOG_TABLE else 1)
         cost += EDGE_COST
         position += 1
     return OK, position, read
@@ -383,65 +362,3 @@ def weigh_outside(layout, bp, reach, threshold, left):
             belief = exp(min(0.0, reach.log_belief[place] - log_total))
             reach.belief[place] = belief
             left[variable] += belief if belief <= threshold else 0.0
-
-
-# ---------------------------------------------------------------- leaves
-@kernel(FAST)
-def _add_line(source, first, stride, weight, kind, shift, sums):
-    """Add entries along a leaf's axis to `sums`, times a weight."""
-    n = sums.size
-    if kind == LOG_TABLE:
-        row = source[first:]
-        for v in range(n):
-            sums[v] += weight * exp(row[v * stride] - shift)
-    elif stride == 1:  # vectorised
-        row = source[first : first + n]
-        for v in range(n):
-            sums[v] += weight * row[v]
-    else:
-        row = source[first:]
-        for v in range(n):
-            sums[v] += weight * row[v * stride]
-
-
-@kernel()
-def read_summed(layout, bp, sources, active, scratch, belief):
-    """Fill the beliefs of the leaves that are summed out, over their universes.
-
-    Args:
-        layout: Topology.
-        bp: Messages over the domains.
-        sources: A Sources.
-        active: An Active.
-        scratch: A Scratch.
-        belief: Of all states of all variables; overwritten where the variable is a leaf.
-
-    Returns:
-        Status, and the leaf whose belief vanished or -1.
-    """
-    layout, bp, sources, active = borrow(layout), borrow(bp), borrow(sources), borrow(active)
-    scratch = borrow(scratch)
-    for factor in range(sources.leaf.size):
-        leaf = sources.leaf[factor]
-        if leaf < 0:
-            continue
-        start, end = _leaf_span(sources, active, factor)
-        prior, sums = active.leaf_weight[start:end], belief[start:end]
-        if not _weights(layout, bp, factor, scratch.offsets):
-            return VARIABLE_VANISHED, leaf
-        rows = _locate(layout, sources, active, factor, -1, scratch.row_base)
-        _row_weights(layout, bp, factor, -1, scratch.offsets, scratch.row_weight)
-        kind, shift, stride = sources.kind[factor], sources.shift[factor], sources.leaf_stride[factor]
-        source = table_view(sources.address[factor], sources.size[factor])
-        sums[:] = 0.0
-        for r in range(rows):
-            _add_line(source, scratch.row_base[r], stride, scratch.row_weight[r], kind, shift, sums)
-        total = 0.0
-        for v in range(sums.size):
-            sums[v] *= prior[v]
-            total += sums[v]
-        if not total > 0.0:
-            return VARIABLE_VANISHED, leaf
-        for v in range(sums.size):
-            sums[v] /= total
-    return OK, -1

@@ -15,8 +15,10 @@ from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Reach, WholeModel
 from anytimebp.inference.beliefs import no_belief
 from anytimebp.inference.look.asking import ask_message
-from anytimebp.kernels.active import fill_active, fill_wide, read_summed
+from anytimebp.kernels.active import fill_active
+from anytimebp.kernels.active_leaves import read_summed
 from anytimebp.kernels.active_states import carry_messages, plan_active, take_priors
+from anytimebp.kernels.active_wide import fill_wide
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, OK, TABLE
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import GraphLayout
