@@ -51,7 +51,8 @@ def make_task(seed, variables, states):
     seen = places[truth] + rng.normal(0.0, SEEN, (variables, 2))
     unary = -0.5 * ((places[None, :, :] - seen[:, None, :]) ** 2).sum(axis=2) / SEEN**2
     apart = np.linalg.norm(places[truth][:, None] - places[truth][None], axis=2)
-    near = np.argsort(apart, axis=1)[:, 1 : NEIGHBOURS + 1]
+    np.fill_diagonal(apart, np.inf)
+    near = np.argsort(apart, axis=1)[:, :NEIGHBOURS]
     pairs = np.unique([sorted((i, int(j))) for i in range(variables) for j in near[i]], axis=0)
     noise = rng.normal(0.0, MEASURED, len(pairs))
     return Task(places, truth, unary, pairs, np.abs(apart[pairs[:, 0], pairs[:, 1]] + noise))
