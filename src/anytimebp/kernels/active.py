@@ -15,24 +15,23 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp, normal_log
+from anytimebp.kernels.arithmetic import exp, log, normal_log
 from anytimebp.kernels.codes import (
     GATHER,
     LOG,
     LOG_TABLE,
-    MAX_LINEAR_RANGE,
     OK,
     POTENTIALS,
     VARIABLE_VANISHED,
     WIDE_TABLE,
 )
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
+from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.to_factor import SMALLEST_NORMAL, gather_at, is_lone_hub
 
 ORIGIN = np.zeros(1, dtype=np.int64)
 MOST_ODDS = 600.0  # nats by which a state outside may seem likelier than its domain, so that sums stay finite
-LARGEST = 700.0  # nats by which scores outside the domains may be above those inside, so that numbers stay finite
 PICK_COST = 8  # entries that could be read in order in the time of picking one up and exponentiating it
 
 
@@ -93,9 +92,6 @@ def _convert(line, kind, shift):
     if kind == LOG_TABLE:
         for v in range(line.size):
             line[v] = exp(line[v] - shift)
-    elif kind == WIDE_TABLE:
-        for v in range(line.size):
-            line[v] = exp(min(line[v] - shift, LARGEST))
     elif kind == POTENTIALS and shift != 0.0:
         scale = math.exp(-shift)
         for v in range(line.size):
@@ -175,73 +171,39 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
     return position, read, -1
 
 
-@kernel()
-def fill_wide(layout, sources, active, factor, row_base, in_logs, table, found):
-    """Fill the table of one WIDE_TABLE over the domains, divided by its largest number.
-
-    Args:
-        layout: Topology.
-        sources: A Sources.
-        active: An Active.
-        factor: The factor.
-        row_base: Scratch.
-        in_logs: Whether it may be left in logs.
-        table: Overwritten.
-        found: (4,) overwritten: the log of what it was divided by, that of the smallest number, how many
-            zeros there are, and whether the range needs logs.
-    """
-    layout, sources, active = borrow(layout), borrow(sources), borrow(active)
-    locate_rows(layout, sources, active, factor, -1, row_base)
-    source = table_view(sources.address[factor], sources.size[factor])
-    high, low, zeros = -np.inf, np.inf, 0
-    for r in range(table.size):
-        table[r] = source[row_base[r]]
-        high = max(high, table[r])
-        if table[r] > -np.inf:
-            low = min(low, table[r])
-        else:
-            zeros += 1
-    is_wide = high - low > MAX_LINEAR_RANGE
-    found[0], found[1], found[2], found[3] = high, low - high, zeros, is_wide
-    if high == -np.inf or (is_wide and not in_logs):
-        return
-    for r in range(table.size):
-        table[r] = table[r] - high if is_wide else exp(table[r] - high)
-
-
 # ---------------------------------------------------------------- looking outside
 @kernel()
-def weigh_active(layout, bp, factor, scratch, scaled):
-    """Fill `bp.incoming` with the messages to a factor, linear; False where one vanishes.
+def weigh_active(layout, bp, factor, in_logs, scaled, scratch):
+    """Fill `bp.incoming` with the messages to a factor; False where one vanishes.
 
-    `scratch` gets, by edge, where they start, and the factor (peak * exp(log_peak)) that was divided out of them; that
-    is left out for some edges unless `scaled`. Of logs this is for looks, which may lose what is 700 nats below the
-    best.
+    Linear numbers of logs are for looks, which may lose what is 700 nats below the best. `scratch` gets, by edge, where
+    they start, and the factor (peak * exp(log_peak)) that was divided out of them; that is left out for some edges
+    unless `scaled`.
     """
     offset, first = 0, layout.factor_edge_start[factor]
     for edge in range(first, layout.factor_edge_start[factor + 1]):
         variable = layout.edge_variable[edge]
         weight = bp.incoming[offset : offset + bp.domain_size[variable]]
         if weight.size == 1 and not scaled and is_lone_hub(bp, variable, edge):
-            weight[0] = 1.0
+            weight[0] = 0.0 if in_logs else 1.0
         else:
             floor, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
             if floor < 0.0:
                 return False
             scratch.peak[edge - first], scratch.log_peak[edge - first] = peak, log_peak
-            if bp.arithmetic == LOG:
+            if in_logs != (bp.arithmetic == LOG):
                 for d in range(weight.size):
-                    weight[d] = exp(weight[d])
+                    weight[d] = log(weight[d]) if in_logs else exp(weight[d])
         scratch.offsets[edge - first] = offset
         offset += weight.size
     return True
 
 
 @kernel()
-def weigh_rows(layout, bp, factor, skipped, offsets, row_weight):
+def weigh_rows(layout, bp, factor, skipped, in_logs, offsets, row_weight):
     """Fill `row_weight` with the product of the weights of joint active states, but for one edge; return how many."""
     first = layout.factor_edge_start[factor]
-    row_weight[0], rows = 1.0, 1
+    row_weight[0], rows = 0.0 if in_logs else 1.0, 1
     for edge in range(layout.factor_edge_start[factor + 1] - 1, first - 1, -1):
         n = bp.domain_size[layout.edge_variable[edge]]
         if edge == skipped or n == 1:
@@ -249,7 +211,7 @@ def weigh_rows(layout, bp, factor, skipped, offsets, row_weight):
         for d in range(n - 1, -1, -1):
             weight = bp.incoming[offsets[edge - first] + d]
             for r in range(rows):
-                row_weight[d * rows + r] = row_weight[r] * weight
+                row_weight[d * rows + r] = row_weight[r] + weight if in_logs else row_weight[r] * weight
         rows *= n
     return rows
 
@@ -311,6 +273,19 @@ def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
 
 
 @kernel()
+def _look_along_wide(layout, sources, active, reach, scratch, edge, rows, log_scale):
+    """Do as `_look_along` with a WIDE_TABLE; the weights are logs."""
+    factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
+    source = table_view(sources.address[factor], sources.size[factor])
+    line, scale = scratch.line[:rows], active.shift[factor] + log_scale
+    for place in range(reach.start[variable], reach.start[variable + 1]):
+        moved = reach.state[place] * sources.edge_stride[edge]
+        for r in range(rows):
+            line[r] = source[scratch.row_base[r] + moved]
+        reach.log_belief[place] += log_sum(line, scratch.row_weight[:rows]) - scale
+
+
+@kernel()
 def look_outside(layout, bp, sources, active, reach, scratch, position, cost_limit):
     """Add what the factors from `position` on say of the states within reach, until `cost_limit`.
 
@@ -332,20 +307,24 @@ def look_outside(layout, bp, sources, active, reach, scratch, position, cost_lim
     cost, read = 0, 0
     while position < sources.leaf.size and cost < cost_limit:
         if sources.address[position]:
-            if not weigh_active(layout, bp, position, scratch, False):
+            is_wide = sources.kind[position] == WIDE_TABLE
+            if not weigh_active(layout, bp, position, is_wide, False, scratch):
                 return VARIABLE_VANISHED, position, read
             start, end = leaf_span(sources, active, position)
             for edge in range(layout.factor_edge_start[position], layout.factor_edge_start[position + 1]):
                 n = reach.start[layout.edge_variable[edge] + 1] - reach.start[layout.edge_variable[edge]]
                 if n > 0:
                     rows = locate_rows(layout, sources, active, position, edge, scratch.row_base)
-                    weigh_rows(layout, bp, position, edge, scratch.offsets, scratch.row_weight)
+                    weigh_rows(layout, bp, position, edge, is_wide, scratch.offsets, scratch.row_weight)
                     scale = bp.edge_scale[edge]
                     log_scale = scale if bp.arithmetic == LOG else math.log(scale)
-                    _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale)
+                    if is_wide:
+                        _look_along_wide(layout, sources, active, reach, scratch, edge, rows, log_scale)
+                    else:
+                        _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale)
                     entries = rows * n * max(1, end - start)
                     read += entries
-                    cost += entries * (PICK_COST if sources.kind[position] == LOG_TABLE else 1)
+                    cost += entries * (PICK_COST if is_wide or sources.kind[position] == LOG_TABLE else 1)
         cost += EDGE_COST
         position += 1
     return OK, position, read
@@ -404,6 +383,10 @@ def weigh_outside(layout, bp, reach, outside):
         for d in range(weight.size):
             total += exp(weight[d]) if bp.arithmetic == LOG else weight[d]
         log_total = math.log(total) + math.log(peak) + log_peak
+        highest = -np.inf
         for place in range(reach.start[variable], reach.start[variable + 1]):
-            reach.belief[place] = exp(min(MOST_ODDS, reach.log_belief[place] - log_total))
+            highest = max(highest, reach.log_belief[place])
+        log_total += max(0.0, highest - log_total - MOST_ODDS)  # the domain is worth nothing beside those
+        for place in range(reach.start[variable], reach.start[variable + 1]):
+            reach.belief[place] = exp(reach.log_belief[place] - log_total)
             outside[variable] += reach.belief[place]

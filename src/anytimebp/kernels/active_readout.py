@@ -81,7 +81,7 @@ def _add_outside(layout, bp, sources, active, reach, scratch, edge, least, sourc
     axis = edge - layout.factor_edge_start[factor]
     divided = math.log(scratch.peak[axis]) + scratch.log_peak[axis]
     rows = locate_rows(layout, sources, active, factor, edge, scratch.row_base)
-    weigh_rows(layout, bp, factor, edge, scratch.offsets, scratch.row_weight)
+    weigh_rows(layout, bp, factor, edge, False, scratch.offsets, scratch.row_weight)
     told, start, n = reach.edge_start[edge], reach.start[variable], 0
     for k in range(reach.start[variable + 1] - start):
         log_weight = reach.log_belief[start + k] - reach.told[told + k] - divided
@@ -121,10 +121,10 @@ def read_leaves(layout, bp, sources, active, reach, scratch, least, belief):
             continue
         start, end = leaf_span(sources, active, factor)
         prior, sums = active.leaf_weight[start:end], belief[start:end]
-        if not weigh_active(layout, bp, factor, scratch, reach.told.size > 0):
+        if not weigh_active(layout, bp, factor, False, reach.told.size > 0, scratch):
             return VARIABLE_VANISHED, leaf
         rows = locate_rows(layout, sources, active, factor, -1, scratch.row_base)
-        weigh_rows(layout, bp, factor, -1, scratch.offsets, scratch.row_weight)
+        weigh_rows(layout, bp, factor, -1, False, scratch.offsets, scratch.row_weight)
         kind, shift, stride = sources.kind[factor], active.shift[factor], sources.leaf_stride[factor]
         source = table_view(sources.address[factor], sources.size[factor])
         sums[:] = 0.0

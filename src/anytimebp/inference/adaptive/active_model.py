@@ -16,9 +16,10 @@ from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Reach, WholeModel
 from anytimebp.inference.beliefs import beliefs_of, no_belief
 from anytimebp.inference.look.asking import ask_message
-from anytimebp.kernels.active import fill_active, fill_wide
+from anytimebp.kernels.active import fill_active
 from anytimebp.kernels.active_readout import place_beliefs, read_leaves
 from anytimebp.kernels.active_states import carry_messages, plan_active, take_priors
+from anytimebp.kernels.active_wide import fill_wide
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, OK, TABLE
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import GraphLayout
@@ -72,17 +73,18 @@ class Scratch(NamedTuple):
 
 
 def _scratch(most: int, arity: int) -> Scratch:
-    """Return room for factors of so many joint active states, and so many axes."""
-    length = max(BLOCK, most)
-    whole, real = np.empty(most + BLOCK + arity, dtype=np.int64), np.empty(most + 2 * length + 2 * arity)
+    """Return room for factors of so many joint active states, and so many axes; none for none."""
+    block = BLOCK if most else 0
+    length = max(block, most)
+    whole, real = np.empty(most + block + arity, dtype=np.int64), np.empty(most + 2 * length + 2 * arity)
     lines, axes = most + length, len(real) - 2 * arity
     return Scratch(
         row_base=whole[:most],
         row_weight=real[:most],
-        place=whole[most : most + BLOCK],
+        place=whole[most : most + block],
         line=real[most:lines],
         told=real[lines:axes],
-        offsets=whole[most + BLOCK :],
+        offsets=whole[most + block :],
         peak=real[axes : axes + arity],
         log_peak=real[axes + arity :],
     )
@@ -241,6 +243,8 @@ class ActiveModel:
         """Let go of the tables: messages have settled, and can still be read."""
         self._pool = np.empty(0)
         self.workspace.tables.release()
+        if not self.whole.has_leaves:
+            self.scratch = _scratch(0, 0)
 
     def states_of(self, factor: int) -> list[IndexArray]:
         """Return the active states of each of a factor's variables."""

@@ -41,6 +41,7 @@ GROUP = 2.0  # times the smallest first domain that others may be as large as, t
 SMALL = 64  # states that a first domain may have in any group
 OPEN = 0.5  # part of the universe that a first domain may be of, or the variable had better wait
 THRESHOLDS = (1e-3, 0.1, 1e-20)  # of estimated belief above which states join: first; shrinks by; the rest joins after
+DRAWN = 300  # states of a first domain that are drawn, where scores of a variable's own make more of them likely
 SMALL_STEP = 2.0  # times the threshold, if the memory does not hold all that would join
 LOOSE = 1e-3  # nats to which rounds settle while variables are undecided; later the threshold itself
 BYTES_PER_STATE = 20  # priors over the universes, and room to work on them
@@ -310,14 +311,26 @@ class CompactRun:
     def _join_undecided(self) -> bool:
         """Give domains to the variables whose likely states are fewest; return whether one has got any."""
         likely = {v: self._likely(v) for v in np.flatnonzero(self.tables.undecided).tolist()}
+        is_open = {v for v in likely if self._is_open(v, len(likely[v]))}
+        likely = {v: self._spread(v, states) for v, states in likely.items()}
         in_order = sorted(likely, key=lambda v: (len(likely[v]), v))
         most = max(SMALL, GROUP * len(likely[in_order[0]])) if in_order else 0
-        group = [v for v in in_order if len(likely[v]) <= most and not self._is_open(v, len(likely[v]))]
+        group = [v for v in in_order if (len(likely[v]) <= most or len(likely[v]) <= DRAWN) and v not in is_open]
         count = self._most_that_fit(group, likely)
         chosen = group[:count] or next(([v] for v in in_order if self._most_that_fit([v], likely)), [])
         for variable in chosen:
             self.tables.join(variable, likely[variable])
         return bool(chosen)
+
+    def _spread(self, variable: int, likely: IndexArray) -> IndexArray:
+        """Return some of a variable's likely states, drawn by their beliefs; all if they are few, or without scores."""
+        if len(likely) <= DRAWN or not self.universe.has_scores[variable]:
+            return likely
+        seen = self._seen[variable]
+        belief = seen.log_belief[np.searchsorted(seen.states, likely)]
+        share = np.exp(belief - belief.max()) if self._known is None else belief
+        rng = np.random.default_rng(variable)
+        return likely[np.sort(rng.choice(len(likely), DRAWN, replace=False, p=share / share.sum()))]
 
     def _is_open(self, variable: int, n_likely: int) -> bool:
         """Tell whether so many states are likely that the variable had better wait."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
-from anytimebp.inference.adaptive.settling import settle_damped
+from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Reach, WholeModel
 from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.beliefs import bethe_terms
@@ -26,21 +26,9 @@ from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.pair_readout import pairs_of_rounds
 from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
-from anytimebp.inference.schedule.lazy_sweeps import Movement
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
-from anytimebp.kernels.codes import (
-    CONVERGED,
-    FACTOR_VANISHED,
-    LINEAR,
-    LOG,
-    OK,
-    OUT_OF_RANGE,
-    STRUCTURED,
-    UNSETTLED,
-    VARIABLE_VANISHED,
-)
-from anytimebp.kernels.lazy import settle_slice
+from anytimebp.kernels.codes import LINEAR, LOG, OK, STRUCTURED
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
 from anytimebp.results.snapshot import Snapshot
@@ -61,9 +49,10 @@ MOST = 700.0  # nats that messages are expected to add, so that numbers stay fin
 SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 SETTLED = 10.0  # times the threshold that later ones settle to
-MAX_SWEEPS = 60  # after which messages of a round are damped
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
+
+T = TypeVar("T")
 
 
 NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
@@ -216,7 +205,9 @@ class Rounds:
         while self.outcome is None and not has_settled:
             try:
                 yield from self._fill()
-                has_settled = yield from self._settle()
+                orders = self._there, self._back
+                has_settled = yield from settle(self._task, self._model, orders, self._tolerance)
+                self.outcome = None if has_settled else Outcome.UNSETTLED
             except ImpossibleRoundError as found:
                 yield from self._widen(found.factors)
             except OutOfRangeError:
@@ -245,61 +236,9 @@ class Rounds:
     def _tolerance(self) -> float:
         return max(self._task.options.tolerance, self._loose)
 
-    def _settle(self) -> Generator[Step, None, bool]:
-        """Let messages settle; return whether they have."""
-        status, culprit = UNSETTLED, -1
-        if self._task.options.damping == 0.0:
-            status, culprit = yield from self._settle_undamped()
-        if status == UNSETTLED:
-            status, culprit = yield from settle_damped(self._task, self._model, self._tolerance)
-        if status == VARIABLE_VANISHED:
-            raise ImpossibleRoundError(self._model.layout.edge_factor[self._whole.compiled.edges_of(culprit)].tolist())
-        if status == FACTOR_VANISHED:
-            raise ImpossibleRoundError([culprit])
-        if status == OUT_OF_RANGE and self._arithmetic == LINEAR:
-            raise OutOfRangeError
-        if status != CONVERGED:
-            self.outcome = Outcome.UNSETTLED
-        return status == CONVERGED
-
-    def _settle_undamped(self) -> Generator[Step, None, tuple[int, int]]:
-        """Sweep until messages have settled; return the status, UNSETTLED after too many sweeps, and what vanished."""
-        model, limits, figures = self._model, self._task.limits, self._figures
-        layout, status, culprit = model.layout, OK, -1
-        movement = Movement(np.zeros(len(model.size)), np.full(len(layout.edge_variable), -np.inf))
-        progress = np.zeros(4, dtype=np.int64)
-        while status == OK:
-            status, culprit, updates, work = settle_slice(
-                layout,
-                model.arrays,
-                movement,
-                self._there,
-                self._back,
-                progress,
-                self._tolerance,
-                MAX_SWEEPS,
-                max(1, limits.updates - figures.updates),
-                limits.slice_cost(figures.work),
-            )
-            figures.count(updates, work)
-            if status == OK:
-                yield Step.WORKING
-        if status == CONVERGED:
-            pending = movement.moved[layout.edge_variable] - movement.seen
-            each = np.add.reduceat(pending, layout.factor_edge_start[:-1])
-            figures.max_residual, figures.mean_residual = float(each.max()), float(each.mean())
-        return status, culprit
-
     def _widen(self, factors: list[int]) -> Iterator[Step]:
         """Let states join domains that admit no joint state; or find that it does not pay."""
-        widening = widened(self._whole, self._model.active, factors)
-        while True:
-            try:
-                self._figures.work_parts["growth"] += next(widening)
-            except StopIteration as end:
-                lists: ActiveLists | None = end.value
-                break
-            yield Step.WORKING
+        lists = yield from self._counted("growth", widened(self._whole, self._model.active, factors))
         if lists is None:
             self.outcome = Outcome.IMPOSSIBLE
         elif not self._pays(round_cost(self._whole, lists[0])):
@@ -338,7 +277,7 @@ class Rounds:
     def _grow(self) -> Iterator[Step]:
         whole, model = self._whole, self._model
         if self._left and not len(self._ranges):
-            yield from self._find_ranges()
+            self._ranges = yield from self._counted("priorities", self._whole.ranges())
         seen = math.sqrt(message_spread(model.layout, model.arrays))
         spread = np.maximum(seen, whole.spread(self._ranges)) if self._left else np.empty(0)
         for threshold in self._left[1::-1] if seen < SMALL_SPREAD else self._left[:1]:
@@ -354,15 +293,14 @@ class Rounds:
             yield from self._count_outside(reach, spread, seen)
             self._join(reach, threshold, cost, spread, seen)
 
-    def _find_ranges(self) -> Iterator[Step]:
-        """Find the ranges of the factors' scores, once."""
-        sampling = self._whole.ranges()
+    def _counted(self, part: str, asking: Generator[int, None, T]) -> Generator[Step, None, T]:
+        """Return what was asked for, and count the scores that it took as a part of the work."""
         while True:
             try:
-                self._figures.work_parts["priorities"] += next(sampling)
+                self._figures.work_parts[part] += next(asking)
             except StopIteration as end:
-                self._ranges = end.value
-                return
+                found: T = end.value
+                return found
             yield Step.WORKING
 
     def _pays(self, cost: float) -> bool:

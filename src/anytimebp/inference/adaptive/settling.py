@@ -1,21 +1,92 @@
-"""Messages on active states that do not settle by themselves: they are damped, as those of `bp` are."""
+"""How messages on active states settle: by lazy sweeps in one kernel, and damped, as those of `bp`, if they do not."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 
-from anytimebp.inference.adaptive.active_model import ActiveModel
+import numpy as np
+
+from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
+from anytimebp.inference.schedule.lazy_sweeps import LazySchedule, Movement
 from anytimebp.inference.schedule.sweeps import sequential_orders
-from anytimebp.kernels.codes import CONVERGED, OK, UNSETTLED
+from anytimebp.kernels.codes import (
+    CONVERGED,
+    FACTOR_VANISHED,
+    LINEAR,
+    OK,
+    OUT_OF_RANGE,
+    UNSETTLED,
+    VARIABLE_VANISHED,
+)
+from anytimebp.kernels.lazy import settle_slice
+from anytimebp.model.source import IndexArray
 
-MOST_SWEEPS = 240  # after which a round does not settle; BP on all states has more patience
+MAX_SWEEPS = 60  # after which messages of a round are damped
+MOST_SWEEPS = 240  # more, after which a round does not settle; BP on all states has more patience
 
 
-def settle_damped(task: Task, model: ActiveModel, tolerance: float) -> Generator[Step, None, tuple[int, int]]:
+def settle(
+    task: Task, model: ActiveModel, orders: tuple[IndexArray, IndexArray], tolerance: float
+) -> Generator[Step, None, bool]:
+    """Let messages settle; return whether they have.
+
+    Args:
+        task: What is to be done.
+        model: The active states.
+        orders: Of the factors, there and back.
+        tolerance: In nats.
+
+    Raises:
+        ImpossibleRoundError: Where messages exclude each other.
+        OutOfRangeError: Where linear arithmetic would lose something.
+    """
+    status, culprit = UNSETTLED, -1
+    if task.options.damping == 0.0:
+        status, culprit = yield from _undamped(task, model, orders, tolerance)
+    if status == UNSETTLED:
+        status, culprit = yield from _damped(task, model, tolerance)
+    if status == VARIABLE_VANISHED:
+        raise ImpossibleRoundError(model.layout.edge_factor[model.whole.compiled.edges_of(culprit)].tolist())
+    if status == FACTOR_VANISHED:
+        raise ImpossibleRoundError([culprit])
+    if status == OUT_OF_RANGE and model.arrays.arithmetic == LINEAR:
+        raise OutOfRangeError
+    return status == CONVERGED
+
+
+def _undamped(
+    task: Task, model: ActiveModel, orders: tuple[IndexArray, IndexArray], tolerance: float
+) -> Generator[Step, None, tuple[int, int]]:
     """Sweep until messages have settled; return the status, UNSETTLED after too many sweeps, and what vanished."""
+    limits, figures, layout, status, culprit = task.limits, task.figures, model.layout, OK, -1
+    movement = Movement(np.zeros(len(model.size)), np.full(len(layout.edge_variable), -np.inf))
+    progress = np.zeros(4, dtype=np.int64)
+    while status == OK:
+        status, culprit, updates, work = settle_slice(
+            layout,
+            model.arrays,
+            movement,
+            *orders,
+            progress,
+            tolerance,
+            MAX_SWEEPS,
+            max(1, limits.updates - figures.updates),
+            limits.slice_cost(figures.work),
+        )
+        figures.count(updates, work)
+        if status == OK:
+            yield Step.WORKING
+    if status == CONVERGED:
+        pending = movement.moved[layout.edge_variable] - movement.seen
+        each = np.add.reduceat(pending, layout.factor_edge_start[:-1])
+        figures.max_residual, figures.mean_residual = float(each.max()), float(each.mean())
+    return status, culprit
+
+
+def _damped(task: Task, model: ActiveModel, tolerance: float) -> Generator[Step, None, tuple[int, int]]:
+    """Do the same with damping, as much as messages need."""
     figures, limits, workspace = task.figures, task.limits, model.workspace
     schedule = LazySchedule(workspace, sequential_orders(workspace.layout), tolerance)
     damper, sweeps = Damper(task.options.damping, workspace, tolerance), 0

@@ -8,6 +8,7 @@ import pytest
 import anytimebp as abp
 from anytimebp.inference.adaptive import adaptive_run
 from anytimebp.inference.adaptive.choice import Choice, Way
+from anytimebp.inference.adaptive.compact_run import DRAWN
 from unit.kernels.test_structures import KINDS, twins
 
 
@@ -156,3 +157,23 @@ def test_domains_that_admit_no_joint_state_are_left_to_growth_state_by_state():
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert result.distance(abp.infer(graph, "bp")) < 1e-9
     assert any("one state at a time" in moment.choice for moment in result.trace)
+
+
+@pytest.mark.usefixtures("always_compact")
+def test_of_broad_unary_scores_a_few_states_are_drawn_for_all_variables():
+    n, rng = 2000, np.random.default_rng(0)
+    seen = rng.uniform(900.0, 1100.0, 4)
+    graph = abp.FactorGraph()
+    graph.add_variables(5, n)  # the last one has no scores, and waits
+    graph.add_factors([[i] for i in range(4)], log_table=-0.5 * ((np.arange(n) - seen[:, None]) / 100.0) ** 2)
+    for pair in ([0, 1], [1, 2], [2, 3], [3, 0], [3, 4]):
+        graph.add_factor(pair, rule=lambda a, b: -0.5 * ((a - b) / 3.0) ** 2)
+    inference = abp.Inference(graph, "adaptive", rng=0)
+    first = next(iter(inference))
+    assert first.domain_sizes.tolist() == [DRAWN] * 4 + [1]
+    again = next(iter(abp.Inference(graph, "adaptive", rng=0)))
+    assert again.marginals.concatenated().tolist() == first.marginals.concatenated().tolist()
+    found = inference.run(max_work=10**8)
+    assert (found.domain_sizes >= first.domain_sizes).all()
+    near = sum(found.marginals[0][abs(np.arange(n) - seen.mean()) < 200.0])
+    assert near > 0.99  # all are in one place: in the middle of where they were seen

@@ -162,7 +162,7 @@ def looked(graph, seed):
 
 
 def belief_of_one_more(graph, states, variable, state):
-    """Return the belief of a state that hears from the others' domains, in parts of what its own domain holds."""
+    """Return the belief of a state that hears from the others' domains, in parts of its own domain's; at most 1."""
     evidence = {**states, variable: states[variable] | {state}}
     with_it = abp.Inference(graph, "bp", evidence=evidence, tolerance=1e-13)
     settled = abp.Inference(graph, "bp", evidence=states, tolerance=1e-13, factor_marginals=True)
@@ -191,13 +191,14 @@ def belief_of_one_more(graph, states, variable, state):
         axis = edges.index(edge)
         log_belief += np.logaddexp.reduce(np.moveaxis(scores, axis, 0).reshape(len(order), -1), axis=1)
     place = int(np.searchsorted(order, state))
-    return float(np.exp(min(600.0, log_belief[place] - np.logaddexp.reduce(np.delete(log_belief, place)))))
+    return float(log_belief[place] - np.logaddexp.reduce(np.delete(log_belief, place)))
 
 
 @pytest.mark.parametrize(
     "kind", ["peaked", "hub", "leaves", "tied leaves", "potentials", "rules", "wide tables", "structures"]
 )
 @few
+@example(seed=877)  # one factor says much more of a state than linear numbers can, another one much less
 @example(seed=1406)  # two factors say of a state that it is gone; each counts the other's word
 @given(seed=seeds)
 def test_a_look_is_one_round_of_messages_out_of_the_domains(kind, seed):
@@ -215,11 +216,18 @@ def test_a_look_is_one_round_of_messages_out_of_the_domains(kind, seed):
         )
         for v in range(len(model.size))
     }
+
+    def beyond(variable):
+        """Return by how many nats over 600 the likeliest state outside is over the domain."""
+        own = slice(reach.start[variable], reach.start[variable + 1])
+        best = int(reach.state[own][reach.log_belief[own].argmax()])
+        return max(0.0, belief_of_one_more(graph, states, variable, best) - 600.0)
+
     rng = np.random.default_rng(seed)
     for variable in rng.permutation(len(model.size))[:2].tolist():
         for place in range(reach.start[variable], min(reach.start[variable] + 2, reach.start[variable + 1])):
-            expected = belief_of_one_more(graph, states, variable, int(reach.state[place]))
-            assert reach.belief[place] == pytest.approx(expected, rel=1e-6, abs=1e-12)
+            expected = belief_of_one_more(graph, states, variable, int(reach.state[place])) - beyond(variable)
+            assert reach.belief[place] == pytest.approx(np.exp(expected), rel=1e-6, abs=1e-12)
 
 
 # ---------------------------------------------------------------- answers that count states outside
@@ -406,7 +414,7 @@ def oscillating():
 
 @pytest.mark.usefixtures("tight")
 def test_rounds_whose_messages_oscillate_are_damped(monkeypatch):
-    monkeypatch.setattr(rounds, "MAX_SWEEPS", 10)
+    monkeypatch.setattr(settling, "MAX_SWEEPS", 10)
     _, stage, seen = staged(oscillating(), tolerance=1e-3)
     assert stage.outcome is not Outcome.UNSETTLED
     assert seen[0].consistent
@@ -414,7 +422,7 @@ def test_rounds_whose_messages_oscillate_are_damped(monkeypatch):
 
 
 def test_rounds_that_do_not_settle_are_given_up(monkeypatch):
-    monkeypatch.setattr(rounds, "MAX_SWEEPS", 1)
+    monkeypatch.setattr(settling, "MAX_SWEEPS", 1)
     monkeypatch.setattr(settling, "MOST_SWEEPS", 1)
     graph = peaked(3)
     run, stage, _ = staged(graph)
