@@ -72,7 +72,7 @@ def test_exported_names():
 
 
 def test_methods():
-    assert abp.METHODS == ("bp", "residual", "truncated", "random", "fixed", "dynamic", "adaptive")
+    assert abp.METHODS == ("bp", "residual", "truncated", "random", "fixed", "dynamic", "adaptive", "exact", "auto")
 
 
 def python(code, **environment):
