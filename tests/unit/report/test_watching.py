@@ -241,7 +241,7 @@ def test_the_bar_shows_the_last_estimates_known_and_the_choice(monkeypatch):
         assert "domains 50%  to BP 2.5e-04  residual 5.0e-01  frozen tails  log Z -3.25" in bar_text(display)
         display.watch(at(3.0, error=math.inf))
         display.watch(at(4.0))
-        assert "error unknown  residual 5.0e-01  log Z -3.25" in bar_text(display)
+        assert "to BP unknown  residual 5.0e-01  log Z -3.25" in bar_text(display)
         assert display._bar.tasks[0].completed == 0.8
         assert "residual" in terminal.getvalue()
 
