@@ -9,7 +9,7 @@ import anytimebp as abp
 from oracle.enumeration import exact, joint_log_scores
 from oracle.models import random_loopy, random_tree, worst
 from oracle.random_models import random_plan
-from oracle.verdict import enumerated
+from oracle.verdict import enumerated, rounding
 
 seeds = st.integers(0, 10**9)
 
@@ -27,7 +27,7 @@ def test_models_of_all_kinds_equal_enumeration(seed):
         assert expected is None
         return
     marginals, log_z = expected
-    assert worst(result, marginals) < 1e-10
+    assert worst(result, marginals) < max(1e-10, rounding(plan))  # enumeration adds up scores of millions
     assert result.log_z == pytest.approx(log_z, abs=1e-9, rel=1e-12)
     assert result.exact
     assert result.estimated_error == 0.0

@@ -12,6 +12,7 @@ from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes
 from anytimebp.tables.memory import memory_limit, whose_memory
 from anytimebp.tables.sizes import factor_entries
 
+MOST_READABLE = 1e15  # counts that are written out
 FEW = 2.0**25  # entries that any machine holds, for which nobody asks how much memory there is
 
 
@@ -43,6 +44,11 @@ def plan_within(compiled: CompiledGraph, sizes: IndexArray, max_memory: int | No
     return tree
 
 
+def count_text(entries: float) -> str:
+    """Return a count in words that can be read, however large it is."""
+    return f"{entries:,.0f}" if entries < MOST_READABLE else f"{entries:.1e}"
+
+
 def check_tree(compiled: CompiledGraph, sizes: IndexArray, tree: Tree | TooWide, max_memory: int | None) -> None:
     """Raise MemoryLimitError if there are not the bytes that a run on a tree needs."""
     is_tree = isinstance(tree, Tree)
@@ -51,10 +57,10 @@ def check_tree(compiled: CompiledGraph, sizes: IndexArray, tree: Tree | TooWide,
     if is_tree and (limit is None or needed <= limit):
         return
     most = "" if is_tree else "more than "
-    there = f"{format_bytes(limit)} that {whose_memory(max_memory)}" if limit is not None else "any machine has"
+    there = "any machine has" if limit is None else f"the {format_bytes(limit)} that {whose_memory(max_memory)}"
     msg = (
-        f"exact inference needs cliques of {most}{tree.entries:,.0f} entries in all, {most}{format_bytes(needed)} "
-        f'({needed:,} bytes) of memory, more than the {there}; observe more variables, or use `method="adaptive"`, '
-        "which ends at belief propagation"
+        f"exact inference needs cliques of {most}{count_text(tree.entries)} entries in all, "
+        f"{most}{format_bytes(needed)} ({needed:,} bytes) of memory, more than {there}; "
+        'observe more variables, or use `method="adaptive"`, which ends at belief propagation'
     )
     raise MemoryLimitError(msg)

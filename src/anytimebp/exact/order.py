@@ -17,6 +17,7 @@ from anytimebp.kernels.elimination import (
     WEIGHTED_FILL,
     OrderArrays,
     greedy_order,
+    least_clique,
 )
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import IndexArray
@@ -89,6 +90,9 @@ def _search(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries: fl
     """Search by each rule, and while it may pay, again with noise."""
     log_size, steps, best = np.log(sizes), 0, Order(None, 0.0, 0)
     arrays = _arrays(len(sizes), 4 * len(compiled.arrays.edge_variable) + 16 * len(sizes))
+    bound, is_known = least_clique(compiled.arrays, log_size, np.log(most_entries), arrays)
+    if is_known and bound > np.log(most_entries):
+        return Order(None, np.exp(min(700.0, bound)), 0)
     for search in range(MOST_SEARCHES):
         rule, noise = RULES[search % len(RULES)], NOISES[min(search // len(RULES), len(NOISES) - 1)]
         limit = most_entries if best.variables is None else best.entries

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from anytimebp.domains.domains import domain_sizes, full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
-from anytimebp.exact.cost import check_tree
+from anytimebp.exact.cost import check_tree, count_text
 from anytimebp.exact.tree import TooWide, Tree, is_forest, plan
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import EDGE_COST, SWEEPS
@@ -26,7 +26,7 @@ SMALL_FOREST = 2**13  # entries of all tables, under which a junction tree takes
 MOST_ASKED = 20_000  # scores of rules that are asked for before the first answer, under a budget
 MOST_VARIABLES = 2**17  # of a graph for which an elimination order is looked for
 LEAST_STEPS = 2**19  # of a search for an order: some two milliseconds
-STEP_SHARE = 0.01  # of the cost of BP that a search may take beyond that, in steps
+STEP_SHARE = 0.005  # of the cost of BP that a search may take beyond that, in steps
 
 
 class AutoRun:
@@ -148,8 +148,9 @@ def choose(
     most = CHEAP if has_budget else max(CHEAP, of_bp)
     tree = plan(compiled, sizes, most, max(LEAST_STEPS, STEP_SHARE * of_bp))
     if isinstance(tree, TooWide):
-        least = f"more than {tree.entries:,.0f}" if tree.entries > most else "an unknown number of"
-        return Chosen(None, f"exact inference would need cliques of {least} entries")
+        if tree.entries <= most:
+            return Chosen(None, "a search for a junction tree would take too long")
+        return Chosen(None, f"exact inference would need cliques of more than {count_text(tree.entries)} entries")
     if tree.entries >= CHEAP and tree.work > (0.0 if has_budget else of_bp):
         return Chosen(None, f"exact inference would need cliques of {tree.entries:,.0f} entries")
     try:

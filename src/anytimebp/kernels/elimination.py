@@ -97,6 +97,47 @@ def greedy_order(layout, log_size, rule, noise, most_entries, most_steps, at):
 
 
 @kernel()
+def least_clique(layout, log_size, enough, at):
+    """Return the log of the entries that some clique has at the least, whatever the order; and whether there was room.
+
+    Of any part of the graph, some variable goes first, and all its neighbours in that part are in its clique. So the
+    smallest such neighbourhood bounds the largest clique. Parts are what is left when the variable of the smallest one
+    is taken away, again and again.
+
+    Args:
+        layout: Topology.
+        log_size: (V,) logs of the numbers of states; variables where it is 0 are left out.
+        enough: A bound that needs not be raised.
+        at: Overwritten.
+    """
+    layout, at = borrow(layout), borrow(at)
+    if not _list_neighbours(layout, log_size, at):
+        return 0.0, False
+    left, bound = 0, 0.0
+    for v in range(log_size.size):
+        at.place[v] = -1
+        if log_size[v] > 0.0:
+            at.key[v] = log_size[v] + _sum_of_neighbours(log_size, v, at)
+            at.heap[left], at.place[v] = v, left
+            left += 1
+    for k in range(left // 2 - 1, -1, -1):
+        _sift_down(at, k, left)
+    while left > 0 and bound <= enough:
+        v = at.heap[0]
+        left -= 1
+        last = at.heap[left]
+        at.heap[0], at.place[last], at.place[v] = last, 0, -1
+        _sift_down(at, 0, left)
+        bound = max(bound, at.key[v])
+        for k in range(at.first[v], at.first[v] + at.count[v]):
+            u = at.neighbours[k]
+            if at.place[u] >= 0:
+                at.key[u] -= log_size[v]
+                _sift_up(at, at.place[u])
+    return bound, True
+
+
+@kernel()
 def _list_neighbours(layout, log_size, at):
     """Fill the lists; return whether there was room."""
     used = 0

@@ -350,7 +350,9 @@ def test_info_says_why_a_wide_model_is_not_solved_exactly(folder, capsys):
     assert run("info", "wide.npz") == 0
     printed = capsys.readouterr().out
     assert "The tables fit into memory" in printed
-    assert re.search(r"at belief propagation; exact inference would need cliques of more than [\d,]+ entries", printed)
+    assert re.search(
+        r"at belief propagation; exact inference would need cliques of more than 1.0e\+30 entries", printed
+    )
 
 
 def test_infer_says_that_bp_may_be_off_and_what_exact_costs(folder, capsys):

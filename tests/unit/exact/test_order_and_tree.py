@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.exact.order import find_order
+from anytimebp.exact.order import _arrays, find_order
 from anytimebp.exact.tree import MOST_ENTRIES, TooWide, Tree, plan
-from anytimebp.kernels.elimination import MIN_FILL, MIN_WEIGHT, WEIGHTED_FILL
+from anytimebp.kernels.elimination import MIN_FILL, MIN_WEIGHT, ORDERED, WEIGHTED_FILL, greedy_order, least_clique
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid, random_loopy
 
@@ -61,9 +61,6 @@ def test_an_order_has_every_free_variable_and_the_cost_that_it_says(seed, n_obse
 @pytest.mark.parametrize("rule", [MIN_FILL, MIN_WEIGHT, WEIGHTED_FILL])
 @given(seed=seeds)
 def test_each_rule_takes_the_variable_of_the_least_score(rule, seed):
-    from anytimebp.exact.order import _arrays  # noqa: PLC0415
-    from anytimebp.kernels.elimination import ORDERED, greedy_order  # noqa: PLC0415
-
     graph = random_loopy(seed, n_variables=8, n_factors=12, max_arity=3, max_states=4)
     compiled = compiled_graph(graph)
     sizes = compiled.universe_sizes
@@ -124,6 +121,37 @@ def test_a_tree_has_the_cliques_of_its_order(seed, n_observed):
     assert tree.entries == entries(sizes, cliques)
     n_factors = len(compiled.arrays.factor_edge_start) - 1
     assert sorted(arrays.factor.tolist()) == list(range(n_factors))
+
+
+def log_entries(sizes, clique):
+    return float(np.log([sizes[v] for v in clique]).sum())
+
+
+@given(seed=seeds, n_observed=st.integers(0, 3))
+def test_no_order_has_smaller_cliques_than_the_bound(seed, n_observed):
+    graph = random_loopy(seed, n_variables=9, n_factors=16, max_arity=3, max_states=5)
+    compiled = compiled_graph(graph)
+    sizes = compiled.universe_sizes.copy()
+    sizes[:n_observed] = 1
+    bound, is_known = least_clique(compiled.arrays, np.log(sizes), np.inf, _arrays(len(sizes), 2000))
+    assert is_known
+    free, rng = [v for v in range(len(sizes)) if sizes[v] > 1], np.random.default_rng(seed)
+    best = find_order(compiled, sizes, MOST_ENTRIES, 1e9).variables.tolist()
+    for order in (best, *(rng.permutation(free).tolist() for _ in range(5))):
+        cliques, _ = play(graph, sizes, order)
+        assert bound <= max((log_entries(sizes, clique) for clique in cliques), default=0.0) + 1e-9
+
+
+def test_the_bound_is_tight_on_complete_graphs_and_stops_where_it_is_enough():
+    graph = abp.FactorGraph()
+    graph.add_variables(12, 3)
+    graph.add_factors([[i, j] for i in range(12) for j in range(i)], log_table=np.zeros((3, 3)))
+    compiled = compiled_graph(graph)
+    log_size, arrays = np.log(compiled.universe_sizes), _arrays(12, 2000)
+    assert least_clique(compiled.arrays, log_size, np.inf, arrays)[0] == pytest.approx(12 * np.log(3.0))
+    assert not least_clique(compiled.arrays, log_size, np.inf, _arrays(12, 20))[1]
+    assert find_order(compiled, compiled.universe_sizes, 1e5, 1e9).variables is None
+    assert find_order(compiled, compiled.universe_sizes, 1e5, 1e9).steps == 0
 
 
 def test_an_order_stays_with_the_layout_and_is_the_same_each_time():
