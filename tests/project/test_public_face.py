@@ -126,7 +126,7 @@ OF_SMALL_GRAPHS = {
     "to_variable.store",
     "topology.fill_topology",
 }
-"""What `exact`, `bp` and `adaptive` need to set up, update, sweep and read; nothing for leaves, evidence, logs or rounds."""
+"""What `exact`, `bp` and `adaptive` need to set up, update, sweep and read; not for leaves, evidence, logs, rounds."""
 
 
 @pytest.mark.compiled

@@ -28,7 +28,7 @@ NOISES = (0.0, 0.1, 0.3)  # of the first, second and further searches by each ru
 STEP_COST = 4.0  # what a step of a search costs, in entries of a clique
 SHARE = 0.5  # of the predicted cost that searches may cost together, beyond the first three
 MOST_SEARCHES = 60
-KEPT = 64  # orders for different evidence that stay with a layout
+KEPT, KEPT_BYTES = 64, 2**25  # orders for different evidence that stay with a layout, and what they may take
 
 
 class Shape(NamedTuple):
@@ -80,8 +80,11 @@ def find_order(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries:
     ):
         return kept
     found = _search(compiled, sizes, most_entries, most_steps)
-    if len(compiled.orders) >= KEPT:
-        compiled.orders.pop(next(iter(compiled.orders)))
+    if len(compiled.orders) >= max(2, min(KEPT, KEPT_BYTES // (2 * len(key) + 1))):
+        without_evidence = compiled.universe_sizes.tobytes()
+        oldest = [other for other in list(compiled.orders) if other != without_evidence][:1]
+        for other in oldest:
+            compiled.orders.pop(other, None)  # another thread may have done so
     compiled.orders[key] = found
     return found
 

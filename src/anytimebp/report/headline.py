@@ -48,7 +48,8 @@ def with_code(sentence: str) -> str:
 def verdict_html(result: Result) -> str:
     """Return how the run ended, and plain words on what the answer is worth where that is not beyond doubt."""
     reason = result.stop_reason
-    sentence = _capital(str(reason).removeprefix("converged: "))
+    is_exact = result.method == "exact" and result.exact
+    sentence = "The marginals are exact" if is_exact else _capital(str(reason).removeprefix("converged: "))
     good = reason is StopReason.TARGET_REACHED or (result.consistent and reason is StopReason.CONVERGED)
     head = f'<strong>{escape(ending_words(reason))}</strong> <code class="reason">{escape(reason.name)}</code>'
     parts = [
@@ -133,7 +134,7 @@ def figures(result: Result) -> list[Figure]:
         *([Figure("Exact", "yes", EXACT_HELP)] if result.exact else []),
         Figure("Estimated distance to BP", _error(result), EXACT_ERROR_HELP if result.exact else ERROR_HELP),
         Figure("Largest residual", _nats(result.max_residual), _residual_help(result, tolerance)),
-        Figure("log Z", figure_text(result.log_z, 9), LOG_Z_HELP),
+        Figure("log Z", figure_text(result.log_z, 9), EXACT_LOG_Z_HELP if result.exact else LOG_Z_HELP),
         Figure("Unexplored mass", _mass(result), _mass_help(result)),
         Figure(
             "Active states",
@@ -158,6 +159,7 @@ LOG_Z_HELP = (
     "Natural logarithm of the sum over all joint states, as belief propagation estimates it on the active states. "
     "Exact for models without loops."
 )
+EXACT_LOG_Z_HELP = "Natural logarithm of the sum over all joint states."
 ERROR_HELP = (
     "Estimated distance to the marginals that belief propagation ends at: Euclidean, a mean over the variables. "
     "An estimate, not a bound."

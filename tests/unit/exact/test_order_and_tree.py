@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
+from anytimebp.exact import order as order_module
 from anytimebp.exact.order import _arrays, find_order
 from anytimebp.exact.tree import MOST_ENTRIES, TooWide, Tree, plan
 from anytimebp.kernels.elimination import MIN_FILL, MIN_WEIGHT, ORDERED, WEIGHTED_FILL, greedy_order, least_clique
@@ -160,6 +161,19 @@ def test_an_order_stays_with_the_layout_and_is_the_same_each_time():
     assert find_order(compiled, compiled.universe_sizes, MOST_ENTRIES, 1e9) is first
     again = compiled_graph(grid(6, 3, 1.0, 1.0, 0))
     assert np.array_equal(find_order(again, again.universe_sizes, MOST_ENTRIES, 1e9).variables, first.variables)
+
+
+def test_orders_for_other_evidence_come_and_go_but_that_without_stays(monkeypatch):
+    monkeypatch.setattr(order_module, "KEPT", 3)
+    compiled = compiled_graph(grid(3, 3, 1.0, 1.0, 0))
+    first = find_order(compiled, compiled.universe_sizes, MOST_ENTRIES, 1e9)
+    for observed in range(6):
+        sizes = compiled.universe_sizes.copy()
+        sizes[observed] = 1
+        find_order(compiled, sizes, MOST_ENTRIES, 1e9)
+        assert len(compiled.orders) <= 3
+    assert find_order(compiled, compiled.universe_sizes, MOST_ENTRIES, 1e9) is first
+    assert sizes.tobytes() in compiled.orders
 
 
 def test_a_grid_is_eliminated_about_as_well_as_row_by_row():

@@ -340,3 +340,28 @@ def test_json_and_notebooks_have_the_estimated_error(tmp_path):
         assert json.loads((tmp_path / "r.json").read_text())["estimated_error"] == written
     assert f"{result.estimated_error:.2g}" in result._repr_html_()
     assert "unknown" in replace(result, error=math.inf)._repr_html_()
+
+
+# ---------------------------------------------------------------- exact answers, and what they would cost
+def test_the_page_of_a_loopy_run_says_that_bp_may_be_off_and_what_exact_costs():
+    page = page_html(abp.infer(grid(2, 4, 1.0, 0.5, seed=0), "bp"))
+    assert "belief propagation itself is an approximation and may be off" in page
+    assert "exact inference would need cliques of 148 entries in all" in page
+    assert "Estimated distance to BP" in figures(page)
+
+
+def test_the_page_of_an_exact_run_says_so():
+    page = page_html(abp.infer(grid(2, 4, 1.0, 0.5, seed=0)))
+    assert "The marginals are exact." in page
+    assert "may be off" not in page
+    assert figures(page)["Exact"] == "yes"
+    assert "a junction tree" in page
+
+
+def test_the_page_of_a_forest_has_nothing_to_warn_of():
+    tree = abp.FactorGraph()
+    tree.add_variables(2, 3)
+    tree.add_factor([0, 1], log_table=np.eye(3))
+    page = page_html(abp.infer(tree, "bp"))
+    assert "may be off" not in page
+    assert figures(page)["Exact"] == "yes"
