@@ -41,8 +41,11 @@ def infer(
 ) -> Result:
     """Return the marginals of a factor graph.
 
-    The default method, "adaptive", works on the likely states first where that saves time, then on all of them, and
-    ends where belief propagation does; the `estimated_error` of a result says how far it is from there.
+    The default method, "auto", is exact where that is cheap: on a junction tree whose cliques have under a million
+    entries, or that costs no more than belief propagation. Elsewhere it is "adaptive", which works on the likely states
+    first where that saves time, then on all of them, and ends where belief propagation does; the `estimated_error` of a
+    result says how far it is from there. `result.method` says which was taken, `result.choice` why, and `result.exact`
+    whether the marginals are exact.
 
     Ctrl-C ends the run and returns what there is (`stop_reason` is INTERRUPTED). Pressed again, within two seconds also
     in another call, it raises KeyboardInterrupt. So it does while kernels are loaded or compiled, when there is nothing
@@ -50,12 +53,13 @@ def infer(
 
     Args:
         graph: The model; not changed.
-        method: One of `anytimebp.METHODS`: "adaptive"; "bp" and "residual", on all states from the start; "dynamic",
-            "fixed", "random" and "truncated", on sparse domains after Singh, Riedel and McCallum (2013).
+        method: One of `anytimebp.METHODS`: "auto", "exact" or "adaptive"; "bp" and "residual", on all states from the
+            start; "dynamic", "fixed", "random" and "truncated", on sparse domains after Singh, Riedel and McCallum
+            (2013).
         evidence: By variable (name, handle or index): a label, a set of allowed labels, or log scores over the states.
         seconds: Time budget; None for none.
-        target_error: Stop once the estimated error is under this: the mean over variables of the L2 distance to the
-            marginals of BP. An estimate, not a bound; see `Snapshot.estimated_error`.
+        target_error: Stop once the estimated distance to BP is under this: the mean over variables of the L2 distance
+            to the marginals of BP. An estimate, not a bound; see `Snapshot.estimated_error`.
         tolerance: Residual in nats under which a message counts as settled.
         max_updates: Budget of factor updates; None for none.
         max_work: Budget of table entries to read or score; None for none.

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 SCRIPT = "</script><script>window.harmed = 1</script>"
 PICTURE = '"><img src=x onerror="window.harmed = 2">'
-PLOTS = ["Active states", "Residuals", "log Z", "Estimated error"]
+PLOTS = ["Active states", "Residuals", "log Z", "Estimated distance to BP"]
 
 
 def named_model():
@@ -70,7 +70,7 @@ def pages():
 
 def chosen():
     """Return a result that has changed its mind."""
-    result = abp.infer(grid(3, 5, 3.0, 1.0, seed=0))
+    result = abp.infer(grid(3, 5, 3.0, 1.0, seed=0), "adaptive")
     words = ("sparse domains: they cost less", "full BP: " + "a long reason " * 20, f"{SCRIPT}: {PICTURE}")
     moments = [result.trace[-1]._replace(updates=10**k, choice=choice) for k, choice in enumerate(words)]
     return replace(result, trace=Trace(moments))
@@ -170,11 +170,11 @@ def test_unknown_figures_leave_gaps_and_single_moments_are_dots(browser, pages):
     assert browser.run("return document.querySelectorAll('.plot path').length") == 0
     assert browser.run("return document.querySelectorAll('[data-plot=\"log Z\"] circle').length") == 1
     assert "No residual above zero" in browser.text('[data-plot="Residuals"] .absent')
-    assert "the marginals are those of BP" in browser.text('[data-plot="Estimated error"] .absent')
+    assert "the marginals are those of BP" in browser.text('[data-plot="Estimated distance to BP"] .absent')
     browser.open(pages["at once"])
     assert "not every message had been computed" in browser.text('[data-plot="Residuals"] .absent')
-    assert "unexplored mass 1" in browser.text('[data-plot="Estimated error"] .readout')
-    assert "error not known" in browser.text('[data-plot="Estimated error"] .readout')
+    assert "unexplored mass 1" in browser.text('[data-plot="Estimated distance to BP"] .readout')
+    assert "distance not known" in browser.text('[data-plot="Estimated distance to BP"] .readout')
     gap = re.sub(r'("max_residual":\[[^]]*?,[^],]*,)[^],]+', r"\1null", pages["grid"], count=1)
     counted = "return document.querySelectorAll('[data-plot=\"Residuals\"] .first').length"
     browser.open(pages["grid"])

@@ -72,7 +72,7 @@ def test_exported_names():
 
 
 def test_methods():
-    assert abp.METHODS == ("bp", "residual", "truncated", "random", "fixed", "dynamic", "adaptive")
+    assert abp.METHODS == ("bp", "residual", "truncated", "random", "fixed", "dynamic", "adaptive", "exact", "auto")
 
 
 def python(code, **environment):
@@ -99,12 +99,19 @@ from anytimebp.kernels.messages import update
 graph = abp.FactorGraph()
 graph.add_variables(3, 2)
 graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.0, 0.3], [0.1, 0.0]])
-print(abp.infer(graph, "bp").stop_reason.name, abp.infer(graph).stop_reason.name, len(update.overloads))
+for method in ("bp", "adaptive", "auto"):
+    print(abp.infer(graph, method).stop_reason.name)
+print(len(update.overloads))
 """
 
 OF_SMALL_GRAPHS = {
+    "cliques.collect_slice",
+    "cliques.distribute_slice",
     "cutting.list_tables",
+    "elimination.greedy_order",
+    "elimination.least_clique",
     "exponentiate.exponentiate_slice",
+    "junction_tree.plan_tree",
     "lazy.lazy_slice",
     "leaves.elimination_order",
     "messages.sweep_slice",
@@ -119,16 +126,16 @@ OF_SMALL_GRAPHS = {
     "to_variable.store",
     "topology.fill_topology",
 }
-"""What `bp` and `adaptive` need to set up, update, sweep and read; nothing for leaves, evidence, logs or rounds."""
+"""What `exact`, `bp` and `adaptive` need to set up, update, sweep and read; not for leaves, evidence, logs, rounds."""
 
 
 @pytest.mark.compiled
 def test_small_graphs_compile_what_they_need_once_and_say_so(tmp_path):
     first = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
     second = python(SMALL, NUMBA_CACHE_DIR=str(tmp_path))
-    assert first[0] == second[0] == "CONVERGED CONVERGED 1\n"
-    for method in ("bp", "adaptive"):
+    assert first[0] == second[0] == "CONVERGED\nCONVERGED\nCONVERGED\n1\n"
+    for method in ("bp", "adaptive", "exact"):
         assert first[1].count(f"compiling kernels for method '{method}'; this happens once per installation") == 1
-    assert first[1].count("compiling") == 2
+    assert first[1].count("compiling") == 3
     assert second[1] == ""
     assert {path.name.split("-")[0] for path in tmp_path.rglob("*.nbi")} == OF_SMALL_GRAPHS

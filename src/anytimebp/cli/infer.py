@@ -46,7 +46,8 @@ PAGE_ENDINGS = {".html": None, ".htm": None}
     type=click.Choice(METHODS),
     default=DEFAULT_METHOD,
     show_default=True,
-    help="adaptive suits any model; bp and residual work on all states, the others on part of them.",
+    help="auto is exact where that is cheap, adaptive elsewhere, which ends at BP; bp and residual work on all "
+    "states, the others on part of them.",
 )
 @click.option("--seconds", type=float, help="Stop after this time with the best consistent marginals.")
 @click.option(
@@ -164,7 +165,7 @@ def _run(inference: abp.Inference, seconds: float | None, target_error: float | 
 
 def _record(method: str) -> abp.Every:
     """Return how often to look: a few dozen times, however long the run."""
-    if method in (*FULL_METHODS, "adaptive"):
+    if method in (*FULL_METHODS, "adaptive", "exact", "auto"):
         return abp.Every(rounds=1, estimates=True)
     return abp.Every(growth=GROWTH_BETWEEN_LOOKS, estimates=True)
 

@@ -10,6 +10,7 @@ import numpy as np
 from anytimebp.cli.names import printable_name, say
 from anytimebp.cli.paths import model_argument, read_given_model
 from anytimebp.cli.standard_streams import input_name
+from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import IndexArray
 from anytimebp.model.summary import GraphSummary, format_bytes
 from anytimebp.tables.machine import available_memory
@@ -20,24 +21,34 @@ BAR = 40  # characters of the longest bar
 @click.command()
 @model_argument
 def info(model: Path, kind: str | None) -> None:
-    """Show sizes, universes, memory for full BP, structure, and what method fits."""
+    """Show sizes, universes, memory for full BP, structure, and what method `infer` takes."""
     graph = read_given_model(model, kind)
     summary = graph.summary()
     say(f"{printable_name(input_name(model))}\n{summary}")
     if len(graph.variables):
         say(f"\nstates             variables\n{_histogram(graph.variables.sizes())}")
-    say(f"\n{_advice(summary)}")
+    say(f"\n{_advice(graph, summary)}")
 
 
-def _advice(summary: GraphSummary) -> str:
+def _advice(graph: FactorGraph, summary: GraphSummary) -> str:
     """Return what to expect of `infer`."""
+    from anytimebp.inference.auto_run import choose  # noqa: PLC0415  (loads Numba, which `--help` can do without)
+    from anytimebp.layout.graph_layout import compiled_graph  # noqa: PLC0415
+
     memory = available_memory()
     if memory is not None and summary.full_bp_bytes > memory:
         needed, there = format_bytes(summary.full_bp_bytes), format_bytes(memory)
         return f"Full BP needs {needed}, this machine has {there} left: `infer` works on sparse domains."
     if summary.is_forest:
         return "The graph is a forest: `infer` gives exact marginals in two passes."
-    return "The tables fit into memory: `infer` starts with the likely states where that saves time, and ends with all."
+    compiled = compiled_graph(graph)
+    chosen = choose(compiled, compiled.universe_sizes)
+    if chosen.tree is not None:
+        return f"`infer` is exact, on a junction tree: {chosen.reason}."
+    return (
+        "The tables fit into memory: `infer` starts with the likely states where that saves time, and ends with all,\n"
+        f"at belief propagation; {chosen.reason}."
+    )
 
 
 def _histogram(sizes: IndexArray) -> str:

@@ -14,7 +14,7 @@ from rich.text import Text
 from anytimebp.cli.names import printable_name, warn
 from anytimebp.inference.methods import GROWING_METHODS
 from anytimebp.report.choices import split_choice
-from anytimebp.report.wording import estimate_text, probability_text
+from anytimebp.report.wording import estimate_text, exact_cost_text, probability_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
@@ -28,7 +28,7 @@ ENDED = {
     StopReason.OUT_OF_TIME: "stopped: the time was used up",
     StopReason.OUT_OF_MEMORY: "stopped growing: larger domains would not fit into memory",
     StopReason.OUT_OF_CANDIDATES: "stopped growing: rules propose no other states",
-    StopReason.TARGET_REACHED: "stopped: the estimated error is under --target-error",
+    StopReason.TARGET_REACHED: "stopped: the estimated distance to BP is under --target-error",
     StopReason.NOT_CONVERGED: "not converged: belief propagation does not settle on this model, damped or not",
     StopReason.INTERRUPTED: "interrupted",
 }
@@ -71,6 +71,8 @@ def show_result(
     console.print(_figures(result, n_allowed, is_forest=is_forest))
     if result.trace and result.trace[-1].choice:
         console.print(_chosen(result.trace[-1].choice))
+    if _loops(result):
+        console.print(_loops(result))
     for table in tables:
         console.print(table)
     step = next_step(result)
@@ -82,6 +84,8 @@ def show_result(
 
 def ended_line(result: Result) -> str:
     """Say how the run ended, and whether the marginals are at a fixed point."""
+    if result.method == "exact" and result.exact:
+        return "done: the marginals are exact"
     text = ENDED.get(result.stop_reason, str(result.stop_reason))
     if result.consistent and result.stop_reason is not StopReason.CONVERGED:
         return f"{text}; the marginals are consistent on the domains reached"
@@ -120,14 +124,25 @@ def _figures(result: Result, n_allowed: int, *, is_forest: bool) -> str:
     active = int(result.domain_sizes.sum())
     everything = result.consistent and active == n_allowed
     kind = ("a forest: exact" if everything else "a forest") if is_forest else "with loops: BP's approximation"
+    kind = "exact" if result.method == "exact" and result.exact else kind
     return (
         f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
         f"{active:,} of {n_allowed:,} states active{_settled_before(result)}\n"
         f"log Z {result.log_z:.10g} ({kind}), largest residual {result.max_residual:.1e}"
         f"{UNARY if not result.updates else ''}\n"
-        f"estimated error {estimate_text(result.estimated_error)}, "
-        f"unexplored mass {estimate_text(result.unexplored_mass)}"
+        f"{_distance(result)}unexplored mass {estimate_text(result.unexplored_mass)}"
     )
+
+
+def _distance(result: Result) -> str:
+    """Say how far the marginals are from those of BP; nothing of exact ones."""
+    return "" if result.exact else f"estimated distance to BP {estimate_text(result.estimated_error)}, "
+
+
+def _loops(result: Result) -> str:
+    """Say that BP itself is an approximation on loops, and what the exact answer would cost."""
+    cost = "" if result.exact else exact_cost_text(result.exact_entries)
+    return f"BP itself may be off on loops; {cost} (--method exact)" if cost else ""
 
 
 def _chosen(choice: str) -> str:

@@ -57,6 +57,7 @@ def _figures(result: Snapshot) -> dict[str, Any]:
     return stop | {
         "method": result.method,
         "consistent": result.consistent,
+        "exact": result.exact,
         "tolerance": result.tolerance,
         "log_z": _finite(result.log_z),
         "max_residual": _finite(result.max_residual),

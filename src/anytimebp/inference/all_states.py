@@ -114,7 +114,7 @@ class AllStates:
         figures = self._figures
         self._n_states = figures.states = int(domains.slot_start[-1])
         figures.max_residual = figures.mean_residual = float("inf")
-        figures.swept = figures.consistent = False
+        figures.swept = figures.consistent = figures.exact = False
         figures.estimated_error = float("nan")
 
     # ------------------------------------------------------------ beginning
@@ -211,6 +211,12 @@ class AllStates:
         """Where beliefs of its variables start in a row of them."""
         return self.workspace.domains.slot_start if self._core is None else self._core.slot_start
 
+    @property
+    def _is_exact(self) -> bool:
+        """Whether BP is exact once it has settled: on a forest, with all its states and scores."""
+        is_whole = self._compact is None and self._task.semiring == SUM
+        return is_whole and self.leaves is not None and self.leaves.core is None
+
     def complete(self) -> bool:
         """Send to all leaves in the workspace; return False where linear arithmetic would lose something."""
         return self.leaves is None or not self.leaves.is_through or self.leaves.complete()
@@ -287,6 +293,7 @@ class AllStates:
         figures, self._is_through = self._figures, True
         self._count_sweep(progress.max_residual, progress.mean_residual)
         figures.consistent = progress.converged
+        figures.exact = progress.converged and self._is_exact
         figures.settled_rounds += progress.converged
         figures.tolerance = self._options.tolerance
         if self._damper.is_following and self.leaves is not None:

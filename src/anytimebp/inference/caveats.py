@@ -91,7 +91,7 @@ def warn_of_end(graph: FactorGraph, result: Result) -> None:
         )
     elif reason is StopReason.TARGET_REACHED and not result.max_residual <= MANY:
         warn_caller(
-            "the estimated error is under `target_error`, but messages still move by many nats (see "
+            "the estimated distance to BP is under `target_error`, but messages still move by many nats (see "
             "`max_residual`), so that the estimate may be far too small; ask for a smaller `target_error`, or for none",
             UncertainResultWarning,
         )

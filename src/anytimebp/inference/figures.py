@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ class Limits:
         states: Active states in all after which it wants to be told.
         is_watched: Whether somebody looks at the run after every sweep, or stops it at a certain one.
         has_deadline: Whether the clock may stop it.
+        has_target: Whether an estimated error may stop it.
     """
 
     updates: int = UNLIMITED
@@ -33,6 +35,12 @@ class Limits:
     states: int = UNLIMITED
     is_watched: bool = True
     has_deadline: bool = False
+    has_target: bool = False
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether something may stop the run before its end."""
+        return self.has_deadline or self.has_target or self.updates < UNLIMITED or self.work < UNLIMITED
 
     def work_left(self, done: int) -> int:
         """Return what is left of the work, at least 1."""
@@ -65,8 +73,11 @@ class Figures:
         states: Active states of all variables together.
         consistent: Whether the state as it is now is a fixed point on its domains.
         swept: Whether every factor has been updated over all states.
+        exact: Whether marginals are those of the whole model.
         estimated_error: If it is known without further work; NaN otherwise.
         choice: What the method does at present, and why, in words; empty where there is no choice.
+        reason: Why `auto` has chosen the method.
+        cost: How to compute the entries that exact inference would need.
         is_news: Whether the end of the present round is worth a snapshot; the loop sets it, a method may object.
         passed: Sweeps that the driver was not told of one by one, each as the number of its round and the moment at its
             end; the driver records them, and sets their time.
@@ -87,8 +98,11 @@ class Figures:
     states: int = 0
     consistent: bool = False
     swept: bool = False
+    exact: bool = False
     estimated_error: float = float("nan")
     choice: str = ""
+    reason: str = ""
+    cost: float | Callable[[], float] = float("nan")
     is_news: bool = True
     passed: list[tuple[int, Moment]] = field(default_factory=list)
     reading: float = 0.0
@@ -99,6 +113,13 @@ class Figures:
         """Entries read or scored so far."""
         parts = self.work_parts
         return parts["messages"] + parts["scoring"] + parts["growth"] + parts["priorities"]
+
+    @property
+    def chosen(self) -> str:
+        """What is done, and why: "way: reason"."""
+        if not self.reason:
+            return self.choice
+        return f"{self.choice}{'; ' if ': ' in self.choice else ': '}{self.reason}" if self.choice else ""
 
     def count(self, updates: int, work: int) -> None:
         """Add factor updates, and the entries that they have read."""
@@ -128,6 +149,9 @@ class Figures:
             "consistent": self.consistent,
             "tolerance": self.tolerance,
             "method": self.method,
+            "exact": self.exact,
+            "choice": self.chosen,
+            "cost": self.cost,
         }
 
     def moment(self, log_z: float) -> Moment:
@@ -142,5 +166,5 @@ class Figures:
             self.states,
             log_z,
             self.estimated_error,
-            self.choice,
+            self.chosen,
         )

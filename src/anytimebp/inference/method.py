@@ -21,8 +21,8 @@ class Step(Enum):
     RECORD = "a sweep or round is through"
 
 
-LOGS, LEAVES = "log arithmetic", "trees and leaves"
-"""What `Task.load` knows the kernels by that only runs in log arithmetic need, or those that sum leaves out."""
+LOGS, LEAVES, FORESTS = "log arithmetic", "trees and leaves", "forests"
+"""What `Task.load` knows kernels by that some runs need: in log arithmetic; to sum leaves out; to find loops."""
 
 
 class Task(NamedTuple):

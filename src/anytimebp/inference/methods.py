@@ -1,9 +1,9 @@
 """The names of the methods. Apart from what runs them, so that they can be listed without loading it."""
 
-METHODS = ("bp", "residual", "truncated", "random", "fixed", "dynamic", "adaptive")
+METHODS = ("bp", "residual", "truncated", "random", "fixed", "dynamic", "adaptive", "exact", "auto")
 """The methods, by the names that `infer` takes."""
 
-DEFAULT_METHOD = "adaptive"
+DEFAULT_METHOD = "auto"
 
 FULL_METHODS = ("bp", "residual")
 """Methods that work on all states from the start."""

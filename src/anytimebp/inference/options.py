@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -66,7 +67,7 @@ class RunOptions:
             raise OptionError(msg)
         if self.policy is None:
             return
-        if self.method not in (*GROWING_METHODS, "adaptive"):
+        if self.method not in (*GROWING_METHODS, "adaptive", "auto"):
             msg = f"policy is for the methods that grow ({', '.join(GROWING_METHODS)}), not for {self.method!r}"
             raise OptionError(msg)
         missing = [name for name in ("first_states", "scores", "rescores") if not hasattr(self.policy, name)]
@@ -74,6 +75,12 @@ class RunOptions:
             what = "is a class, not an object of it" if isinstance(self.policy, type) else f"has no {missing[0]}"
             msg = f"policy must have first_states, scores and rescores (see GrowthPolicy); {self.policy!r} {what}"
             raise OptionError(msg)
+
+    def for_method(self, method: str) -> RunOptions:
+        """Return the same options, which have been checked, for another method."""
+        twin = copy(self)
+        object.__setattr__(twin, "method", method)
+        return twin
 
     def generator(self) -> np.random.Generator:
         """Return the random generator of the run (SPEC 7)."""

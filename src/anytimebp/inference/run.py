@@ -10,7 +10,10 @@ from functools import partial
 
 import numpy as np
 
+from anytimebp.domains.domains import domain_sizes
 from anytimebp.errors import AnytimeBPError, FailedRunError
+from anytimebp.exact.order import Shape
+from anytimebp.exact.tree import predicted_entries
 from anytimebp.inference.budget import Budget, Target
 from anytimebp.inference.caveats import warn_of_unconnected
 from anytimebp.inference.interrupt import InterruptFlag
@@ -19,6 +22,7 @@ from anytimebp.inference.options import RunOptions
 from anytimebp.inference.recording import Recorder, read_record
 from anytimebp.inference.stopwatch import Stopwatch
 from anytimebp.inference.warm_up import load_meanwhile, make_method
+from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
@@ -76,6 +80,9 @@ class Run:
     def start(self, make: Callable[[Task], Method]) -> None:
         """Make the method and stand before its first step."""
         self.method = make(self._task)
+        compiled = compiled_graph(self._task.graph)
+        sizes = domain_sizes(compiled, self._task.options.observed)
+        self.figures.cost = partial(predicted_entries, Shape.of(compiled), sizes)
         self._steps = steps(self.method, self.figures)
 
     def next_record(self) -> bool:
@@ -152,6 +159,7 @@ class Run:
         limits.updates, limits.work = budget.updates, budget.work
         limits.is_watched = budget.is_watched or self._recorder.keeps_estimates
         limits.has_deadline = budget.stop_at < float("inf")
+        limits.has_target = budget.target_error is not None
 
     def _set_next_report(self, budget: Budget) -> None:
         """Tell the method after how many rounds and states to report."""

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from anytimebp.domains.universe import Universe
+from anytimebp.exact.tree import is_forest
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.all_states import AllStates
+from anytimebp.inference.auto_run import AutoRun
+from anytimebp.inference.exact_run import ExactRun
 from anytimebp.inference.interrupt import InterruptFlag
-from anytimebp.inference.method import LEAVES, LOGS, Method, Step, Task, new_task, steps
+from anytimebp.inference.method import FORESTS, LEAVES, LOGS, Method, Step, Task, new_task, steps
 from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
@@ -25,9 +28,12 @@ from anytimebp.kernels import (
     active,
     active_readout,
     bands,
+    cliques,
     cutting,
+    elimination,
     exponentiate,
     growth,
+    junction_tree,
     lazy,
     leaves,
     log_sums,
@@ -47,14 +53,17 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "bp": (messages.sweep_slice,),
     "residual": (residual.residual_slice,),
     "adaptive": (lazy.lazy_slice,),
+    "exact": (elimination.greedy_order, cliques.distribute_slice),
     ROUNDS: (active.look_outside, active_readout.read_leaves, lazy.settle_slice),
+    "auto": (),
+    FORESTS: (junction_tree.has_loop,),
     LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
     LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
     BANDS: (bands.fill_bands,),
 }
 """Kernels that stand for all of their kind: once they are loaded, the rest is. Of some, other kinds load a part."""
 
-SECONDS = {"bp": 8, "adaptive": 8, "residual": 9, ROUNDS: 15, LOGS: 4, LEAVES: 4, BANDS: 2}
+SECONDS = {"bp": 8, "adaptive": 8, "residual": 9, ROUNDS: 15, LOGS: 4, LEAVES: 4, BANDS: 2, "exact": 6, FORESTS: 1}
 """Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
 
 SECONDS_OF_MORE = 1  # evidence, factor marginals
@@ -64,7 +73,7 @@ SECONDS_OF_STRUCTURES = 5
 logger = logging.getLogger("anytimebp")
 
 _unfinished: set[tuple[Any, ...]] = set()  # of runs whose loading was given up
-_loaded_meanwhile: set[str] = set()
+_loaded_meanwhile: set[tuple[str, bool, bool]] = set()
 
 
 def load_kernels(
@@ -88,7 +97,7 @@ def load_kernels(
     compiled = [kernel for kernel in missing if not _is_on_disk(kernel)]
     if compiled:
         more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
-        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS} else f"method {method!r}"
+        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS} else f"method {method!r}"
         logger.warning(
             "compiling kernels for %s; this happens once per installation and takes about %d seconds",
             "evidence or factor marginals" if more else what,
@@ -118,7 +127,7 @@ def load_structures() -> None:
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     """Return kernels that stand for all that a run needs."""
     kernels = list(FIRST_KERNELS.get(method, (growth.growth_slice,)))
-    if options.factor_marginals:
+    if options.factor_marginals and method not in {"exact", "auto", FORESTS}:
         kernels.append(readout.read_weights)
     if _cuts_tables(method, options):
         kernels.append(cutting.cut_tables_slice)
@@ -127,7 +136,7 @@ def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
 
 def _cuts_tables(method: str, options: RunOptions) -> bool:
     """Tell whether a run may cut tables to what the evidence leaves."""
-    return bool(options.observed) and method in {*FULL_METHODS, "adaptive"}
+    return bool(options.observed) and method in {*FULL_METHODS, "adaptive", "exact"}
 
 
 def _is_on_disk(kernel: Any) -> bool:
@@ -151,22 +160,28 @@ def load_meanwhile(watch: Stopwatch, interrupt: InterruptFlag, options: RunOptio
     Knows the clock and the flag, not the inference: a run that led back to what owns it would keep its tables until the
     garbage collector comes.
     """
-    if kernels in _loaded_meanwhile:
+    known = kernels, bool(options.observed), options.factor_marginals
+    if known in _loaded_meanwhile:
         return True
     try:
         with watch.paused():
             load_kernels(options, lambda: interrupt.is_set, kernels)
     except LoadingStoppedError:
         return False
-    _loaded_meanwhile.add(kernels)
+    _loaded_meanwhile.add(known)
     return True
 
 
 def make_method(task: Task) -> Method:
     """Return the method that a task asks for, about to begin."""
-    if task.options.method == "adaptive" and task.options.policy is None:
+    method = task.options.method
+    if method == "exact":
+        return ExactRun(task)
+    if method == "auto" and task.options.policy is None:
+        return AutoRun(task)
+    if method == "adaptive" and task.options.policy is None:
         return AdaptiveRun(task)
-    return AllStates(task) if task.options.method in FULL_METHODS else OneByOne(task)
+    return AllStates(task) if method in FULL_METHODS else OneByOne(task)
 
 
 def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
@@ -174,7 +189,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     cuts_tables = _cuts_tables(method, options)
     options = replace(
         options,
-        method="adaptive" if method == ROUNDS else options.method if method in {LOGS, LEAVES, BANDS} else method,
+        method=_method_of(method, options),
         observed={},
         max_memory=None,
         rng=0,
@@ -186,6 +201,9 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     graph = FactorGraph()
     graph.add_variables(3, 2)
     graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
+    if method == FORESTS:
+        is_forest(compiled_graph(graph), compiled_graph(graph).universe_sizes)
+        return
     if method == ROUNDS:
         yield from _run_stages(graph, options)
         return
@@ -206,10 +224,18 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
         graph.add_variables(1, 2)
         graph.add_factor([0, 3], log_table=[[0.1, 0.0], [0.0, 0.2]])
         observed = {3: Observation(np.zeros(1, dtype=np.int64), None)}  # the loop stays: a forest would need LEAVES
-        yield from _run_small(AllStates, new_task(graph, replace(options, observed=observed)))
+        make = ExactRun if method == "exact" else AllStates
+        yield from _run_small(make, new_task(graph, replace(options, observed=observed)))
     if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
         for other in ("truncated", *GROWING_METHODS):
             yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))
+
+
+def _method_of(kernels: str, options: RunOptions) -> str:
+    """Return the method by which kernels are run."""
+    if kernels in {LOGS, LEAVES, BANDS}:
+        return "adaptive" if options.method == "auto" else options.method
+    return "adaptive" if kernels in {ROUNDS, FORESTS} else kernels
 
 
 def _banded() -> FactorGraph:

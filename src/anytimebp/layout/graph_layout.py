@@ -57,6 +57,7 @@ class CompiledGraph:
         rows: (blocks, WIDTH) what kernels need to know of them, see `model/block_rows.py`.
         extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
+        orders: Elimination orders found by earlier runs, by domain sizes; a cache for whoever finds them.
         unconnected: Variables of more than one state without any factor.
         widest: The widest range of a message factor's scores, as far as known.
     """
@@ -72,6 +73,7 @@ class CompiledGraph:
         "n_slots",
         "n_states",
         "n_table_entries",
+        "orders",
         "rows",
         "shared_tables",
         "unconnected",
@@ -112,6 +114,7 @@ class CompiledGraph:
         if asked:
             self._add_ranges()
         self.shared_tables: dict[object, object] = {}
+        self.orders: dict[bytes, object] = {}
 
     def _add_ranges(self) -> None:
         """Fill in what is known of the scores of factors that have no tables."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from anytimebp.inference.methods import FULL_METHODS
 from anytimebp.report.choices import Chosen
-from anytimebp.report.wording import figure_text, printable, probability_text, share_text
+from anytimebp.report.wording import exact_cost_text, figure_text, printable, probability_text, share_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
@@ -21,6 +21,7 @@ METHOD_HELP = {
     "random": "Variables start with one state each; the next state to join is drawn at random.",
     "fixed": "Variables start with one state each; the others join in an order computed once.",
     "dynamic": "Variables start with one state each; the state that seems likeliest as things stand joins next.",
+    "exact": "Sums over all joint states on a junction tree; nothing is approximated.",
     "adaptive": "Starts with the likely states, in batches, where that pays; then goes on to all of them.",
 }
 
@@ -47,7 +48,8 @@ def with_code(sentence: str) -> str:
 def verdict_html(result: Result) -> str:
     """Return how the run ended, and plain words on what the answer is worth where that is not beyond doubt."""
     reason = result.stop_reason
-    sentence = _capital(str(reason).removeprefix("converged: "))
+    is_exact = result.method == "exact" and result.exact
+    sentence = "The marginals are exact" if is_exact else _capital(str(reason).removeprefix("converged: "))
     good = reason is StopReason.TARGET_REACHED or (result.consistent and reason is StopReason.CONVERGED)
     head = f'<strong>{escape(ending_words(reason))}</strong> <code class="reason">{escape(reason.name)}</code>'
     parts = [
@@ -74,7 +76,7 @@ def _capital(text: str) -> str:
 def _caution(result: Result) -> str:
     """Return what a reader must know before trusting the marginals, or nothing."""
     if result.consistent:
-        return " ".join(filter(None, (_not_everything(result), _not_the_last(result))))
+        return " ".join(filter(None, (_not_everything(result), _not_the_last(result), _loops(result))))
     moving = (
         f"messages were still moving by up to {figure_text(result.max_residual, 2)} nats"
         if math.isfinite(result.max_residual)
@@ -103,6 +105,17 @@ def _not_everything(result: Result) -> str:
     )
 
 
+def _loops(result: Result) -> str:
+    """Say that BP is an approximation on models with loops, and what exact inference would cost."""
+    cost = "" if result.exact else exact_cost_text(result.exact_entries)
+    if not cost:
+        return ""
+    return (
+        "The model has loops, on which belief propagation itself is an approximation and may be off; "
+        f"{escape(cost)} (<code>method=&quot;exact&quot;</code>)."
+    )
+
+
 def _not_the_last(result: Result) -> str:
     later = result.current.updates - result.updates
     if later <= 0:
@@ -118,9 +131,10 @@ def figures(result: Result) -> list[Figure]:
     tolerance = figure_text(result.tolerance, 3)
     rows = [
         Figure("Consistent", "yes" if result.consistent else "no", _consistency_help(result, tolerance)),
-        Figure("Estimated error", _error(result), ERROR_HELP),
+        *([Figure("Exact", "yes", EXACT_HELP)] if result.exact else []),
+        Figure("Estimated distance to BP", _error(result), EXACT_ERROR_HELP if result.exact else ERROR_HELP),
         Figure("Largest residual", _nats(result.max_residual), _residual_help(result, tolerance)),
-        Figure("log Z", figure_text(result.log_z, 9), LOG_Z_HELP),
+        Figure("log Z", figure_text(result.log_z, 9), EXACT_LOG_Z_HELP if result.exact else LOG_Z_HELP),
         Figure("Unexplored mass", _mass(result), _mass_help(result)),
         Figure(
             "Active states",
@@ -145,10 +159,13 @@ LOG_Z_HELP = (
     "Natural logarithm of the sum over all joint states, as belief propagation estimates it on the active states. "
     "Exact for models without loops."
 )
+EXACT_LOG_Z_HELP = "Natural logarithm of the sum over all joint states."
 ERROR_HELP = (
     "Estimated distance to the marginals that belief propagation ends at: Euclidean, a mean over the variables. "
     "An estimate, not a bound."
 )
+EXACT_HELP = "The marginals and log Z are those of the whole model, to rounding."
+EXACT_ERROR_HELP = "The marginals are exact: nothing is left to estimate."
 TIME_HELP = "Time of the run up to this answer, without that of callbacks."
 ARITHMETIC_HELP = {
     "linear": "Messages are plain numbers, the fast way.",
@@ -175,6 +192,8 @@ def _mass(result: Result) -> str:
 
 
 def _consistency_help(result: Result, tolerance: str) -> str:
+    if result.exact:
+        return "Nothing is left to settle."
     if result.consistent:
         return f"On the active states, no message would move by more than the tolerance of {tolerance} nats."
     return f"Some message would still move by more than the tolerance of {tolerance} nats."
@@ -190,7 +209,7 @@ def _residual_help(result: Result, tolerance: str) -> str:
 
 
 def _mass_help(result: Result) -> str:
-    if result.method in FULL_METHODS:
+    if result.method in (*FULL_METHODS, "exact"):
         return "All states that the evidence allows took part, so that nothing is left to explore."
     if math.isnan(result.unexplored_mass):
         return "Unknown while hard zeros shut states out that others, which do not take part yet, may let in."

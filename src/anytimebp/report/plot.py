@@ -84,7 +84,7 @@ def _draw_errors(panel: Any, errors: Sequence[tuple[float, float]], estimated: t
     if errors and known.any():
         panel.legend(frameon=False, fontsize=8, loc="best")
     panel.set_yscale("log")
-    panel.set_ylabel(label if errors else "estimated error")
+    panel.set_ylabel(label if errors else "estimated distance to BP")
 
 
 def _dots(seconds: Any) -> dict[str, Any]:

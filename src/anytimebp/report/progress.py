@@ -75,7 +75,7 @@ class RunDisplay:
         return [
             f"{moment.seconds:.2f} s{left}",
             f"domains {moment.states / self._n_states:.0%}",
-            *([] if math.isnan(self._error) else [f"error {estimate_text(self._error)}"]),
+            *([] if math.isnan(self._error) else [f"to BP {estimate_text(self._error)}"]),
             f"residual {moment.max_residual:.1e}",
             *([split_choice(moment.choice)[0]] if moment.choice else []),
             *([] if math.isnan(self._log_z) else [f"log Z {self._log_z:.6g}"]),

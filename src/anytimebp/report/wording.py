@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 
+from anytimebp.model.summary import format_bytes
 from anytimebp.results.tables import label_texts
 
 LONGEST_TEXT = 1000  # characters of a name or label; nobody reads on, and pages have a size
@@ -56,6 +57,15 @@ def figure_text(value: float, digits: int) -> str:
 def estimate_text(value: float) -> str:
     """Return an estimate of an error or of a mass, whose first two digits are all that counts."""
     return (f"{value:.1e}" if value else "0") if math.isfinite(value) else "unknown"
+
+
+def exact_cost_text(entries: float) -> str:
+    """Say what exact inference would cost, of `Snapshot.exact_entries`; nothing where it is not needed or not known."""
+    if math.isnan(entries) or entries == 0.0:
+        return ""
+    if math.isinf(entries):
+        return "exact inference would need more memory than any machine has, or an order that is long to find"
+    return f"exact inference would need cliques of {entries:,.0f} entries in all, {format_bytes(8.0 * entries)}"
 
 
 def tidy_exponent(text: str) -> str:

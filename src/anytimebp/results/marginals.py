@@ -200,14 +200,13 @@ class FactorMarginals(Mapping[int, FloatArray]):
 
     def __getitem__(self, key: FactorKey) -> FloatArray:
         """Return the marginal of a factor, its axes in the order of its scope."""
-        index = self._index_of(key)
-        block = self._blocks[bisect_right(self._firsts, index) - 1]
-        scope = block.scopes[index - block.first].tolist()
+        block, offset = self._located(key)
+        index, scope = block.first + offset, block.scopes[offset].tolist()
         if len(scope) == 1:
             return self._marginals[scope[0]]
         domains = [self._marginals.domain(i) for i in scope]
         states = [np.arange(n) if d is None else d for d, n in zip(domains, block.source.shape, strict=True)]
-        log_belief = np.array(block.log_values(index - block.first, states, self._marginals.variables))
+        log_belief = np.array(block.log_values(offset, states, self._marginals.variables))
         for axis, allowed in enumerate(states):
             start = self._slot_start[self._factor_edge[index] + axis]
             weight = self._log_weight[start : start + len(allowed)]
@@ -215,6 +214,12 @@ class FactorMarginals(Mapping[int, FloatArray]):
         marginal = np.zeros(block.source.shape)
         marginal[np.ix_(*states)] = self._normalised(log_belief, index)
         return marginal
+
+    def _located(self, key: FactorKey) -> tuple[FactorBlock, int]:
+        """Return the block of a factor, and its place in it."""
+        index = self._index_of(key)
+        block = self._blocks[bisect_right(self._firsts, index) - 1]
+        return block, index - block.first
 
     def _index_of(self, key: FactorKey) -> int:
         if isinstance(key, str):

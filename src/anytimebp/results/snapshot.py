@@ -47,6 +47,9 @@ class Snapshot:
         method: Name of the method.
         arithmetic: "linear", or "log" where the model's range needs it.
         damping: In force at that moment.
+        exact: Whether the marginals and log Z are those of the whole model: of method "exact", or of BP on a forest.
+        choice: What was done and why, where the method had a choice.
+        cost: The entries that exact inference would need, or how to compute them.
         factor_marginals: By factor index or name. False, and an OptionError on use, unless asked for.
     """
 
@@ -65,6 +68,9 @@ class Snapshot:
     method: str
     arithmetic: str
     damping: float
+    exact: bool = False
+    choice: str = ""
+    cost: float | Callable[[], float] = field(default=float("nan"), repr=False)
     factor_marginals: FactorMarginals = field(default_factory=lambda: NOT_ASKED_FOR)
 
     @classmethod
@@ -87,14 +93,24 @@ class Snapshot:
     def estimated_error(self) -> float:
         """Estimated distance of the marginals to those of BP, as a mean over variables of the L2 distance.
 
+        On models with loops BP itself may be far from the true marginals. Zero where `exact` is true.
         An estimate, not a bound: of what messages have still to move, and of what states outside the domains hold.
         Computed when it is first asked for; infinite where nothing is known.
         """
         return self.error() if callable(self.error) else self.error
 
+    @cached_property
+    def exact_entries(self) -> float:
+        """Entries of all cliques that `method="exact"` would need, 0 on forests, where BP is exact.
+
+        Computed when it is first asked for; infinite where it cannot be found out quickly, NaN where nobody knows.
+        """
+        return self.cost() if callable(self.cost) else self.cost
+
     def __getstate__(self) -> dict[str, object]:
         """Leave the way to compute things behind when pickled; numbers travel."""
-        return {**vars(self), "outside": self.unexplored_mass, "error": self.estimated_error}
+        cost = float("nan") if callable(self.cost) and "exact_entries" not in vars(self) else self.exact_entries
+        return {**vars(self), "outside": self.unexplored_mass, "error": self.estimated_error, "cost": cost}
 
     def distance(self, other: Snapshot, measure: str = "l2") -> float:
         """Return how far the marginals are from another snapshot's, as a mean over variables.
@@ -208,7 +224,10 @@ class Result(Snapshot):
                 "method": self.method,
                 "ended": str(self.stop_reason),
                 "log Z": f"{self.log_z:.6g}",
-                "estimated error": f"{self.estimated_error:.2g}" if self.estimated_error < np.inf else "unknown",
+                "estimated distance to BP": f"{self.estimated_error:.2g}"
+                if self.estimated_error < np.inf
+                else "unknown",
+                "exact": "yes" if self.exact else "no",
                 "largest residual": f"{self.max_residual:.2g}",
                 "states in domains": f"{int(self.domain_sizes.sum()):,} of {self.n_states:,}",
                 "arithmetic": self.arithmetic,

@@ -16,7 +16,7 @@ class StopReason(Enum):
     OUT_OF_CANDIDATES = (
         "messages have settled on all states that rules propose; `unexplored_mass` says what others may weigh"
     )
-    TARGET_REACHED = "the estimated error is under `target_error`"
+    TARGET_REACHED = "the estimated distance to BP is under `target_error`"
     NOT_CONVERGED = (
         "belief propagation does not settle on this model, damped or not; "
         'try another `method`, `schedule="random"`, another `damping` or a looser `tolerance`'

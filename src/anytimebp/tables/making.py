@@ -31,7 +31,8 @@ def _make_others(compiled: CompiledGraph, domains: Domains, tables: Tables) -> I
             continue
         offsets = np.flatnonzero(is_cut[block.scopes].any(axis=1)).tolist()
         if len(offsets) < len(block.scopes):
-            yield from _whole_block(message_block, tables, compiled)
+            own = np.delete(kind[first : first + len(block.scopes)], offsets)
+            yield from _whole_block(message_block, tables, compiled, as_table=bool((own == TABLE).all()))
         if offsets:
             tables.kind[first + np.array(offsets)] = kind[first + np.array(offsets)]
             yield from _cut_factors(message_block, offsets, domains, tables, compiled)
@@ -59,13 +60,15 @@ def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Itera
     tables.take_over(made)
 
 
-def _whole_block(message_block: MessageBlock, tables: Tables, compiled: CompiledGraph) -> Iterator[None]:
+def _whole_block(
+    message_block: MessageBlock, tables: Tables, compiled: CompiledGraph, *, as_table: bool
+) -> Iterator[None]:
     """Make the tables of a block over whole universes; those of factors that evidence cuts are made anew afterwards."""
     first, block = message_block
     factors = slice(first, first + len(block.scopes))
     source = block.source
     every = [np.arange(n) for n in source.shape]
-    if source.is_structured(np.array([source.shape], dtype=np.float64))[0]:
+    if not as_table:
         tables.place_structure(factors, source.packed(every))
         yield
         return

@@ -32,7 +32,7 @@ def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: 
         if _bound_of_tables(compiled, is_whole=is_whole) < unchecked:
             return
     most = _upper_bound(compiled, domain_sizes)
-    limit = _limit(most, max_memory, unchecked)
+    limit = memory_limit(most, max_memory, unchecked)
     if limit is None or (most <= limit and all(block.source.sums is None for block in compiled.blocks)):
         return
     needed = full_bp_bytes(compiled.blocks, domain_sizes)
@@ -40,7 +40,7 @@ def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: 
         return
     msg = (
         f"a run over all states needs {format_bytes(needed)} ({needed:,} bytes), more than the "
-        f"{format_bytes(limit)} that {_whose(max_memory)}{_largest(compiled, domain_sizes)}; "
+        f"{format_bytes(limit)} that {whose_memory(max_memory)}{_largest(compiled, domain_sizes)}; "
         '`method="adaptive"` needs no such tables'
     )
     raise MemoryLimitError(msg)
@@ -50,12 +50,12 @@ def check_universe(compiled: CompiledGraph, max_memory: int | None) -> None:
     """Raise MemoryLimitError if there is no room for a few numbers per state, naming the largest variable."""
     sizes = compiled.universe_sizes
     needed = BYTES_PER_STATE * float(sizes.sum(dtype=np.float64))
-    limit = _limit(needed, max_memory)
+    limit = memory_limit(needed, max_memory)
     if limit is not None and needed > limit:
         largest = int(sizes.argmax())
         msg = (
             f"a run on sparse domains needs {format_bytes(needed)} ({needed:,.0f} bytes), {BYTES_PER_STATE} bytes per "
-            f"state, more than the {format_bytes(limit)} that {_whose(max_memory)}; variable "
+            f"state, more than the {format_bytes(limit)} that {whose_memory(max_memory)}; variable "
             f"{compiled.variables.name(largest)!r} alone has {int(sizes[largest]):,} states"
         )
         raise MemoryLimitError(msg)
@@ -80,25 +80,25 @@ def first_bytes(compiled: CompiledGraph, domain_sizes: IndexArray, *, scores_can
     )
 
 
-def _limit(needed: float, max_memory: int | None, unchecked: float = UNCHECKED_BYTES) -> int | None:
+def memory_limit(needed: float, max_memory: int | None, unchecked: float = UNCHECKED_BYTES) -> int | None:
     """Return the bytes that there are for a run that needs so many; None where nobody says, or it needs few."""
     if max_memory is not None:
         return max_memory
     return None if needed < unchecked else available_memory()
 
 
-def _whose(max_memory: int | None) -> str:
+def whose_memory(max_memory: int | None) -> str:
     """Return who limits the memory, to complete "the bytes that"."""
     return "are free on this machine" if max_memory is None else "`max_memory` allows"
 
 
 def check_first_domains(compiled: CompiledGraph, domain_sizes: IndexArray, needed: int, max_memory: int | None) -> None:
     """Raise MemoryLimitError if there are not the bytes that first domains of these sizes need."""
-    limit = _limit(needed, max_memory)
+    limit = memory_limit(needed, max_memory)
     if limit is not None and needed > limit:
         msg = (
             f"the first domains need {format_bytes(needed)} ({needed:,} bytes), more than the "
-            f"{format_bytes(limit)} that {_whose(max_memory)}{_largest(compiled, domain_sizes)}"
+            f"{format_bytes(limit)} that {whose_memory(max_memory)}{_largest(compiled, domain_sizes)}"
         )
         raise MemoryLimitError(msg)
 

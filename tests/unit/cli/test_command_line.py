@@ -46,7 +46,7 @@ def test_infer_prints_how_it_ended_and_the_marginals(folder, capsys):
 
 def test_infer_writes_what_the_library_computes(folder, capsys):
     assert run("infer", "m.uai", "--output", "r.MAR", "--output", "r.json", "--output", "r.csv.gz", "--top", 0) == 0
-    result = abp.infer(abp.read_model("m.uai"), "bp")
+    result = abp.infer(abp.read_model("m.uai"), "exact")
     written = abp.read_marginals("r.MAR")
     assert [m.tolist() for m in written] == [result.marginals[i].tolist() for i in range(4)]
     assert json.loads((folder / "r.json").read_text())["log_z"] == result.log_z
@@ -98,7 +98,7 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
         (["infer", "m.uai", "--seconds", "soon"], 2, "Invalid value for '--seconds'"),
         (["infer", "m.uai", "--seconds", "-1"], 2, "seconds must be a number of at least 0"),
         (["infer", "m.uai", "--target-error", "0"], 2, "target_error"),
-        (["infer", "m.uai", "--grow", "2"], 2, "--grow is for --method random, fixed, dynamic, not for adaptive"),
+        (["infer", "m.uai", "--grow", "2"], 2, "--grow is for --method random, fixed, dynamic, not for auto"),
         (["infer", "m.uai", "--output", "r.xls"], 2, "r.xls: no format for marginals has the ending '.xls'"),
         (["infer", "m.uai", "--output", "no/r.csv"], 2, "no/r.csv: there is no folder 'no'"),
         (["infer", "m.uai", "--report", "r.pdf"], 2, "r.pdf: no format for a report"),
@@ -174,7 +174,7 @@ def test_info_shows_sizes_and_a_method(folder, capsys):
     assert "variables      4" in printed
     assert re.search(r"2 to 3 +3  #{40}", printed)
     assert "with loops" in printed
-    assert "The tables fit into memory" in printed
+    assert "`infer` is exact, on a junction tree: its cliques have 20 entries in all, which is cheap." in printed
 
 
 def test_info_counts_what_is_listed_not_what_it_would_be_as_a_table(folder, capsys):
@@ -338,8 +338,28 @@ def test_words_are_completed():
 def test_the_default_method_is_that_of_the_library(folder, capsys):
     assert run("infer", "m.uai", "--top", 0) == 0
     printed = capsys.readouterr().out
-    assert "\nadaptive, " in printed
-    assert "estimated error" in printed
+    assert "\nexact, " in printed
+    assert "chose a junction tree (its cliques have 20 entries in all, which is cheap)" in printed
+
+
+def test_info_says_why_a_wide_model_is_not_solved_exactly(folder, capsys):
+    graph = abp.FactorGraph()
+    graph.add_variables(30, 10)
+    graph.add_factors([[i, j] for i in range(30) for j in range(i)], log_table=np.zeros((10, 10)))
+    abp.write_model(graph, "wide.npz")
+    assert run("info", "wide.npz") == 0
+    printed = capsys.readouterr().out
+    assert "The tables fit into memory" in printed
+    assert re.search(
+        r"at belief propagation; exact inference would need cliques of more than 1.0e\+30 entries", printed
+    )
+
+
+def test_infer_says_that_bp_may_be_off_and_what_exact_costs(folder, capsys):
+    assert run("infer", "m.uai", "--method", "bp", "--top", 0) == 0
+    printed = capsys.readouterr().out
+    assert "estimated distance to BP" in printed
+    assert "BP itself may be off on loops; exact inference would need cliques of 20 entries in all" in printed
 
 
 def test_info_says_what_to_expect(folder, capsys, monkeypatch):

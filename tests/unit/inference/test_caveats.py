@@ -87,7 +87,7 @@ def out_of_memory(states=30, memory=20_000):
     graph = abp.FactorGraph()
     graph.add_variables(4, states)
     graph.add_factors([[0, 1], [1, 2], [2, 3], [3, 0]], rule=lambda a, b: scores[a, b])
-    return abp.infer(graph, max_memory=memory)
+    return abp.infer(graph, "adaptive", max_memory=memory)
 
 
 def test_an_answer_that_knows_next_to_nothing_warns():

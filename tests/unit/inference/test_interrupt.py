@@ -229,9 +229,9 @@ def test_ctrl_c_while_a_run_loads_more_kernels_ends_the_call_and_the_run_goes_on
     compact = Choice(Way.COMPACT, "for this test")
     monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: (compact, run._compact()))
     graph = without_joint_state()
-    expected = abp.infer(graph)
+    expected = abp.infer(graph, "adaptive")
     steps = loading("dynamic")
-    inference = abp.Inference(graph)
+    inference = abp.Inference(graph, "adaptive")
     if how == "run":
         result = inference.run()
         assert result.stop_reason is abp.StopReason.INTERRUPTED
@@ -249,9 +249,9 @@ def test_ctrl_c_while_a_run_loads_more_kernels_ends_the_call_and_the_run_goes_on
 
 def test_ctrl_c_while_the_kernels_of_rounds_are_loaded_ends_the_call_and_the_run_goes_on(monkeypatch, graph, loading):
     monkeypatch.setattr(adaptive_run, "SMALL", 0)
-    expected = abp.infer(graph)
+    expected = abp.infer(graph, "adaptive")
     steps = loading(adaptive_run.ROUNDS)
-    inference = abp.Inference(graph)
+    inference = abp.Inference(graph, "adaptive")
     assert inference.run().stop_reason is abp.StopReason.INTERRUPTED
     assert steps == [adaptive_run.ROUNDS] * 2
     result = inference.run()
@@ -262,7 +262,7 @@ def test_ctrl_c_while_the_kernels_of_rounds_are_loaded_ends_the_call_and_the_run
 
 def test_runs_that_make_no_rounds_do_not_load_their_kernels(graph, loading):
     steps = loading(adaptive_run.ROUNDS)
-    assert abp.infer(graph).consistent
+    assert abp.infer(graph, "adaptive").consistent
     assert steps == []
 
 

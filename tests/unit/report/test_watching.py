@@ -67,7 +67,7 @@ def test_methods_without_a_choice_tell_none():
 
 @pytest.mark.compiled
 def test_a_run_on_a_peaked_model_tells_what_it_chose():
-    result = abp.infer(grid(4, 300, 10.0, 1.0, seed=0))
+    result = abp.infer(grid(4, 300, 10.0, 1.0, seed=0), "adaptive")
     ways = [each.way for each in choices_of(result.trace)]
     assert ways[0] == "rounds on likely states"
     assert len(ways) > 1
@@ -96,7 +96,7 @@ def test_the_page_has_the_estimated_error_as_a_figure_and_as_a_curve():
     result = abp.infer(grid(3, 6, 2.0, 0.5, seed=1), "bp", record=abp.Every(rounds=1, estimates=True))
     page = page_html(result)
     assert 0.0 < result.estimated_error < 1e-6
-    assert float(figures(page)["Estimated error"]) == pytest.approx(result.estimated_error, rel=0.1)
+    assert float(figures(page)["Estimated distance to BP"]) == pytest.approx(result.estimated_error, rel=0.1)
     curve = run_block(page)["points"]["estimated_error"]
     assert curve == result.trace.column("estimated_error").tolist()
     assert curve[0] > 1e3 * curve[-1]
@@ -104,7 +104,7 @@ def test_the_page_has_the_estimated_error_as_a_figure_and_as_a_curve():
 
 def test_an_error_of_which_nothing_is_known_is_called_unknown():
     result = small_result(error=math.inf)
-    assert figures(page_html(result))["Estimated error"] == "unknown"
+    assert figures(page_html(result))["Estimated distance to BP"] == "unknown"
     assert run_block(page_html(result))["points"]["estimated_error"][-1] is None
 
 
@@ -178,7 +178,7 @@ def test_lines_say_all_that_is_known_and_leave_out_what_is_not(capsys):
         (moment(7), "1.25 s  domains 50%  residual 5.0e-01  54 states  7 updates"),
         (
             moment(7, TAILS, 2.5e-4)._replace(log_z=-3.25),
-            "1.25 s  domains 50%  error 2.5e-04  residual 5.0e-01  frozen tails  log Z -3.25  54 states  7 updates",
+            "1.25 s  domains 50%  to BP 2.5e-04  residual 5.0e-01  frozen tails  log Z -3.25  54 states  7 updates",
         ),
     ):
         with RunDisplay(108) as display:
@@ -238,10 +238,10 @@ def test_the_bar_shows_the_last_estimates_known_and_the_choice(monkeypatch):
         assert bar_text(display).startswith("1.00 s  4.0 s left  domains 50%  residual 5.0e-01  sparse domains")
         display.watch(at(1.05, error=2.5e-4)._replace(log_z=-3.25))  # too soon, but kept in mind
         display.watch(at(2.0, choice=TAILS))
-        assert "domains 50%  error 2.5e-04  residual 5.0e-01  frozen tails  log Z -3.25" in bar_text(display)
+        assert "domains 50%  to BP 2.5e-04  residual 5.0e-01  frozen tails  log Z -3.25" in bar_text(display)
         display.watch(at(3.0, error=math.inf))
         display.watch(at(4.0))
-        assert "error unknown  residual 5.0e-01  log Z -3.25" in bar_text(display)
+        assert "to BP unknown  residual 5.0e-01  log Z -3.25" in bar_text(display)
         assert display._bar.tasks[0].completed == 0.8
         assert "residual" in terminal.getvalue()
 
@@ -250,7 +250,7 @@ def test_a_narrow_bar_keeps_time_domains_and_error(monkeypatch):
     a_terminal(monkeypatch, columns=66)
     with RunDisplay(108) as display:
         display.watch(moment(2, SPARSE, 2.5e-4))
-        assert bar_text(display) == "1.25 s  domains 50%  error 2.5e-04"
+        assert bar_text(display) == "1.25 s  domains 50%  to BP 2.5e-04"
 
 
 def test_the_bar_vanishes_and_leaves_a_line_where_one_is_wanted(monkeypatch):
@@ -287,20 +287,20 @@ def test_the_print_says_what_adaptive_chose_in_the_end(capsys):
     result = small_result(moment(1, SPARSE), moment(9, TAILS))
     lines = printed(result, capsys).out.splitlines()
     assert lines[4] == "chose frozen tails (a sweep over the likely states costs 3 % of a full one)"
-    assert f"estimated error {result.estimated_error:.1e}" in lines[3]
+    assert f"estimated distance to BP {result.estimated_error:.1e}" in lines[3]
     assert "chose" not in printed(small_result(method="bp"), capsys).out
     assert "\nchose full BP\n" in printed(small_result(moment(1, "full BP")), capsys).out
 
 
 def test_an_error_that_is_not_known_is_printed_as_such(capsys):
-    assert "estimated error unknown" in printed(small_result(error=math.inf), capsys).out
+    assert "estimated distance to BP unknown" in printed(small_result(error=math.inf), capsys).out
 
 
 def test_a_target_reached_says_so_and_warns_of_nothing(capsys):
     result = small_result(stop_reason=abp.StopReason.TARGET_REACHED, consistent=False)
     out, errors = printed(result, capsys)
     assert errors == ""
-    assert out.startswith("stopped: the estimated error is under --target-error; messages have not settled")
+    assert out.startswith("stopped: the estimated distance to BP is under --target-error; messages have not settled")
     assert next_step(result).startswith("a smaller --target-error")
     assert "consistent on the domains" in ended_line(replace(result, consistent=True))
     assert "fixed point" in printed(replace(result, stop_reason=abp.StopReason.OUT_OF_TIME), capsys).err
@@ -314,7 +314,7 @@ def test_estimated_errors_are_drawn_dashed_where_they_are_known():
     (line,) = panels[2].lines
     assert line.get_linestyle() == "--"
     assert line.get_ydata().tolist() == [0.5, 0.1]
-    assert panels[2].get_ylabel() == "estimated error"
+    assert panels[2].get_ylabel() == "estimated distance to BP"
     both = abp.plot_run(known, [(0.5, 0.4), (1.0, 0.05)]).axes[2]
     assert [each.get_label() for each in both.lines] == ["measured", "estimated"]
     assert both.get_ylabel() == "L2 error"
@@ -323,7 +323,7 @@ def test_estimated_errors_are_drawn_dashed_where_they_are_known():
 
 # ---------------------------------------------------------------- tables
 def test_the_trace_copes_with_text():
-    result = abp.infer(grid(2, 4, 1.0, 0.5, seed=0))
+    result = abp.infer(grid(2, 4, 1.0, 0.5, seed=0), "adaptive")
     trace = result.trace
     assert trace.column("choice").tolist() == [each.choice for each in trace]
     assert trace.column("estimated_error").dtype == np.float64
@@ -334,9 +334,34 @@ def test_the_trace_copes_with_text():
 
 
 def test_json_and_notebooks_have_the_estimated_error(tmp_path):
-    result = abp.infer(grid(2, 4, 1.0, 0.5, seed=0))
+    result = abp.infer(grid(2, 4, 1.0, 0.5, seed=0), "adaptive")
     for given, written in ((result, result.estimated_error), (replace(result, error=math.inf), None)):
         abp.write_marginals(given, tmp_path / "r.json")
         assert json.loads((tmp_path / "r.json").read_text())["estimated_error"] == written
     assert f"{result.estimated_error:.2g}" in result._repr_html_()
     assert "unknown" in replace(result, error=math.inf)._repr_html_()
+
+
+# ---------------------------------------------------------------- exact answers, and what they would cost
+def test_the_page_of_a_loopy_run_says_that_bp_may_be_off_and_what_exact_costs():
+    page = page_html(abp.infer(grid(2, 4, 1.0, 0.5, seed=0), "bp"))
+    assert "belief propagation itself is an approximation and may be off" in page
+    assert "exact inference would need cliques of 148 entries in all" in page
+    assert "Estimated distance to BP" in figures(page)
+
+
+def test_the_page_of_an_exact_run_says_so():
+    page = page_html(abp.infer(grid(2, 4, 1.0, 0.5, seed=0)))
+    assert "The marginals are exact." in page
+    assert "may be off" not in page
+    assert figures(page)["Exact"] == "yes"
+    assert "a junction tree" in page
+
+
+def test_the_page_of_a_forest_has_nothing_to_warn_of():
+    tree = abp.FactorGraph()
+    tree.add_variables(2, 3)
+    tree.add_factor([0, 1], log_table=np.eye(3))
+    page = page_html(abp.infer(tree, "bp"))
+    assert "may be off" not in page
+    assert figures(page)["Exact"] == "yes"

@@ -64,17 +64,17 @@ const PANELS = [
     absent: "log Z was not computed at any recorded moment.",
   },
   {
-    title: "Estimated error",
-    about: "distance to BP's marginals, and belief left out",
+    title: "Estimated distance to BP",
+    about: "of the marginals, and belief left out",
     series: [
-      { name: "error", values: run.points.estimated_error, joined: true },
+      { name: "distance", values: run.points.estimated_error, joined: true },
       { name: "unexplored mass", values: run.points.unexplored_mass, joined: true },
     ],
     say: probability,
     log: true,
     absent: run.points.estimated_error.some(known)
-      ? "No error above zero was estimated at any moment where it was looked at: the marginals are those of BP."
-      : "No error could be estimated: not every message had been computed once, or hard zeros hide what is missing.",
+      ? "No distance above zero was estimated at any moment where it was looked at: the marginals are those of BP, or exact."
+      : "No distance could be estimated: not every message had been computed once, or hard zeros hide what is missing.",
   },
 ];
 
@@ -253,7 +253,7 @@ function courseNote() {
   if (last === 0) notes.push("One moment was recorded: the end.");
   if (PANELS[0].svg && !PANELS[0].ruleShown) notes.push(`All ${count(everything)} states would be far above the scale.`);
   if (PANELS[3].svg && PANELS[3].series.some((series) => series.values.includes(null))) {
-    notes.push("Errors and unexplored mass are estimated now and then; the lines join these moments.");
+    notes.push("Distances and unexplored mass are estimated now and then; the lines join these moments.");
   }
   return notes.join(" ");
 }

@@ -23,7 +23,7 @@ def test_a_range_that_needs_logs_starts_over_on_the_domains():
     graph.add_variables(3, 10)
     graph.add_factors([[0], [1], [2]], log_table=rng.normal(0.0, 8.0, (3, 10)))
     graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=lambda a, b: -100.0 * np.abs(a - b))
-    result = abp.infer(graph)
+    result = abp.infer(graph, "adaptive")
     assert result.arithmetic == "log"
     assert result.distance(abp.infer(graph, "bp")) < 1e-9
 
@@ -37,7 +37,7 @@ def test_scores_that_turn_out_far_above_the_first_ones_do_not_wipe_them_out(as_r
     graph.add_variables(2, 6)
     graph.add_factors([[0], [1]], log_table=own)
     graph.add_factor([0, 1], **({"rule": lambda a, b: table[a, b]} if as_rule else {"log_table": table}))
-    result = abp.infer(graph)
+    result = abp.infer(graph, "adaptive")
     np.testing.assert_allclose(result.marginals["x0"], np.full(6, 1.0 / 6.0), atol=1e-9)
 
 
@@ -49,9 +49,9 @@ def test_a_structure_with_an_undecided_variable_needs_no_table(arity):
     graph.add_variable("large", 200)
     graph.add_factors([[i] for i in range(arity)], log_table=rng.normal(0.0, 1.0, (arity, 3)))
     graph.add_factor(list(range(arity + 1)), structure=abp.AtMostOne(1))
-    first = next(abp.Inference(graph))
+    first = next(abp.Inference(graph, "adaptive"))
     assert first.unexplored_mass == 1.0
-    assert abp.infer(graph).distance(abp.infer(graph, "bp")) < 1e-9
+    assert abp.infer(graph, "adaptive").distance(abp.infer(graph, "bp")) < 1e-9
 
 
 @pytest.mark.parametrize("proposed", [[], [3]])
@@ -62,7 +62,7 @@ def test_a_run_ends_when_nothing_else_is_proposed(proposed):
     distance = lambda a, b: -0.5 * np.abs(a - b)  # noqa: E731
     propose = lambda _, k: np.array(proposed, dtype=np.int64)[:k]  # noqa: E731
     graph.add_factors([[0, 1], [1, 2]], rule=distance, propose=propose)
-    result = abp.infer(graph, seconds=60.0)
+    result = abp.infer(graph, "adaptive", seconds=60.0)
     assert result.stop_reason is abp.StopReason.OUT_OF_CANDIDATES
     assert result.consistent
     assert (result.unexplored_mass > 0.9) == (proposed == [3])
@@ -83,10 +83,10 @@ def equal_but_for_most():
 
 def test_what_hard_zeros_shut_out_is_not_called_explored():
     graph = equal_but_for_most()
-    first = next(abp.Inference(graph))
+    first = next(abp.Inference(graph, "adaptive"))
     assert math.isnan(first.unexplored_mass)
     assert first.estimated_error == np.inf
-    assert abp.infer(graph, target_error=1e-3).distance(abp.infer(graph, "bp")) < 1e-3
+    assert abp.infer(graph, "adaptive", target_error=1e-3).distance(abp.infer(graph, "bp")) < 1e-3
 
 
 def test_growth_state_by_state_answers_with_what_had_settled_before():
@@ -97,7 +97,7 @@ def test_growth_state_by_state_answers_with_what_had_settled_before():
     near = lambda a, b: np.where(np.abs(a - b) <= 2, 0.0, -9.0)  # noqa: E731
     graph.add_factors([[0, 1], [0, 2]], rule=near)
     graph.add_factor([1, 2], rule=lambda a, b: np.where(np.abs(a - b) >= 100, 0.0, -np.inf))
-    inference = abp.Inference(graph)
+    inference = abp.Inference(graph, "adaptive")
     assert next(inference).consistent
     result = inference.run(max_updates=1)
     assert "one state at a time" in inference._run.figures.choice
@@ -117,7 +117,7 @@ def test_a_constant_added_to_a_rule_changes_nothing():
         graph.add_variables(2, n)
         graph.add_factor([0], log_table=own)
         graph.add_factor([0, 1], rule=lambda a, b, c=constant: c + places[a[:, 0]] @ places[b[0]].T)
-        inference = abp.Inference(graph, max_memory=700_000_000)
+        inference = abp.Inference(graph, "adaptive", max_memory=700_000_000)
         found.append([next(inference).domain_sizes.tolist() for _ in range(3)])
     assert found[0] == found[1]
 
@@ -131,6 +131,6 @@ def test_impossible_states_and_proposals_go_together():
     graph.add_factor([0], log_table=own)
     graph.add_factor([0, 1], rule=lambda a, b: -0.1 * np.abs(a - b), propose=lambda *_: np.arange(10))
     with pytest.warns(abp.UncertainResultWarning):  # the likely partners are not among what is proposed
-        result = abp.infer(graph, seconds=60.0)
+        result = abp.infer(graph, "adaptive", seconds=60.0)
     assert result.marginals["x0"][:50].max() == 0.0
-    assert abp.infer(abp.FactorGraph()).stop_reason is abp.StopReason.CONVERGED
+    assert abp.infer(abp.FactorGraph(), "adaptive").stop_reason is abp.StopReason.CONVERGED

@@ -139,7 +139,7 @@ def test_proposed_candidates_are_all_that_is_looked_at():
         own[rng.integers(0, n, 20)] = 1.0
     graph.add_factors([[0], [1], [2]], log_table=unary)
     graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=rule, propose=propose)
-    result = abp.infer(graph, max_memory=100_000_000, target_error=1e-3)
+    result = abp.infer(graph, "adaptive", max_memory=100_000_000, target_error=1e-3)
     assert sum(asked) < 3 * n  # not even once over the universes
     assert [int(result.marginals[k].argmax()) for k in range(3)] == [1000, 1003, 1001]
     assert "propose" in result.trace[-1].choice
@@ -153,7 +153,7 @@ def test_domains_that_admit_no_joint_state_are_left_to_growth_state_by_state():
     own = np.r_[np.zeros(5), np.full(45, -30.0)]
     graph.add_factors([[0], [1]], log_table=own)
     graph.add_factor([0, 1], rule=lambda a, b: np.where(a + b > 60, 0.0, -np.inf))
-    result = abp.infer(graph)
+    result = abp.infer(graph, "adaptive")
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert result.distance(abp.infer(graph, "bp")) < 1e-9
     assert any("one state at a time" in moment.choice for moment in result.trace)

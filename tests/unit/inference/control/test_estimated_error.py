@@ -196,8 +196,8 @@ def test_a_state_that_has_not_settled_must_be_under_the_target_twice_in_a_row():
 @pytest.mark.compiled
 def test_a_state_that_is_answered_has_the_error_that_was_estimated_for_it():
     graph = grid(5, 60, 3.0, 3.0, seed=3)
-    end = abp.infer(graph)
-    result = abp.infer(graph, target_error=1e-4)
+    end = abp.infer(graph, "adaptive")
+    result = abp.infer(graph, "adaptive", target_error=1e-4)
     assert result.stop_reason is abp.StopReason.TARGET_REACHED
     assert result.estimated_error <= 1e-4
     assert result.distance(end) < 3e-4
@@ -207,7 +207,7 @@ def test_first_domains_beyond_the_memory_are_not_begun():
     graph = abp.FactorGraph()
     graph.add_variables(3, 1000)
     graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=lambda a, b: -(((a - b) / 1000) ** 2))
-    run = abp.Inference(graph, max_memory=2_000_000)
+    run = abp.Inference(graph, "adaptive", max_memory=2_000_000)
     run.run(max_updates=1)
     assert run._run.figures.choice.startswith("domains that grow in batches")
 

@@ -1,0 +1,139 @@
+"""The two passes over a tree of cliques, in slices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.domains.domains import Domains
+from anytimebp.exact.tree import Tree
+from anytimebp.kernels.cliques import CliqueArrays, collect_slice, distribute_slice
+from anytimebp.kernels.codes import OK
+from anytimebp.kernels.junction_tree import TreeArrays
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.store import Tables
+
+
+class Joints(NamedTuple):
+    """Joint marginals of cliques.
+
+    Attributes:
+        tree: The cliques.
+        sizes: (V,) domain sizes.
+        table: The marginals, one after the other.
+    """
+
+    tree: TreeArrays
+    sizes: IndexArray
+    table: FloatArray
+
+    def marginal(self, scope: list[int]) -> FloatArray:
+        """Return the joint marginal of some variables of a factor over their domains, with their axes in this order."""
+        tree, own = self.tree, [int(self.tree.clique_of[v]) for v in scope]
+        free = sorted(clique for clique in own if clique >= 0)
+        if not free:
+            return np.ones([1] * len(scope))
+        members = tree.scope[tree.scope_start[free[0]] : tree.scope_start[free[0] + 1]].tolist()
+        table = self.table[tree.table_start[free[0]] : tree.table_start[free[0] + 1]]
+        table = table.reshape(self.sizes[tree.variable[members]])
+        summed = table.sum(axis=tuple(k for k, member in enumerate(members) if member not in free))
+        axes = [free.index(clique) for clique in own if clique >= 0]
+        marginal: FloatArray = summed.transpose(axes).reshape(self.sizes[scope])
+        return marginal
+
+
+class Passes:
+    """Numbers on a tree, on their way up and down.
+
+    Attributes:
+        tree: The cliques.
+        belief: A number per slot: the marginals, once the passes are through.
+        log_total: Logs of what messages were divided by; with the scales of tables and priors, log Z.
+        in_logs: Whether a clique was summed in logs.
+        is_possible: Whether a joint state is possible, as far as is known.
+    """
+
+    def __init__(
+        self, compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables, *, keeps_joints: bool
+    ) -> None:
+        """Make room.
+
+        Args:
+            compiled: The graph.
+            domains: The active states.
+            tree: For these domains.
+            tables: Of all factors, over these domains; none of them a structure.
+            keeps_joints: Whether the joint marginals of all cliques are wanted in the end.
+        """
+        self.tree, self._sizes, self._layout = tree, domains.sizes, compiled.arrays
+        self._keeps_joints = keeps_joints
+        self._tables = tables  # keeps the numbers alive
+        scopes = tree.arrays.scope_start[: tree.n + 1]
+        n_axes = int((scopes[1:] - scopes[:-1]).max(initial=1))
+        largest = np.where(tables.log_scale == 0.0, compiled.extent.log_max, 0.0)  # others are divided by it
+        self._arrays = CliqueArrays(
+            address=tables.address,
+            log_min=tables.log_min,
+            log_max=np.fmax(largest, 0.0),
+            in_logs=tables.in_logs,
+            log_prior=domains.log_prior,
+            slot_start=domains.slot_start,
+            log_prior_min=domains.log_prior_min,
+            table=np.empty(int(tree.arrays.table_start[tree.n])),
+            message=np.empty(tree.message_entries),
+            message_min=np.empty(tree.n),
+            message_in_logs=np.empty(tree.n, dtype=np.bool_),
+            scale=np.empty(tree.n),
+            axes=np.empty((3, n_axes), dtype=np.int64),
+            place=np.empty(tree.n, dtype=np.int64),
+            ratio=np.empty(tree.largest_message),
+        )
+        self.belief: FloatArray = np.ones(int(domains.slot_start[-1]))
+        self._up, self._down = 0, tree.n - 1
+        self.log_total, self.in_logs, self.is_possible = self._observed_total(), False, True
+
+    def _observed_total(self) -> float:
+        """Return the log scores of the factors whose variables are all observed; tables of one entry."""
+        tree = self.tree.arrays
+        factors = tree.factor[tree.factor_start[self.tree.n] :]
+        # a table of one possible entry is stored as 1, or as the user gave it
+        return float(self._arrays.log_min[factors].sum())
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the way up is through."""
+        return self._up == self.tree.n
+
+    @property
+    def is_done(self) -> bool:
+        """Whether both passes are through."""
+        return self.is_up and self._down < 0
+
+    def advance(self, cliques: int, cost: int) -> tuple[int, int]:
+        """Go on; return the cliques that were passed, and the entries that were read.
+
+        Args:
+            cliques: To pass at the most.
+            cost: Entries to read, after which it stops.
+        """
+        arrays, tree = self._arrays, self.tree.arrays
+        if not self.is_up:
+            before, stop = self._up, min(self.tree.n, self._up + cliques)
+            status, self._up, work, log_total, in_logs = collect_slice(
+                self._layout, self._sizes, tree, arrays, self._up, stop, cost
+            )
+            self.log_total += log_total
+            self.in_logs |= bool(in_logs)
+            self.is_possible = status == OK
+            return self._up - before, work
+        before = self._down
+        self._down, work = distribute_slice(
+            self._sizes, tree, arrays, self.belief, self._keeps_joints, self._down, cost
+        )
+        return before - self._down, work
+
+    def joints(self) -> Joints:
+        """Return the joint marginals of all cliques, if they were to be kept; once the passes are through."""
+        return Joints(self.tree.arrays, self._sizes, self._arrays.table)

@@ -1,0 +1,169 @@
+"""One run of `auto`: `exact` where that is cheap, `adaptive` otherwise; decided on counts, in the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from anytimebp.domains.domains import domain_sizes, full_domains
+from anytimebp.domains.universe import Universe
+from anytimebp.errors import MemoryLimitError
+from anytimebp.exact.cost import check_tree, count_text
+from anytimebp.exact.tree import TooWide, Tree, is_forest, plan
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.choice import EDGE_COST, SWEEPS
+from anytimebp.inference.exact_run import ExactRun
+from anytimebp.inference.method import FORESTS, Method, Step, Task
+from anytimebp.inference.readout import unary_snapshot
+from anytimebp.kernels.codes import SUM
+from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
+from anytimebp.model.source import IndexArray
+from anytimebp.results.snapshot import Snapshot
+from anytimebp.tables.sizes import factor_entries, update_entries
+
+CHEAP = 1e6  # entries of all cliques, under which `exact` is always taken: some milliseconds
+SMALL_FOREST = 2**13  # entries of all tables, under which a junction tree takes less time on a forest than BP
+MOST_ASKED = 20_000  # scores of rules that are asked for before the first answer, under a budget
+MOST_VARIABLES = 2**17  # of a graph for which an elimination order is looked for
+LEAST_STEPS = 2**19  # of a search for an order: some two milliseconds
+STEP_SHARE = 0.005  # of the cost of BP that a search may take beyond that, in steps
+
+
+class AutoRun:
+    """Runs of `auto`.
+
+    Attributes:
+        now: The run that it has chosen; None before.
+    """
+
+    def __init__(self, task: Task) -> None:
+        """Choose nothing yet."""
+        self._task, self._compiled = task, compiled_graph(task.graph)
+        self.now: Method | None = None
+        self._figures = task.figures
+        self._figures.method = "adaptive"  # until it is known to be exact
+
+    # ------------------------------------------------------------ the choice
+    def begin(self) -> Iterator[Step]:
+        """Choose, and let what was chosen begin."""
+        options, limits = self._task.options, self._task.limits
+        sizes = domain_sizes(self._compiled, options.observed)
+        tree, reason = None, self._why_not(sizes)
+        if not reason:
+            while not self._task.load("exact"):
+                yield Step.WORKING
+            tree, reason = choose(self._compiled, sizes, has_budget=limits.has_budget, max_memory=options.max_memory)
+        if tree is None:
+            while not self._task.load("adaptive"):
+                yield Step.WORKING
+        options = options.for_method("adaptive" if tree is None else "exact")
+        task = self._task._replace(options=options)
+        self._figures.method, self._figures.reason = options.method, reason
+        if tree is not None:
+            self._figures.choice = "a junction tree"
+            self.now = ExactRun(task, tree)
+        else:
+            self.now = AdaptiveRun(task)
+        yield from self.now.begin()
+
+    def _why_not(self, sizes: IndexArray) -> str:
+        """Return why `exact` need not be thought about, or nothing."""
+        if self._task.semiring != SUM:
+            return "max-marginals were asked for"
+        if self._task.options.damping > 0.0:
+            return "damping is for belief propagation"
+        compiled, n_edges = self._compiled, len(self._compiled.arrays.edge_variable)
+        if compiled.n_joint_states < SMALL_FOREST:
+            return ""
+        n_nodes = len(sizes) + len(compiled.arrays.factor_edge_start) - 1
+        if sizes is compiled.universe_sizes and n_edges >= n_nodes > 0 and int(sizes.min()) > 1:
+            return ""  # so many edges close a loop
+        self._task.load(FORESTS)
+        return "there are no loops, so that belief propagation is exact" if is_forest(compiled, sizes) else ""
+
+    # ------------------------------------------------------------ what was chosen
+    @property
+    def _current(self) -> Method:
+        assert self.now is not None  # noqa: S101  (`begin` has chosen one)
+        return self.now
+
+    def settle(self) -> Iterator[Step]:
+        """Settle as what was chosen does."""
+        return self._current.settle()
+
+    def look(self) -> Iterator[Step]:
+        """Look as what was chosen does."""
+        return self._current.look()
+
+    def grow(self) -> Iterator[Step]:
+        """Grow as what was chosen does."""
+        return self._current.grow()
+
+    def read(self, *, settled: bool) -> Snapshot | None:
+        """Read what was chosen; unary scores before that."""
+        if self.now is not None:
+            return self.now.read(settled=settled)
+        if settled:
+            return None
+        options = self._task.options
+        domains = full_domains(self._compiled, options.observed, self._task.unary)
+        universe = Universe(self._compiled, options.observed, domains)
+        return unary_snapshot(universe, self._figures, factor_marginals=options.factor_marginals)
+
+
+def bp_cost(compiled: CompiledGraph, sizes: IndexArray) -> float:
+    """Return about what the usual sweeps of BP cost, in entries that could be read in order in the time."""
+    return SWEEPS * (update_entries(compiled, sizes) + EDGE_COST * len(compiled.arrays.edge_variable))
+
+
+class Chosen(NamedTuple):
+    """What `auto` takes.
+
+    Attributes:
+        tree: To be exact on; None for `adaptive`.
+        reason: In words.
+    """
+
+    tree: Tree | None
+    reason: str
+
+
+def choose(
+    compiled: CompiledGraph, sizes: IndexArray, *, has_budget: bool = False, max_memory: int | None = None
+) -> Chosen:
+    """Choose for a graph with loops.
+
+    Args:
+        compiled: The graph.
+        sizes: (V,) states that the evidence allows.
+        has_budget: Whether something may stop the run before its end.
+        max_memory: Bytes that it may allocate.
+    """
+    if len(sizes) > MOST_VARIABLES:
+        return Chosen(None, f"{len(sizes):,} variables are too many to look for a junction tree")
+    asked = _asked_of_rules(compiled, sizes) if has_budget and not compiled.has_tables_only else 0.0
+    if asked > MOST_ASKED:
+        return Chosen(None, f"exact inference would ask rules for {asked:,.0f} scores before the first answer")
+    of_bp = bp_cost(compiled, sizes)
+    most = CHEAP if has_budget else max(CHEAP, of_bp)
+    tree = plan(compiled, sizes, most, max(LEAST_STEPS, STEP_SHARE * of_bp))
+    if isinstance(tree, TooWide):
+        if tree.entries <= most:
+            return Chosen(None, "a search for a junction tree would take too long")
+        return Chosen(None, f"exact inference would need cliques of more than {count_text(tree.entries)} entries")
+    if tree.entries >= CHEAP and tree.work > (0.0 if has_budget else of_bp):
+        return Chosen(None, f"exact inference would need cliques of {tree.entries:,.0f} entries")
+    try:
+        check_tree(compiled, sizes, tree, max_memory)
+    except MemoryLimitError:
+        return Chosen(None, f"cliques of {tree.entries:,.0f} entries for exact inference do not fit into memory")
+    if tree.entries < CHEAP:
+        return Chosen(tree, f"its cliques have {tree.entries:,.0f} entries in all, which is cheap")
+    return Chosen(tree, f"it reads {tree.work:,.0f} entries, fewer than the usual sweeps of belief propagation")
+
+
+def _asked_of_rules(compiled: CompiledGraph, sizes: IndexArray) -> float:
+    """Return the scores that rules would be asked for to fill their tables."""
+    entries = factor_entries(compiled.arrays, sizes)
+    rules = [(first, len(block.scopes)) for first, block in compiled.message_blocks if block.source.is_rule]
+    return sum(float(entries[first : first + n].sum()) for first, n in rules)
