@@ -63,8 +63,8 @@ def infer(
         tolerance: Residual in nats under which a message counts as settled.
         max_updates: Budget of factor updates; None for none.
         max_work: Budget of table entries to read or score; None for none.
-        max_memory: Bytes that the run may allocate. Methods on all states are refused before they start if they need
-            more; those that grow stop growing.
+        max_memory: Bytes that the run may allocate. "bp" and "residual" are refused before they start if they need
+            more; "exact" then solves the model on its likely states; methods that grow stop growing.
         rng: Seed or NumPy generator of random schedules and growth (SPEC 7 of Scientific Python).
         progress: Whether to show on standard error how far the run is: a bar on a terminal, elsewhere lines.
         callback: Called with a snapshot at each recorded moment; a true answer stops the run.

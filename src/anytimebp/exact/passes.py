@@ -55,9 +55,7 @@ class Passes:
         is_possible: Whether a joint state is possible, as far as is known.
     """
 
-    def __init__(
-        self, compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables, *, keeps_joints: bool
-    ) -> None:
+    def __init__(self, compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables) -> None:
         """Make room.
 
         Args:
@@ -65,10 +63,8 @@ class Passes:
             domains: The active states.
             tree: For these domains.
             tables: Of all factors, over these domains; none of them a structure.
-            keeps_joints: Whether the joint marginals of all cliques are wanted in the end.
         """
         self.tree, self._sizes, self._layout = tree, domains.sizes, compiled.arrays
-        self._keeps_joints = keeps_joints
         self._tables = tables  # keeps the numbers alive
         scopes = tree.arrays.scope_start[: tree.n + 1]
         n_axes = int((scopes[1:] - scopes[:-1]).max(initial=1))
@@ -129,11 +125,9 @@ class Passes:
             self.is_possible = status == OK
             return self._up - before, work
         before = self._down
-        self._down, work = distribute_slice(
-            self._sizes, tree, arrays, self.belief, self._keeps_joints, self._down, cost
-        )
+        self._down, work = distribute_slice(self._sizes, tree, arrays, self.belief, self._down, cost)
         return before - self._down, work
 
     def joints(self) -> Joints:
-        """Return the joint marginals of all cliques, if they were to be kept; once the passes are through."""
+        """Return the joint marginals of all cliques; once the passes are through."""
         return Joints(self.tree.arrays, self._sizes, self._arrays.table)

@@ -59,9 +59,7 @@ class ExactRun:
                 break
             yield Step.WORKING
         self._figures.work_parts["growth"] = self._tables.scored
-        self._passes = Passes(
-            self._compiled, self._domains, self._tree, self._tables, keeps_joints=self._options.factor_marginals
-        )
+        self._passes = Passes(self._compiled, self._domains, self._tree, self._tables)
 
     def settle(self) -> Iterator[Step]:
         """Go up the tree and down again."""

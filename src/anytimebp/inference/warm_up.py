@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from anytimebp.domains.universe import Universe
+from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.tree import is_forest
+from anytimebp.inference.active_exact import ActiveExactRun
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
 from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.all_states import AllStates
@@ -176,7 +178,10 @@ def make_method(task: Task) -> Method:
     """Return the method that a task asks for, about to begin."""
     method = task.options.method
     if method == "exact":
-        return ExactRun(task)
+        try:
+            return ExactRun(task)
+        except MemoryLimitError:
+            return ActiveExactRun(task)
     if method == "auto" and task.options.policy is None:
         return AutoRun(task)
     if method == "adaptive" and task.options.policy is None:

@@ -289,7 +289,7 @@ def _sum_in_logs(table, message):
 
 # ---------------------------------------------------------------- down
 @kernel()
-def distribute_slice(size, tree, at, belief, keeps_all, clique, cost_limit):
+def distribute_slice(size, tree, at, belief, clique, cost_limit):
     """Go on with the way down.
 
     Args:
@@ -297,7 +297,6 @@ def distribute_slice(size, tree, at, belief, keeps_all, clique, cost_limit):
         tree: The cliques.
         at: After the way up; overwritten.
         belief: A number per slot, overwritten with the marginals.
-        keeps_all: Whether the joint marginals of cliques without children are wanted.
         clique: The last one that is still to do.
         cost_limit: Entries to read, after which it stops.
 
@@ -316,7 +315,7 @@ def distribute_slice(size, tree, at, belief, keeps_all, clique, cost_limit):
             m = at.message[first + j] * scale
             at.ratio[j] = at.ratio[j] / m if m > 0.0 else 0.0
         own = belief[at.slot_start[tree.variable[clique]] : at.slot_start[tree.variable[clique] + 1]]
-        _scale_rows(table, at.ratio[:n], own, keeps_all or tree.first_child[clique] >= 0)
+        _scale_rows(table, at.ratio[:n], own)
         parent = tree.parent[clique]
         cost += table.size + (tree.table_start[parent + 1] - tree.table_start[parent] if parent >= 0 else 0)
         clique -= 1
@@ -336,18 +335,14 @@ def _read_separator(size, tree, at, clique, marginal):
 
 
 @kernel(FAST)
-def _scale_rows(table, ratio, belief, is_kept):
+def _scale_rows(table, ratio, belief):
     """Multiply each row of a table by the same numbers, and sum it up."""
     n, whole = ratio.size, 0.0
     for v in range(belief.size):
         start, total = v * n, 0.0
-        if is_kept:
-            for j in range(n):
-                table[start + j] *= ratio[j]
-                total += table[start + j]
-        else:
-            for j in range(n):
-                total += table[start + j] * ratio[j]
+        for j in range(n):
+            table[start + j] *= ratio[j]
+            total += table[start + j]
         belief[v] = total
         whole += total
     for v in range(belief.size):

@@ -278,7 +278,7 @@ def test_ctrl_c_ends_the_run_and_writes_everything(long_model, folder):
     )
     assert code == 0
     assert "domains" in shown
-    assert re.search(r"error \d\.\de[+-]\d\d", shown)
+    assert re.search(r"to BP \d\.\de[+-]\d\d", shown)
     assert "log Z" in shown
     assert "interrupted; the marginals are consistent" in shown
     found = json.loads((folder / "r.json").read_text())

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.exact.cost import plan_within
 from anytimebp.inference import auto_run
 from anytimebp.kernels.codes import SUM
+from anytimebp.layout.graph_layout import compiled_graph
 from oracle.enumeration import exact
 from oracle.models import grid, random_tree, worst
 
@@ -88,7 +90,6 @@ def test_ctrl_c_ends_the_run_with_what_is_known(monkeypatch):
 
 def test_work_counts_entries_and_is_predicted():
     from anytimebp.exact.tree import plan  # noqa: PLC0415
-    from anytimebp.layout.graph_layout import compiled_graph  # noqa: PLC0415
 
     graph = grid(5, 4, 1.0, 1.0, seed=0)
     result, compiled = abp.infer(graph, "exact"), compiled_graph(graph)
@@ -128,20 +129,25 @@ def test_results_travel():
 
 
 # ---------------------------------------------------------------- memory
-def test_a_model_too_wide_is_refused_with_its_size_before_anything_is_made():
+def planned(graph, max_memory):
+    compiled = compiled_graph(graph)
+    return plan_within(compiled, compiled.universe_sizes, max_memory)
+
+
+def test_what_a_tree_would_need_is_known_before_anything_is_made():
     graph = complete(12, 10)
     with pytest.raises(
         abp.MemoryLimitError, match=r"exact inference needs cliques of 1,111,111,111,110 entries in all"
     ):
-        abp.infer(graph, "exact", max_memory=10**9)
-    with pytest.raises(abp.MemoryLimitError, match='use `method="adaptive"`'):
-        abp.infer(complete(60, 4), "exact")
+        planned(graph, 10**9)
+    with pytest.raises(abp.MemoryLimitError, match=r"more than the .* that are free.* or use `method=\"adaptive\"`"):
+        planned(complete(60, 4), None)
 
 
 def test_max_memory_is_what_a_run_may_need():
     graph = complete(6, 8)
     with pytest.raises(abp.MemoryLimitError, match=r"needs .* \(([\d,]+) bytes\)") as refused:
-        abp.infer(graph, "exact", max_memory=100_000)
+        planned(graph, 100_000)
     needed = int(str(refused.value).partition("(")[2].partition(" bytes")[0].replace(",", ""))
     assert 8 * 8**6 < needed < 3 * 8 * 8**6
     assert abp.infer(graph, "exact", max_memory=needed).exact

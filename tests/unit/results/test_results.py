@@ -26,7 +26,7 @@ def result():
     ground = graph.add_variable("ground", 3)
     graph.add_factor([weather], table=[3.0, 1.0])
     graph.add_factor([weather, ground], table=[[8.0, 1.0, 1.0], [2.0, 4.0, 4.0]])
-    return abp.infer(graph, factor_marginals=True)
+    return abp.infer(graph, "adaptive", factor_marginals=True)
 
 
 def test_marginals_are_a_mapping_by_name(result):

@@ -1,0 +1,216 @@
+"""`exact` on a model too wide for it: exact answers to models cut to their likely states, more of them in every round.
+
+BP says which states are likely. A round takes those above a threshold, solves the model restricted to them exactly, and
+lowers the threshold. Domains are nested, so that log Z rises from round to round, and is a lower bound on the true one
+at every moment. What is left outside is estimated by BP's beliefs, and as wrong as these are. The run ends where the
+states outside hold less than the tolerance, or where larger cliques do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from anytimebp.domains.domains import Domains, full_domains
+from anytimebp.domains.universe import Universe
+from anytimebp.errors import InconsistentModelError, MemoryLimitError
+from anytimebp.exact.cost import plan_within
+from anytimebp.exact.passes import Passes
+from anytimebp.exact.potentials import make_potentials
+from anytimebp.exact.readout import CliqueMarginals
+from anytimebp.exact.tree import Tree
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.figures import Figures, Limits
+from anytimebp.inference.method import Step, Task, steps
+from anytimebp.inference.readout import unary_snapshot
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.model.rows import row_starts
+from anytimebp.model.source import FloatArray, IndexArray, read_only
+from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
+from anytimebp.results.snapshot import Snapshot
+from anytimebp.results.stop import StopReason
+from anytimebp.tables.store import Tables
+
+FIRST, SHRINK, LAST = 0.1, 0.1, 1e-14
+"""Beliefs above which states are active in the first round; what is done to that in each; and where all join."""
+FIT = 4  # times that the threshold is halved, in logs, between one that fits into memory and one that does not
+
+
+class ActiveExactRun:
+    """Runs of `exact` on likely states."""
+
+    def __init__(self, task: Task) -> None:
+        """Put unary factors and evidence together."""
+        self._task, self._options, self._figures = task, task.options, task.figures
+        self._compiled = compiled_graph(task.graph)
+        self._domains = full_domains(self._compiled, self._options.observed, task.unary)
+        self._bp: AdaptiveRun | None = None
+        self._belief: FloatArray = np.empty(0)
+        self._threshold, self._fits, self._fails = FIRST, 1.0, 0.0
+        self._halvings = 0
+        self._known: Snapshot | None = None
+        self._figures.choice = "exact on likely states: cliques over all states do not fit into memory"
+        self._figures.states = 0
+        self._figures.work_parts["priorities"] += self._domains.scored
+
+    # ------------------------------------------------------------ which states are likely
+    def begin(self) -> Iterator[Step]:
+        """Run BP to its end: its beliefs say which states are likely."""
+        while not self._task.load("adaptive"):
+            yield Step.WORKING
+        options = self._options.for_method("adaptive")
+        figures = Figures(options.method, options.tolerance, options.damping)
+        self._bp = AdaptiveRun(self._task._replace(options=options, figures=figures, limits=Limits(is_watched=False)))
+        outer, before = self._figures, dict(self._figures.work_parts)
+        for _ in steps(self._bp, figures):
+            outer.updates = figures.updates
+            for part, work in figures.work_parts.items():
+                outer.work_parts[part] = before[part] + work
+            yield Step.WORKING
+        found = self._bp.read(settled=False)
+        assert found is not None  # noqa: S101  (it has come to its end)
+        self._belief = self._per_slot(found.marginals.concatenated())
+        self._bp = None
+
+    def _per_slot(self, belief: FloatArray) -> FloatArray:
+        """Return the beliefs of the states that the evidence allows, of those of all states."""
+        domains = self._domains
+        if domains.is_whole:
+            return belief
+        start = row_starts(self._compiled.universe_sizes)
+        chosen: FloatArray = belief[domains.slot_state + np.repeat(start[:-1], domains.sizes)]
+        return chosen
+
+    def _cut(self, threshold: float) -> tuple[Domains, float, float]:
+        """Return the domains of states above a threshold, and the largest and the mean belief outside of them."""
+        whole, start = self._domains, self._domains.slot_start
+        best = np.maximum.reduceat(self._belief, start[:-1])
+        keep = (self._belief > threshold) | (self._belief >= np.repeat(best, whole.sizes))
+        sizes = np.add.reduceat(keep.astype(np.int64), start[:-1])
+        states = np.arange(len(keep)) - np.repeat(start[:-1], whole.sizes) if whole.is_whole else whole.slot_state
+        cut = _scaled(whole, sizes, states[keep], whole.log_prior[keep])
+        outside = np.add.reduceat(np.where(keep, 0.0, self._belief), start[:-1])
+        return (whole if keep.all() else cut), float(outside.max()), float(outside.mean())
+
+    # ------------------------------------------------------------ rounds
+    def settle(self) -> Iterator[Step]:
+        """Solve the model on the states of the present round exactly."""
+        domains, most_outside, mean_outside = self._cut(self._threshold)
+        is_whole = len(domains.log_prior) == len(self._domains.log_prior)
+        if self._known is not None and int(domains.sizes.sum()) == self._figures.states:
+            self._figures.is_news = False
+            self._fits = self._threshold
+            return
+        try:
+            tree = plan_within(self._compiled, domains.sizes, self._options.max_memory)
+            tables, passes = yield from self._solve(domains, tree)
+        except MemoryLimitError:
+            self._figures.is_news = False
+            self._fails = max(self._threshold, LAST / 100.0)
+            return
+        except InconsistentModelError:
+            if is_whole:
+                raise
+            self._figures.is_news = False  # more states may make a joint state possible
+            self._fits = self._threshold
+            return
+        self._fits = self._threshold
+        self._end_round(domains, most_outside, 0.0 if is_whole else 2.0 * mean_outside)
+        self._known = self._snapshot(domains, tables, passes, most_outside)
+
+    def _solve(self, domains: Domains, tree: Tree) -> Generator[Step, None, tuple[Tables, Passes]]:
+        """Go up and down a tree over some states."""
+        figures, limits = self._figures, self._task.limits
+        making, asked = make_potentials(self._compiled, domains), figures.work_parts["growth"]
+        while True:
+            try:
+                figures.work_parts["growth"] = asked + next(making)
+            except StopIteration as end:
+                tables: Tables = end.value
+                break
+            yield Step.WORKING
+        figures.work_parts["growth"] = asked + tables.scored
+        passes = Passes(self._compiled, domains, tree, tables)
+        while not passes.is_done:
+            figures.count(*passes.advance(limits.updates - figures.updates, limits.slice_cost(figures.work)))
+            if not passes.is_possible:
+                msg = "no joint state is possible: every one has a factor that excludes it"
+                raise InconsistentModelError(msg)
+            yield Step.WORKING
+        return tables, passes
+
+    def _end_round(self, domains: Domains, outside: float, error: float) -> None:
+        figures = self._figures
+        figures.rounds += 1
+        figures.settled_rounds += 1
+        figures.states = int(domains.sizes.sum())
+        figures.max_residual = figures.mean_residual = 0.0
+        figures.consistent, figures.swept = True, True
+        figures.exact = len(domains.log_prior) == len(self._domains.log_prior)
+        figures.estimated_error = error
+        if figures.exact or outside < self._options.tolerance:
+            figures.ending = StopReason.CONVERGED
+
+    def look(self) -> Iterator[Step]:
+        """Do nothing: BP's beliefs have said what is outside."""
+        return iter(())
+
+    def grow(self) -> Iterator[Step]:
+        """Lower the threshold; once that has been too much for memory, look for the lowest that is not."""
+        if not self._fails:
+            self._threshold = self._threshold * SHRINK if self._threshold > LAST else -1.0
+        elif self._halvings < FIT:
+            self._halvings += 1
+            self._threshold = (max(self._fits, LAST / 100.0) * self._fails) ** 0.5
+        elif self._known is None and self._threshold < 1.0:
+            self._threshold = 1.0  # the best state of each variable
+        else:
+            self._figures.ending = StopReason.OUT_OF_MEMORY
+        return iter(())
+
+    # ------------------------------------------------------------ reading
+    def read(self, *, settled: bool) -> Snapshot | None:
+        """Return the answer of the last round; before the first, what BP or unary scores say."""
+        if self._known is not None:
+            now = self._figures
+            return replace(self._known, seconds=now.seconds, updates=now.updates, work_parts=dict(now.work_parts))
+        if settled:
+            return None
+        universe = Universe(self._compiled, self._options.observed, self._domains)
+        return unary_snapshot(universe, self._figures, factor_marginals=self._options.factor_marginals)
+
+    def _snapshot(self, domains: Domains, tables: Tables, passes: Passes, outside: float) -> Snapshot:
+        marginals = Marginals(self._compiled.variables, passes.belief, domains.slot_start, domains.slot_state)
+        joint: FactorMarginals = NOT_ASKED_FOR
+        if self._options.factor_marginals:
+            joint = CliqueMarginals(marginals, self._compiled.blocks, passes.joints())
+        return Snapshot.holding(
+            marginals=marginals,
+            log_z=float(passes.log_total + tables.log_scale.sum() + domains.log_prior_scale.sum()),
+            outside=outside,
+            error=self._figures.estimated_error,
+            domain_sizes=read_only(domains.sizes),
+            arithmetic="log" if passes.in_logs else "linear",
+            factor_marginals=joint,
+            **self._figures.shown(),
+        )
+
+
+def _scaled(whole: Domains, sizes: IndexArray, states: IndexArray, log_prior: FloatArray) -> Domains:
+    """Return domains of some of all states, with priors whose largest is 0 again.
+
+    A variable of one state has no clique, so that its prior must be in the scale.
+    """
+    start = row_starts(sizes)
+    largest = np.maximum.reduceat(log_prior, start[:-1])
+    return Domains(
+        sizes=sizes,
+        slot_start=start,
+        slot_state=states,
+        log_prior=log_prior - np.repeat(largest, sizes),
+        log_prior_scale=whole.log_prior_scale + largest,
+        log_prior_min=whole.log_prior_min - largest,
+        scored=whole.scored,
+    )
