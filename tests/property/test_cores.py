@@ -88,6 +88,8 @@ def test_leaves_of_thousands_of_nats_lose_no_number(seed, table_range, leaf_rang
     assert (found is None) == (right is None)
     assume(right is not None and right.stop_reason is abp.StopReason.CONVERGED)
     check_same(found, right)
+    run = inference._run.method
+    assume(getattr(run, "now", run).complete())  # messages to leaves may be too small for linear arithmetic
     assert largest_move(twin_of(build()[0], inference)) < 1e-9
 
 

@@ -31,6 +31,7 @@ from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.tables.memory import check_universe
 from anytimebp.tables.store import Tables
 
 FIRST, SHRINK, LAST = 0.1, 0.1, 1e-14
@@ -45,6 +46,7 @@ class ActiveExactRun:
         """Put unary factors and evidence together."""
         self._task, self._options, self._figures = task, task.options, task.figures
         self._compiled = compiled_graph(task.graph)
+        check_universe(self._compiled, self._options.max_memory)
         self._domains = full_domains(self._compiled, self._options.observed, task.unary)
         self._bp: AdaptiveRun | None = None
         self._belief: FloatArray = np.empty(0)

@@ -46,6 +46,8 @@ class LaterBeliefs:
             if self._is_over:
                 return leaves.final_arrays()
             if self._sent is None:
+                if self._copy is None and len(leaves.workspace.arrays.hub_variable):
+                    self.keep()  # totals of hubs would change in the last bit, were messages sent in place and again
                 self._sent = leaves.send_down(self._copy or leaves.all_arrays())
             return self._sent
 

@@ -1,5 +1,6 @@
 """`max_memory`: predictions against what is allocated, and runs that end where it does and keep answering."""
 
+import contextlib
 import tracemalloc
 from time import perf_counter
 
@@ -8,6 +9,7 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS
+from anytimebp.inference.method import LEAVES, LOGS
 from anytimebp.inference.warm_up import load_kernels, load_structures
 from anytimebp.model.source import cut
 
@@ -22,7 +24,11 @@ def kernels():
     """Load all kernels first: what loading and compiling allocates is no part of a run's memory."""
     for method in abp.METHODS:
         load_kernels(abp.Inference(peaked(2), method)._options)
-    load_kernels(abp.Inference(peaked(2), "adaptive")._options, kernels=ROUNDS)
+        abp.infer(with_rules(3, noise), method)
+        with contextlib.suppress(abp.MemoryLimitError):
+            abp.infer(with_rules(100, noise), method, max_memory=10_000)
+    for kernels in (ROUNDS, LOGS, LEAVES):
+        load_kernels(abp.Inference(peaked(2), "adaptive")._options, kernels=kernels)
     load_structures()
 
 
