@@ -76,6 +76,13 @@ def warn_of_end(graph: FactorGraph, result: Result) -> None:
     reason = result.stop_reason
     if reason is StopReason.NOT_CONVERGED or (not result.consistent and reason not in ASKED_FOR):
         warn_of_divergence(reason)
+    elif result.consistent and result.method == "exact" and not result.exact:
+        warn_caller(
+            "cliques over all states do not fit into memory: the marginals are exact for the model cut to its likely "
+            "states, and which states are likely was judged by belief propagation, which may be wrong on loops; allow "
+            "more memory (`max_memory`), or observe more variables",
+            UncertainResultWarning,
+        )
     elif result.consistent and result.method == "adaptive" and not callable(result.error) and result.error == np.inf:
         warn_caller(
             "the run was stopped after its first answer, on the states with the best unary scores; nobody has looked "

@@ -158,10 +158,8 @@ def _offer(whole: WholeModel, nats: float) -> _Offer:
 def first_choice(whole: WholeModel) -> Beginning:
     """Decide between rounds and full BP, before any table is read."""
     full = whole_cost(whole)
-    way, bar = (
-        Way.FULL,
-        f"; at most {100.0 * FIRST_WORTH:.0f} %, and at least {100.0 * FIRST_MASS:.0f} %, are worth a round",
-    )
+    way = Way.FULL
+    bar = f"; at most {100.0 * FIRST_WORTH:.0f} %, and at least {100.0 * FIRST_MASS:.0f} %, are worth a round"
     if whole.asked and _least_cost(whole) > FIRST_WORTH * full:
         reason = (
             f"asking {len(whole.asked):,} factors for a few scores costs more than {100.0 * FIRST_WORTH:.0f} % of it"

@@ -11,26 +11,24 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
+from anytimebp.inference.adaptive.known import NO_STATES, Known, Tail, active_sizes
 from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Reach, WholeModel
 from anytimebp.inference.adaptive.widening import widened
-from anytimebp.inference.beliefs import bethe_terms
-from anytimebp.inference.control.estimated_error import TINY, domains_error, tails_error
-from anytimebp.inference.figures import Figures
-from anytimebp.inference.look.pair_readout import pairs_of_rounds
+from anytimebp.inference.control.estimated_error import TINY
 from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
 from anytimebp.kernels.codes import LINEAR, LOG, OK, STRUCTURED
-from anytimebp.model.source import FloatArray, IndexArray, read_only
-from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
+from anytimebp.model.source import FloatArray
+from anytimebp.results.marginals import Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace
@@ -50,12 +48,9 @@ SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enou
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 SETTLED = 10.0  # times the threshold that later ones settle to
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
-NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
+NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 T = TypeVar("T")
-
-
-NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 
 def _cut_off(reach: Reach, spread: FloatArray) -> FloatArray:
@@ -75,62 +70,6 @@ class Outcome(Enum):
     CLOSE = "what is left out hardly counts"
     UNSETTLED = "messages on the domains do not settle"
     IMPOSSIBLE = "no joint state of the domains is possible"
-
-
-class Tail(NamedTuple):
-    """What states outside the domains add to an answer.
-
-    Attributes:
-        odds: (V,) the sum over states within reach of their beliefs, in parts of what the domain holds.
-        least: Log weight under which such a state does not count for leaves.
-        spread: Standard deviation of what messages add to the log priors of active states, in nats.
-    """
-
-    odds: FloatArray
-    least: float
-    spread: float
-
-
-class Known(NamedTuple):
-    """What is known at the end of a round; nothing of it changes.
-
-    Attributes:
-        model: States and messages.
-        figures: Of the run, then.
-        reach: What the last look has found, None before the first.
-        outside: (V,) belief outside the domains that it has found.
-        cut: (V,) belief that it may have left out.
-        left: What the round has moved the marginals by, times the part that the next one is expected to.
-        tail: What states within reach add to the answer; None where the look is older than the messages.
-    """
-
-    model: ActiveModel
-    figures: Figures
-    reach: Reach | None
-    outside: FloatArray
-    cut: FloatArray
-    left: float
-    tail: Tail | None = None
-
-    def mass(self) -> float:
-        """Return the largest, over variables, belief outside the domain."""
-        return min(1.0, float((self._with_pairs() + self.cut).max()))
-
-    def error(self) -> float:
-        """Return the estimated error."""
-        if self.reach is None:
-            return math.inf
-        outside, cut = self._with_pairs().mean(), self.cut.mean()
-        if self.tail is not None:
-            return tails_error(outside, self.tail.spread, self.figures.mean_residual, cut)
-        return domains_error(outside, self.figures.mean_residual, cut, self.left)
-
-    def _with_pairs(self) -> FloatArray:
-        """Return the belief outside the domains, pairs of states included where there are hard zeros."""
-        outside = self.outside.copy()
-        if self.reach is not None and self.model.whole.constrains.any():
-            pairs_of_rounds(self.model, self.reach, outside)
-        return outside
 
 
 class Rounds:
@@ -180,7 +119,7 @@ class Rounds:
             self._model = ActiveModel(self._whole, lists, before, self._arithmetic)
         except OutOfRangeError:
             self._begin_in_logs(lists)
-        self._figures.states = int(_sizes(self._model).sum())
+        self._figures.states = int(active_sizes(self._model).sum())
 
     def _begin_in_logs(self, lists: ActiveLists) -> None:
         """Stand before the same round in log arithmetic; leaves are summed out no more, and all their states active."""
@@ -424,43 +363,6 @@ class Rounds:
             return take_snapshot(
                 source, figures, swept=True, factor_marginals=True, outside=known.mass(), error=known.error()
             )
-        return self._snapshot(known, figures)
-
-    def _snapshot(self, known: Known, figures: Figures) -> Snapshot:
         if self._answer is None or self._answer[0] is not known:
-            self._answer = known, *self._marginals(known)
-        _, marginals, log_z = self._answer
-        model = known.model
-        is_quick = not model.whole.constrains.any()
-        return Snapshot(
-            marginals=marginals,
-            log_z=log_z,
-            outside=known.mass() if is_quick else known.mass,
-            error=known.error() if is_quick else known.error,
-            domain_sizes=read_only(_sizes(model)),
-            arithmetic="linear" if model.arrays.arithmetic == LINEAR else "log",
-            factor_marginals=NOT_ASKED_FOR,
-            **figures.shown(),
-        )
-
-    def _marginals(self, known: Known) -> tuple[Marginals, float]:
-        """Return the marginals, and log Z."""
-        model, whole, compiled = known.model, known.model.whole, known.model.whole.compiled
-        start, states = model.active.start, model.active.state
-        belief, log_normaliser = model.domain_beliefs
-        log_z = bethe_terms(model.layout, model.arrays, log_normaliser)
-        log_z += float(model.workspace.tables.log_scale.sum() + whole.domains.log_prior_scale.sum())
-        if known.tail is not None and known.reach is not None:
-            log_z += float(np.log1p(known.tail.odds).sum())
-            belief = model.beliefs(known.reach, known.tail.odds, known.tail.least)
-            start, states = whole.universe_start, NO_STATES
-        elif whole.has_leaves:
-            belief = model.beliefs(whole.nothing, np.zeros(len(model.size)), 0.0)
-            start, states = whole.universe_start, NO_STATES
-        return Marginals(compiled.variables, belief, start, states), log_z
-
-
-def _sizes(model: ActiveModel) -> IndexArray:
-    """Return (V,) the active states; all of those of a leaf that was summed out are."""
-    whole = model.whole
-    return np.where(whole.is_leaf, whole.domains.sizes, model.size)
+            self._answer = known, *known.marginals()
+        return known.snapshot(figures, *self._answer[1:])

@@ -1,0 +1,115 @@
+"""What is known at the end of a round of `adaptive`, or after the look that follows: records, estimates, answers."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.inference.adaptive.active_model import ActiveModel
+from anytimebp.inference.adaptive.whole_model import Reach
+from anytimebp.inference.beliefs import bethe_terms
+from anytimebp.inference.control.estimated_error import domains_error, tails_error
+from anytimebp.inference.figures import Figures
+from anytimebp.inference.look.pair_readout import pairs_of_rounds
+from anytimebp.kernels.codes import LINEAR
+from anytimebp.model.source import FloatArray, IndexArray, read_only
+from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
+from anytimebp.results.snapshot import Snapshot
+
+NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
+
+
+class Tail(NamedTuple):
+    """What states outside the domains add to an answer.
+
+    Attributes:
+        odds: (V,) the sum over states within reach of their beliefs, in parts of what the domain holds.
+        least: Log weight under which such a state does not count for leaves.
+        spread: Standard deviation of what messages add to the log priors of active states, in nats.
+    """
+
+    odds: FloatArray
+    least: float
+    spread: float
+
+
+class Known(NamedTuple):
+    """What is known at the end of a round; nothing of it changes.
+
+    Attributes:
+        model: States and messages.
+        figures: Of the run, then.
+        reach: What the last look has found, None before the first.
+        outside: (V,) belief outside the domains that it has found.
+        cut: (V,) belief that it may have left out.
+        left: What the round has moved the marginals by, times the part that the next one is expected to.
+        tail: What states within reach add to the answer; None where the look is older than the messages.
+    """
+
+    model: ActiveModel
+    figures: Figures
+    reach: Reach | None
+    outside: FloatArray
+    cut: FloatArray
+    left: float
+    tail: Tail | None = None
+
+    def mass(self) -> float:
+        """Return the largest, over variables, belief outside the domain."""
+        return min(1.0, float((self._with_pairs() + self.cut).max()))
+
+    def error(self) -> float:
+        """Return the estimated error."""
+        if self.reach is None:
+            return math.inf
+        outside, cut = self._with_pairs().mean(), self.cut.mean()
+        if self.tail is not None:
+            return tails_error(outside, self.tail.spread, self.figures.mean_residual, cut)
+        return domains_error(outside, self.figures.mean_residual, cut, self.left)
+
+    def _with_pairs(self) -> FloatArray:
+        """Return the belief outside the domains, pairs of states included where there are hard zeros."""
+        outside = self.outside.copy()
+        if self.reach is not None and self.model.whole.constrains.any():
+            pairs_of_rounds(self.model, self.reach, outside)
+        return outside
+
+    # ------------------------------------------------------------ the answer
+    def marginals(self) -> tuple[Marginals, float]:
+        """Return the marginals, and log Z; with the states outside that a look has found, where there are any."""
+        model, whole = self.model, self.model.whole
+        start, states = model.active.start, model.active.state
+        belief, log_normaliser = model.domain_beliefs
+        log_z = bethe_terms(model.layout, model.arrays, log_normaliser)
+        log_z += float(model.workspace.tables.log_scale.sum() + whole.domains.log_prior_scale.sum())
+        if self.tail is not None and self.reach is not None:
+            log_z += float(np.log1p(self.tail.odds).sum())
+            belief = model.beliefs(self.reach, self.tail.odds, self.tail.least)
+            start, states = whole.universe_start, NO_STATES
+        elif whole.has_leaves:
+            belief = model.beliefs(whole.nothing, np.zeros(len(model.size)), 0.0)
+            start, states = whole.universe_start, NO_STATES
+        return Marginals(whole.compiled.variables, belief, start, states), log_z
+
+    def snapshot(self, figures: Figures, marginals: Marginals, log_z: float) -> Snapshot:
+        """Return marginals and log Z with what is known besides; what has to be asked for is when somebody reads it."""
+        model = self.model
+        is_quick = not model.whole.constrains.any()
+        return Snapshot(
+            marginals=marginals,
+            log_z=log_z,
+            outside=self.mass() if is_quick else self.mass,
+            error=self.error() if is_quick else self.error,
+            domain_sizes=read_only(active_sizes(model)),
+            arithmetic="linear" if model.arrays.arithmetic == LINEAR else "log",
+            factor_marginals=NOT_ASKED_FOR,
+            **figures.shown(),
+        )
+
+
+def active_sizes(model: ActiveModel) -> IndexArray:
+    """Return (V,) the active states; all of those of a leaf that was summed out are."""
+    whole = model.whole
+    return np.where(whole.is_leaf, whole.domains.sizes, model.size)
