@@ -159,6 +159,7 @@ def test_domains_that_admit_no_joint_state_are_left_to_growth_state_by_state():
     assert any("one state at a time" in moment.choice for moment in result.trace)
 
 
+@pytest.mark.compiled  # a hundred million entries
 @pytest.mark.usefixtures("always_compact")
 def test_of_broad_unary_scores_a_few_states_are_drawn_for_all_variables():
     n, rng = 2000, np.random.default_rng(0)
