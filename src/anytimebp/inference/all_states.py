@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from anytimebp.domains.domains import Domains, domain_sizes
-from anytimebp.inference.adaptive.compact import CompactTables
 from anytimebp.inference.beliefs import beliefs_if_any, part_of
 from anytimebp.inference.control.belief_history import BeliefHistory
 from anytimebp.inference.control.damping import Damper
@@ -61,7 +60,6 @@ class AllStates:
         *,
         at_any_cost: bool = False,
         is_small: bool = False,
-        compact: CompactTables | None = None,
         start: Start | None = None,
         put: Callable[[Workspace], None] | None = None,
         error: float = float("inf"),
@@ -73,37 +71,31 @@ class AllStates:
             domains: All states, if somebody has put them together already; owned.
             at_any_cost: Whether to make a core even where it does not pay.
             is_small: Whether `adaptive` is to begin as `bp` does; the memory has been checked.
-            compact: Domains and tables to run on, instead of all states.
             start: Messages to start from.
             put: Puts messages to start from into a workspace.
             error: Estimated, of the marginals that belong to those messages.
         """
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
-        self._compact, self._at_any_cost, self._is_small = compact, at_any_cost, is_small
+        self._at_any_cost, self._is_small = at_any_cost, is_small
         self._start, self._put, self._error_before = start, put, error
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
-        if compact is None and not is_small:
+        if not is_small:
             check_memory(self._compiled, domain_sizes(self._compiled, self._options.observed), self._options.max_memory)
         if domains is None:
-            domains = self._all_states()
+            domains = first_domains(task, self._compiled)
         arithmetic = first_arithmetic(self._compiled, domains.log_prior_min)
-        if compact is not None and compact.arithmetic == LOG:
-            arithmetic = LOG
         self._take_workspace(domains, arithmetic)
         self._figures.damping = self._options.damping
         self._error: float | None = None
         self._schedule: Schedule | None = None
 
-    def _all_states(self) -> Domains:
-        return first_domains(self._task, self._compiled) if self._compact is None else self._compact.domains()
-
     def _take_workspace(self, domains: Domains, arithmetic: int) -> None:
         """Start before the first sweep."""
         if arithmetic == LOG:
             self._task.load(LOGS)
-        self._is_large = self._compact is None and len(domains.log_prior) > LARGE
+        self._is_large = len(domains.log_prior) > LARGE
         given = self._compiled, domains, arithmetic
         self.workspace = Workspace(*given, semiring=self._task.semiring, in_slices=self._is_large)
         self._damper = Damper(self._options.damping, self.workspace, self._options.tolerance)
@@ -139,16 +131,15 @@ class AllStates:
             yield Step.WORKING
 
     def _start_over_in_logs(self) -> None:
-        self._take_workspace(self._all_states(), LOG)
+        self._take_workspace(first_domains(self._task, self._compiled), LOG)
         self._error = None
 
     def _make_tables(self) -> Iterator[Step]:
         """Make the tables, and count what rules are asked for, now or in the earlier run that has made them."""
         figures = self._figures
         counted, tables = figures.work_parts["growth"], self.workspace.tables
-        is_quick = self._compact is None and self.workspace.tables_are_there and not self._is_large
-        making = self._compact.fill(self.workspace) if self._compact else self.workspace.prepare()
-        for _ in making:
+        is_quick = self.workspace.tables_are_there and not self._is_large
+        for _ in self.workspace.prepare():
             figures.work_parts["growth"] = counted + tables.scored
             if not is_quick or figures.work >= self._limits.work:
                 yield Step.WORKING
@@ -167,14 +158,13 @@ class AllStates:
     def _make_schedule(self) -> Schedule:
         if self.leaves is not None:
             self._is_small = False
-            return LeavesFirst(self.leaves, and_back=self._compact is not None)
+            return LeavesFirst(self.leaves)
         return self._plain_schedule(self.workspace, self.disturbed)
 
     def _peel(self) -> Leaves | None:
-        """Find the leaves; domains that grow keep theirs, unless the graph is a forest."""
-        is_whole = self._compact is None
-        given = self.workspace, self._options.max_memory, partial(self._task.load, LEAVES)
-        return peel(*given, largest_part=1.0 if is_whole else 0.0, at_any_cost=self._at_any_cost and is_whole)
+        """Find the leaves."""
+        load = partial(self._task.load, LEAVES)
+        return peel(self.workspace, self._options.max_memory, load, at_any_cost=self._at_any_cost)
 
     def _begin_core(self) -> None:
         """Begin with the sweeps on the core, in two steps: follow its beliefs; make the schedule."""
@@ -214,8 +204,7 @@ class AllStates:
     @property
     def _is_exact(self) -> bool:
         """Whether BP is exact once it has settled: on a forest, with all its states and scores."""
-        is_whole = self._compact is None and self._task.semiring == SUM
-        return is_whole and self.leaves is not None and self.leaves.core is None
+        return self._task.semiring == SUM and self.leaves is not None and self.leaves.core is None
 
     def complete(self) -> bool:
         """Send to all leaves in the workspace; return False where linear arithmetic would lose something."""
@@ -234,7 +223,7 @@ class AllStates:
                 return
             if progress.status == OUT_OF_RANGE:
                 self._task.load(LOGS)
-                if self._compact is not None or self.leaves is not None or not self.workspace.go_on_in_logs():
+                if self.leaves is not None or not self.workspace.go_on_in_logs():
                     self._start_over_in_logs()
                     yield from self.begin()
                 yield Step.WORKING
@@ -277,7 +266,7 @@ class AllStates:
 
     def _quiet_sweeps(self) -> int:
         """Return how many sweeps can be made until somebody looks at messages."""
-        if self._limits.is_watched or self._compact is not None:
+        if self._limits.is_watched:
             return 1
         next_look = QUICK_SWEEPS if self._is_small else max(UNWATCHED, self._history.next_due(self._sweeps))
         return min(self._damper.quiet_sweeps, next_look - self._sweeps)

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.tree import is_forest
 from anytimebp.inference.active_exact import ActiveExactRun
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
-from anytimebp.inference.adaptive.compact_run import CompactRun
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import AutoRun
 from anytimebp.inference.exact_run import ExactRun
@@ -256,9 +254,6 @@ def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     """Send `adaptive` through all its stages."""
     yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(graph, options))
     yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(_with_leaf(0.0), options))
-    graph.add_factor([0], log_table=[0.0, -9.0])
-    universe = Universe(compiled_graph(graph), {})
-    yield from _run_small(partial(CompactRun, universe=universe), new_task(graph, options))
 
 
 def _with_leaf(score: float) -> FactorGraph:

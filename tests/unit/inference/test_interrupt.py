@@ -12,7 +12,6 @@ import pytest
 import anytimebp as abp
 from anytimebp.inference import interrupt, warm_up
 from anytimebp.inference.adaptive import adaptive_run
-from anytimebp.inference.adaptive.choice import Choice, Way
 from anytimebp.inference.method import LEAVES
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from oracle.models import grid, random_tree
@@ -226,8 +225,7 @@ def without_joint_state():
 
 @pytest.mark.parametrize("how", ["run", "iterate"])
 def test_ctrl_c_while_a_run_loads_more_kernels_ends_the_call_and_the_run_goes_on(monkeypatch, loading, how):
-    compact = Choice(Way.COMPACT, "for this test")
-    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: (compact, run._compact()))
+    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: run._large())
     graph = without_joint_state()
     expected = abp.infer(graph, "adaptive")
     steps = loading("dynamic")

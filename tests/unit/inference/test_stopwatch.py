@@ -6,7 +6,6 @@ import pytest
 import anytimebp as abp
 from anytimebp.inference import stopwatch
 from anytimebp.inference.adaptive import adaptive_run
-from anytimebp.inference.adaptive.choice import Choice, Way
 
 CALL = 0.002  # seconds that a call takes, by the clock of these tests
 
@@ -74,8 +73,7 @@ def test_adaptive_stops_after_any_call_in_its_rounds(clock):
 @pytest.mark.filterwarnings("ignore::anytimebp.NotConvergedWarning")
 @pytest.mark.parametrize("propose", [False, True])
 def test_adaptive_stops_after_any_call_while_it_looks_out_of_domains(propose, clock, monkeypatch):
-    compact = Choice(Way.COMPACT, "for the test")
-    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: (compact, run._compact()))
+    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: run._large())
     graph = star(clock, **({"propose": clock.propose} if propose else {}))
     assert_stops_in_time(graph, clock, "adaptive")
 

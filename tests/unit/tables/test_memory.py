@@ -166,7 +166,7 @@ def test_adaptive_on_tables_that_just_fit_after_rounds_on_domains():
 
 
 @pytest.mark.parametrize("limit", [3 * MB, 10 * MB])
-def test_adaptive_on_compact_tables_of_rules(limit):
+def test_adaptive_on_tables_of_rules_over_domains(limit):
     inference = abp.Inference(with_rules(2000, noise, scale=10.0), "adaptive", max_memory=limit)
     result, peak = traced(inference)
     assert result.trace.column("choice")[0].startswith("domains that grow in batches")
@@ -174,19 +174,19 @@ def test_adaptive_on_compact_tables_of_rules(limit):
 
 
 @pytest.mark.parametrize("limit", [3 * MB, 10 * MB])
-def test_adaptive_on_compact_tables(limit):
+def test_adaptive_on_tables_over_domains(limit):
     inference = abp.Inference(with_rules(2000, mostly_possible), "adaptive", max_memory=limit)
     result, peak = traced(inference)
     assert result.trace.column("choice")[-1].startswith("domains that grow in batches")
     assert_keeps_answering(inference, result, limit, peak)
 
 
-def test_adaptive_on_growing_domains():
+def test_adaptive_where_nothing_tells_states_apart():
     limit = 600_000
     graph = with_rules(1000, mostly_possible, scale=0.1)
     inference = abp.Inference(graph, "adaptive", max_memory=limit)
     result, peak = traced(inference)
-    assert result.trace.column("choice")[-1].startswith("growth one state at a time")
+    assert result.trace.column("choice")[-1].startswith("domains that grow in batches")
     assert_keeps_answering(inference, result, limit, peak)
 
 

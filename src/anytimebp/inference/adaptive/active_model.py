@@ -15,7 +15,7 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Reach, WholeModel
 from anytimebp.inference.beliefs import beliefs_of, no_belief
-from anytimebp.inference.look.asking import ask_message
+from anytimebp.inference.look.asking import ask_message, ask_table, heaviest
 from anytimebp.kernels.active import fill_active
 from anytimebp.kernels.active_readout import place_beliefs, read_leaves
 from anytimebp.kernels.active_states import carry_messages, plan_active, take_priors
@@ -23,7 +23,8 @@ from anytimebp.kernels.active_wide import fill_wide
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, OK, TABLE
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.kinds.listed import flat_list
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray, States
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace
 
@@ -93,7 +94,14 @@ def _scratch(most: int, arity: int) -> Scratch:
 class ActiveModel:
     """One round's states, tables and messages.
 
+    A variable may be *undecided*: too little tells its states apart, so one of them stands for all. Its factors say
+    nothing, as if they scored everything alike.
+
     Attributes:
+        undecided: (V,) which variables are; None if there are none.
+        sources: Where the numbers of factors lie; nowhere for those that say nothing.
+        asked: Factors that are asked from Python, and those that say nothing.
+        scores: The tables of those that were asked for, by factor, until the next round has taken them over.
         active: The states.
         size: (V,) how many of each variable.
         workspace: Messages over them.
@@ -106,20 +114,28 @@ class ActiveModel:
         lists: ActiveLists,
         before: ActiveModel | None = None,
         arithmetic: int = LINEAR,
+        undecided: BoolArray | None = None,
     ) -> None:
         """Allocate everything; `fill` makes the tables.
 
         Args:
             whole: The graph.
             lists: Sizes, starts and slots of the active states.
-            before: A model of fewer states to take messages from.
+            before: A model of fewer states to take messages from, and scores that rules were asked for.
             arithmetic: LINEAR or LOG; no leaves are summed out in logs.
+            undecided: (V,) variables of one state that stands for all.
 
         Raises:
             OutOfRangeError: Where priors are too far apart for linear arithmetic.
         """
         size, start, slot = lists
-        self.whole, self.size = whole, size
+        self.whole, self.size, self.undecided = whole, size, undecided
+        self.sources, self.asked, self._wide = whole.sources, whole.asked, whole.wide
+        self._is_silent = np.zeros(len(whole.sources.kind), dtype=np.bool_)
+        if undecided is not None:
+            self._silence(undecided)
+        self.scores: dict[int, FloatArray] = {}
+        self._before = before
         domains, compiled = whole.domains, whole.compiled
         prior, low, state = np.empty(len(slot)), np.empty(len(size)), np.empty(len(slot), dtype=np.int64)
         shift = whole.sources.shift.copy()
@@ -132,7 +148,7 @@ class ActiveModel:
         self.workspace = Workspace(compiled, own, arithmetic)
         layout, n_factors = compiled.arrays, len(whole.sources.kind)
         self._table_start = np.empty(n_factors + 1, dtype=np.int64)
-        most = plan_active(layout, whole.sources.address, size, self._table_start)
+        most = plan_active(layout, self.sources.address, size, self._table_start)
         self._pool = np.empty(int(self._table_start[-1]))
         tables = self.workspace.tables
         tables.keep(self._pool)
@@ -143,6 +159,14 @@ class ActiveModel:
         self.scratch = _scratch(most, arity)
         if before is not None:
             before.put_messages(self.layout, self.arrays, start, slot, np.arange(len(layout.edge_variable)))
+
+    def _silence(self, undecided: BoolArray) -> None:
+        """Have the factors of undecided variables say nothing."""
+        whole, layout = self.whole, self.whole.compiled.arrays
+        self._is_silent = np.logical_or.reduceat(undecided[layout.edge_variable], layout.factor_edge_start[:-1])
+        self.sources = whole.sources._replace(address=np.where(self._is_silent, 0, whole.sources.address))
+        self.asked = np.union1d(whole.asked, np.flatnonzero(self._is_silent)).astype(np.int64).tolist()
+        self._wide = [factor for factor in whole.wide if not self._is_silent[factor]]
 
     def put_messages(
         self, layout: GraphLayout, arrays: WorkspaceArrays, start: IndexArray, slot: IndexArray, edge: IndexArray
@@ -184,7 +208,7 @@ class ActiveModel:
         while position < n_factors:
             position, read, impossible = fill_active(
                 self.layout,
-                whole.sources,
+                self.sources,
                 self.active,
                 self._table_start,
                 self._pool,
@@ -200,14 +224,14 @@ class ActiveModel:
         np.log(arrays.table_min, out=tables.log_min)
         yield from self._fill_wide()
         yield from self._ask()
-        if tables.arithmetic == LINEAR and (tables.log_min[[*whole.wide, *whole.asked]] < -MAX_LINEAR_RANGE).any():
+        if tables.arithmetic == LINEAR and (tables.log_min[[*self._wide, *self.asked]] < -MAX_LINEAR_RANGE).any():
             raise OutOfRangeError
 
     def _fill_wide(self) -> Iterator[int]:
         """Fill the tables of dense factors of which some may have to stay in logs."""
         whole, tables, in_logs = self.whole, self.workspace.tables, self.arrays.arithmetic == LOG
         found = np.empty(4)
-        for factor in whole.wide:
+        for factor in self._wide:
             table = self._pool[self._table_start[factor] : self._table_start[factor + 1]]
             fill_wide(self.layout, whole.sources, self.active, factor, self.scratch.row_base, in_logs, table, found)
             if found[0] == -np.inf:
@@ -215,29 +239,42 @@ class ActiveModel:
             tables.log_scale[factor], tables.log_min[factor] = found[:2]
             tables.has_zero[factor], tables.in_logs[factor] = found[2] > 0.0, found[3] > 0.0 and in_logs
             self.arrays.table_min[factor] = np.exp(found[1])
-        if whole.wide:
-            yield int(sum(self._table_start[f + 1] - self._table_start[f] for f in whole.wide))
+        if self._wide:
+            yield int(sum(self._table_start[f + 1] - self._table_start[f] for f in self._wide))
 
     def _ask(self) -> Iterator[int]:
         """Fill the tables of factors that have no numbers in memory, or what they sum instead; yields after each."""
-        tables, compiled, asked = self.workspace.tables, self.whole.compiled, self.whole.asked
-        for factor in asked:
+        tables, compiled = self.workspace.tables, self.whole.compiled
+        for factor in self.asked:
             states = self.states_of(factor)
             if tables.kind[factor] != TABLE:
-                packed = compiled.source(factor)[0].packed(states)
+                is_silent, sizes = self._is_silent[factor], np.array([len(own) for own in states])
+                packed = flat_list(sizes) if is_silent else compiled.source(factor)[0].packed(states)
                 if packed.range.log_max[0] == -np.inf:
                     raise ImpossibleRoundError([factor])
                 tables.place_structure(factor, packed)
                 yield packed.work
-                continue
-            scores = np.empty([1, *(len(own) for own in states)])
-            for box, part in compiled.log_parts(factor, states):
-                scores[0][box] = part
-                yield part.size
-            if scores.max() == -np.inf:
-                raise ImpossibleRoundError([factor])
-            tables.place_log_values(slice(factor, factor + 1), scores)
-        self.arrays.table_min[asked] = np.exp(tables.log_min[asked])
+            elif self._is_silent[factor]:
+                tables.place_log_values(slice(factor, factor + 1), np.zeros((1, *(len(own) for own in states))))
+            else:
+                scores = yield from ask_table(compiled, factor, states, self._known_scores(factor), self.whole.block)
+                if scores.max() == -np.inf:
+                    raise ImpossibleRoundError([factor])
+                tables.place_log_values(slice(factor, factor + 1), scores)
+                self.scores[factor] = scores[0]
+        self._before = None
+        self.arrays.table_min[self.asked] = np.exp(tables.log_min[self.asked])
+
+    def _known_scores(self, factor: int) -> tuple[States, FloatArray] | None:
+        """Return the states of a factor, and its scores on them, as far as the round before has asked for them."""
+        before = self._before
+        if before is None or factor not in before.scores:
+            return None
+        values, tables = before.scores.pop(factor), before.workspace.tables
+        with np.errstate(divide="ignore"):
+            known: FloatArray = values.copy() if tables.in_logs[factor] else np.log(values)
+        known += tables.log_scale[factor]
+        return before.states_of(factor), known
 
     def release(self) -> None:
         """Let go of the tables: messages have settled, and can still be read."""
@@ -253,26 +290,55 @@ class ActiveModel:
         variables = layout.edge_variable[edges].tolist()
         return [active.state[active.start[v] : active.start[v + 1]] for v in variables]
 
-    def ask_outside(self, reach: Reach) -> Iterator[int]:
-        """Add what factors without numbers in memory say of the states within reach; yields the scores of each call."""
+    @cached_property
+    def log_weights(self) -> FloatArray:
+        """The logs of messages from variables to factors, per edge slot, once they have settled."""
+        found = np.empty(len(self.arrays.message))
+        read_weights(self.layout, self.arrays, found)
+        return found
+
+    def heavy(self, edge: int, left_out: float) -> tuple[IndexArray, FloatArray]:
+        """Return the states of an edge's variable that have most of its weight, and the logs of their weights."""
+        variable, start = int(self.layout.edge_variable[edge]), self.arrays.edge_slot_start[edge]
+        states = self.active.state[self.active.start[variable] : self.active.start[variable + 1]]
+        return heaviest(states, self.log_weights[start : start + len(states)], left_out)
+
+    def ask_outside(self, reach: Reach, left_out: float = 0.0, skipped: BoolArray | None = None) -> Iterator[int]:
+        """Add what factors without numbers in memory say of the states within reach; yields the scores of each call.
+
+        Args:
+            reach: States outside.
+            left_out: Part of the weight of each variable that sums may leave out.
+            skipped: (V,) variables of which nothing is asked; None for none.
+        """
         layout, arrays, tables = self.layout, self.arrays, self.workspace.tables
-        log_weight = np.empty(len(arrays.message) if self.whole.asked else 0)
-        if self.whole.asked:
-            read_weights(layout, arrays, log_weight)
-        for factor in self.whole.asked:
+        for factor in self.asked:
             edges = range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1])
-            states = self.states_of(factor)
-            weights = [
-                log_weight[arrays.edge_slot_start[edge] :][: len(own)] for edge, own in zip(edges, states, strict=True)
+            listeners = [
+                edge for edge in self.listeners(edges) if skipped is None or not skipped[layout.edge_variable[edge]]
             ]
-            for axis, edge in enumerate(edges):
+            weighed = [self.heavy(edge, left_out) for edge in edges] if listeners else []
+            states, weights = [own for own, _ in weighed], [weight for _, weight in weighed]
+            for edge in listeners:
                 variable = int(layout.edge_variable[edge])
-                outside = slice(reach.start[variable], reach.start[variable + 1])
+                outside, axis = slice(reach.start[variable], reach.start[variable + 1]), edge - edges.start
                 if outside.start == outside.stop:
                     continue
-                told = yield from ask_message(self.whole.compiled, factor, states, weights, axis, reach.state[outside])
+                given = factor, states, weights, axis, reach.state[outside], self.whole.block
+                told = yield from ask_message(self.whole.compiled, *given)
                 scale = arrays.edge_scale[edge] if arrays.arithmetic == LOG else np.log(arrays.edge_scale[edge])
                 reach.log_belief[outside] += told - (scale + tables.log_scale[factor])
+
+    def speaking(self, factors: list[int]) -> list[int]:
+        """Return those of some factors that say something."""
+        return [factor for factor in factors if not self._is_silent[factor]]
+
+    def listeners(self, edges: range) -> list[int]:
+        """Return the edges of a factor to which it can send: those beside which no variable is undecided."""
+        if self.undecided is None:
+            return list(edges)
+        waits = [edge for edge in edges if self.undecided[self.layout.edge_variable[edge]]]
+        return list(edges) if not waits else waits if len(waits) == 1 else []
 
     @cached_property
     def domain_beliefs(self) -> tuple[FloatArray, FloatArray]:
@@ -289,7 +355,10 @@ class ActiveModel:
         """
         whole = self.whole
         found: FloatArray = np.zeros(int(whole.universe_start[-1]))
-        place_beliefs(self.active, reach, outside, whole.is_leaf, self.domain_beliefs[0], found)
+        belief = self.domain_beliefs[0]
+        if self.undecided is not None:  # what a look has found is all that is known of these
+            belief = np.where(np.repeat(self.undecided, self.size), 0.0, belief)
+        place_beliefs(self.active, reach, outside, whole.is_leaf, belief, found)
         if whole.has_leaves:
             given = self.layout, self.arrays, whole.sources, self.active, reach, self.scratch, least
             status, leaf = read_leaves(*given, found)

@@ -1,31 +1,27 @@
 """One run of `adaptive`: rounds on sparse domains where they pay, then whole tables, as a generator of slices.
 
 What it does next is decided by `choice.py`. Rounds are those of `rounds.py`; whole tables are swept as by `bp`
-(`inference/all_states.py`), from where the rounds have ended. Where whole tables do not fit into memory, domains grow
-in batches (`compact_run.py`); and where not even that is possible, one state at a time (`inference/one_by_one.py`).
+(`inference/all_states.py`), from where the rounds have ended. Where whole tables do not fit into memory, rounds go on
+as far as it reaches (`large_rounds.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from anytimebp.domains.domains import Domains, domain_sizes
-from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.choice import EDGE_COST, Choice, Way, first_choice, may_pay
-from anytimebp.inference.adaptive.compact_run import CompactRun
+from anytimebp.inference.adaptive.large_rounds import LargeRounds
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Step, Task
-from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.reading_time import first_domains
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.results.snapshot import Snapshot
-from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_memory, check_universe
 from anytimebp.tables.sizes import update_entries
 
@@ -56,7 +52,6 @@ class AdaptiveRun:
         self.now: Method | None = None
         self._rounds: Rounds | None = None
         self._n_rounds = 0
-        self._earlier: CompactRun | None = None
         self._entries = update_entries(self._compiled, self._domains.sizes)
         self._figures.states = int(self._domains.slot_start[-1])
 
@@ -75,9 +70,7 @@ class AdaptiveRun:
         """Return how to begin, and what with."""
         compiled, domains = self._compiled, self._domains
         if not self._full_fits and not self._at_any_cost:
-            proposes = any(block.source.proposes for _, block in compiled.message_blocks)
-            walked = ", and rules propose candidates, so that no universe has to be walked" if proposes else ""
-            return Choice(Way.COMPACT, f"whole tables do not fit into memory{walked}"), self._compact()
+            return self._large()
         if self._entries == 0.0:
             return Choice(Way.FULL, "there are no factors to send messages"), AllStates(self._task, domains)
         if self._is_small:
@@ -105,7 +98,7 @@ class AdaptiveRun:
         self._figures.choice = str(choice)
         if not self._is_tiny:
             yield Step.WORKING
-        yield from self._begin_stage()
+        yield from self._current.begin()
 
     @property
     def _is_small(self) -> bool:
@@ -116,12 +109,6 @@ class AdaptiveRun:
     def _is_tiny(self) -> bool:
         """Whether sweeps that leave factors out cost more than those of `bp`."""
         return self._is_small and self._entries + EDGE_COST * len(self._compiled.arrays.edge_variable) < TINY
-
-    def _begin_stage(self) -> Iterator[Step]:
-        """Let what is at work begin; where it finds that it cannot, another one."""
-        yield from self._current.begin()
-        if isinstance(self.now, CompactRun) and self.now.outcome and not self._figures.ending:
-            yield from self._grow_one_by_one(self.now)
 
     @property
     def _current(self) -> Method:
@@ -144,27 +131,14 @@ class AdaptiveRun:
         yield from stage.grow()
         if isinstance(stage, Rounds) and stage.outcome:
             yield from self._after(stage)
-        elif isinstance(stage, CompactRun) and stage.outcome:
-            yield from self._grow_one_by_one(stage)
 
-    def _compact(self) -> CompactRun:
-        return CompactRun(self._task, Universe(self._compiled, self._options.observed, self._domains))
-
-    def _grow_one_by_one(self, before: CompactRun) -> Iterator[Step]:
-        """Grow state by state, where no domains could be had in batches."""
-        options = replace(self._options, method="dynamic")
-        while not self._task.load(options.method):
-            yield Step.WORKING
-        self._figures.choice = str(Choice(Way.GROWTH, before.outcome.value if before.outcome else ""))
-        self._earlier = before
-        try:
-            self.now = OneByOne(self._task._replace(options=options), before.universe)
-        except MemoryLimitError:
-            if not self._figures.settled_rounds:
-                raise
-            self._figures.ending = StopReason.OUT_OF_MEMORY
-            return
-        yield from self.now.begin()
+    def _large(self) -> tuple[Choice, Method]:
+        """Return rounds whose domains grow as far as there is memory."""
+        compiled = self._compiled
+        proposes = any(block.source.proposes for _, block in compiled.message_blocks)
+        walked = ", and rules propose candidates, so that no universe has to be walked" if proposes else ""
+        choice = Choice(Way.LARGE, f"whole tables do not fit into memory{walked}")
+        return choice, LargeRounds(self._task, WholeModel(compiled, self._domains, sum_out=False), choice)
 
     def _after(self, rounds: Rounds) -> Iterator[Step]:
         """Go on over all states after the rounds, from their messages."""
@@ -173,7 +147,7 @@ class AdaptiveRun:
         self._figures.choice = str(Choice(Way.FULL, rounds.outcome.value))
         self._n_rounds = self._figures.rounds
         self.now = AllStates(self._task, self._domains, put=rounds.put_messages, error=rounds.error)
-        yield from self._begin_stage()
+        yield from self._current.begin()
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
@@ -183,8 +157,6 @@ class AdaptiveRun:
             found = self._rounds.read(settled=settled)  # sweeps over all states have not come to an end
         if found is None and self.now is not None:
             found = self.now.read(settled=settled)
-        if found is None and self._earlier is not None:
-            found = self._earlier.read(settled=True)
         return found or self._unary(settled=settled)
 
     def _unary(self, *, settled: bool) -> Snapshot | None:

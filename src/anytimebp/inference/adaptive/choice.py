@@ -48,8 +48,7 @@ class Way(Enum):
 
     ROUNDS = "rounds on likely states"
     FULL = "full BP"
-    COMPACT = "domains that grow in batches"
-    GROWTH = "growth one state at a time"
+    LARGE = "domains that grow in batches"
 
 
 class Choice(NamedTuple):

@@ -15,9 +15,12 @@ from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.pair_readout import pairs_of_rounds
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.model.source import FloatArray, IndexArray, read_only
-from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
+from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals, NoFactorMarginals
 from anytimebp.results.snapshot import Snapshot
 
+STILL_UNDECIDED = NoFactorMarginals(
+    "there are no factor marginals yet: some variables have no active states so far; run on, or take a later snapshot"
+)
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
 
 
@@ -58,14 +61,15 @@ class Known(NamedTuple):
 
     def mass(self) -> float:
         """Return the largest, over variables, belief outside the domain."""
-        return min(1.0, float((self._with_pairs() + self.cut).max()))
+        return min(1.0, float((self._with_pairs() + self.cut).max(initial=0.0)))
 
     def error(self) -> float:
         """Return the estimated error."""
         if self.reach is None:
             return math.inf
-        outside, cut = self._with_pairs().mean(), self.cut.mean()
-        if self.tail is not None:
+        n_variables = max(1, len(self.outside))
+        outside, cut = self._with_pairs().sum() / n_variables, self.cut.sum() / n_variables
+        if self.tail is not None and self.model.undecided is None:
             return tails_error(outside, self.tail.spread, self.figures.mean_residual, cut)
         return domains_error(outside, self.figures.mean_residual, cut, self.left)
 
@@ -91,6 +95,8 @@ class Known(NamedTuple):
         elif whole.has_leaves:
             belief = model.beliefs(whole.nothing, np.zeros(len(model.size)), 0.0)
             start, states = whole.universe_start, NO_STATES
+        if model.undecided is not None:
+            log_z = math.nan
         return Marginals(whole.compiled.variables, belief, start, states), log_z
 
     def snapshot(self, figures: Figures, marginals: Marginals, log_z: float) -> Snapshot:
@@ -104,7 +110,7 @@ class Known(NamedTuple):
             error=self.error() if is_quick else self.error,
             domain_sizes=read_only(active_sizes(model)),
             arithmetic="linear" if model.arrays.arithmetic == LINEAR else "log",
-            factor_marginals=NOT_ASKED_FOR,
+            factor_marginals=NOT_ASKED_FOR if model.undecided is None else STILL_UNDECIDED,
             **figures.shown(),
         )
 

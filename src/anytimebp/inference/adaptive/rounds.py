@@ -116,7 +116,7 @@ class Rounds:
     def _begin_round(self, lists: ActiveLists, before: ActiveModel | None = None) -> None:
         """Stand before a round on some states, from the messages of another one; in logs where it must be."""
         try:
-            self._model = ActiveModel(self._whole, lists, before, self._arithmetic)
+            self._model = self._cut_down(lists, before)
         except OutOfRangeError:
             self._begin_in_logs(lists)
         self._figures.states = int(active_sizes(self._model).sum())
@@ -130,7 +130,11 @@ class Rounds:
         if before.has_leaves:
             is_active |= np.repeat(before.is_leaf, before.domains.sizes)
             self._locate(WholeModel(before.graph, before.domains, sum_out=False))
-        self._model = ActiveModel(self._whole, self._whole.listed(is_active), None, LOG)
+        self._model = self._cut_down(self._whole.listed(is_active), None)
+
+    def _cut_down(self, lists: ActiveLists, before: ActiveModel | None) -> ActiveModel:
+        """Return the model of some states."""
+        return ActiveModel(self._whole, lists, before, self._arithmetic)
 
     # ------------------------------------------------------------ the loop
     def begin(self) -> Iterator[Step]:
@@ -300,7 +304,7 @@ class Rounds:
 
     def _look(self, reach: Reach) -> Iterator[Step]:
         """Add up what factors say of the states within reach."""
-        model, sources, position, figures = self._model, self._whole.sources, 0, self._figures
+        model, sources, position, figures = self._model, self._model.sources, 0, self._figures
         while position < len(sources.kind):
             status, position, read = look_outside(
                 model.layout,
@@ -317,9 +321,13 @@ class Rounds:
                 self.outcome = Outcome.IMPOSSIBLE
                 return
             yield Step.WORKING
-        for asked in model.ask_outside(reach):
+        for asked in self._ask(reach):
             figures.work_parts["scoring"] += asked
             yield Step.WORKING
+
+    def _ask(self, reach: Reach) -> Iterator[int]:
+        """Add what factors say that have no numbers in memory; yields the scores asked for."""
+        return self._model.ask_outside(reach)
 
     # ------------------------------------------------------------ what others take from here
     def release(self) -> None:
@@ -358,7 +366,7 @@ class Rounds:
             figures.seconds = self._figures.seconds
         else:
             figures = self._figures.copy()
-        if self._task.options.factor_marginals:
+        if self._task.options.factor_marginals and known.model.undecided is None:
             source = readable(known.model.workspace, known.model.arrays)
             return take_snapshot(
                 source, figures, swept=True, factor_marginals=True, outside=known.mass(), error=known.error()

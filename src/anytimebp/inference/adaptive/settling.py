@@ -80,7 +80,7 @@ def _undamped(
             yield Step.WORKING
     if status == CONVERGED:
         pending = movement.moved[layout.edge_variable] - movement.seen
-        each = np.add.reduceat(pending, layout.factor_edge_start[:-1])
+        each = np.add.reduceat(pending, layout.factor_edge_start[:-1]) if len(pending) else np.zeros(1)
         figures.max_residual, figures.mean_residual = float(each.max()), float(each.mean())
     return status, culprit
 

@@ -15,7 +15,7 @@ from anytimebp.kernels.codes import ASKED, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIA
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.rows import row_starts
-from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray
 
 MANY_TIED = 8  # factors that share a log table, from which on it is exponentiated once and for all of them
 SAMPLE = 2048  # scores of a rule that are looked at to tell their range
@@ -107,10 +107,12 @@ class WholeModel:
         has_leaves: Whether there are any.
         universe_start: (V + 1,) where each variable's states start in a row of all of them.
         leaf_weight: Priors in that row, if there are leaves.
+        block: Scores that rules are asked for at a time.
     """
 
-    def __init__(self, compiled: CompiledGraph, domains: Domains, *, sum_out: bool) -> None:
+    def __init__(self, compiled: CompiledGraph, domains: Domains, *, sum_out: bool, block: int = ASKED_AT_ONCE) -> None:
         """Find the leaves, if they are to be summed out."""
+        self.block = block
         self.graph = self.compiled = compiled
         self.domains = domains
         layout, n_factors = compiled.arrays, len(compiled.extent.log_max)
@@ -255,7 +257,17 @@ class WholeModel:
         total = find_reach(
             domains.slot_start, domains.log_prior, self._prior, self.is_leaf, active, nats, start, slot, cut
         )
-        slot = slot[:total].copy()
+        return self.reach_of(start, slot[:total].copy(), cut)
+
+    def reach_of(self, start: IndexArray, slot: IndexArray, cut: FloatArray) -> Reach:
+        """Return some states outside the domains, with their log priors for beliefs.
+
+        Args:
+            start: (V + 1,) where those of each variable start.
+            slot: Their slots.
+            cut: (V,) sum of the priors of other states outside.
+        """
+        domains = self.domains
         if domains.is_whole:
             state = slot - np.repeat(domains.slot_start[:-1], np.diff(start))
         else:
@@ -264,7 +276,9 @@ class WholeModel:
         if self.has_leaves:
             edge_start = row_starts(np.diff(start)[self.compiled.arrays.edge_variable])
             n_told = int(edge_start[-1])
-        return Reach(start, slot, state, domains.log_prior[slot], np.empty(total), cut, edge_start, np.empty(n_told))
+        return Reach(
+            start, slot, state, domains.log_prior[slot], np.empty(len(slot)), cut, edge_start, np.empty(n_told)
+        )
 
     @cached_property
     def nothing(self) -> Reach:

@@ -1,4 +1,4 @@
-"""What a factor without numbers in memory says of some states: asked for in blocks and kept nowhere."""
+"""What a factor without numbers in memory says of some states, asked for in blocks: a message, or a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from anytimebp.kernels.row_sums import log_sum_rows
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, States
+from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, States, cut
+from anytimebp.tables.boxes import new_boxes
 
 
 def ask_message(
@@ -50,3 +51,55 @@ def ask_message(
         log_sum_rows(rows, weight, found[start : start + step])
         yield rows.size
     return found
+
+
+def ask_table(
+    compiled: CompiledGraph,
+    factor: int,
+    states: States,
+    known: tuple[States, FloatArray] | None = None,
+    block: int = ASKED_AT_ONCE,
+) -> Generator[int, None, FloatArray]:
+    """Return a factor's log scores on the product of some states; shape (1, ...).
+
+    Args:
+        compiled: The graph.
+        factor: The message factor.
+        states: An index array per axis.
+        known: Some of these states, in the same order, and the scores on their product, which are not asked for again.
+        block: Scores to ask for at a time.
+
+    Yields:
+        How many scores were asked for, after each call.
+    """
+    shape = tuple(len(own) for own in states)
+    scores = np.empty((1, *shape))
+    order, old = [np.arange(n) for n in shape], (0,) * len(shape)
+    if known is not None:
+        is_known = [np.isin(own, before, assume_unique=True) for own, before in zip(states, known[0], strict=True)]
+        order, old = [np.argsort(~own, kind="stable") for own in is_known], known[1].shape
+        scores[0][np.ix_(*(own[:n] for own, n in zip(order, old, strict=True)))] = known[1]
+    for box in new_boxes(old, shape):
+        for part in cut(box, block):
+            places = [own[place] for own, place in zip(order, part, strict=True)]
+            found = compiled.log_values(factor, [own[place] for own, place in zip(states, places, strict=True)])
+            scores[0][np.ix_(*places) if known is not None else part] = found
+            yield found.size
+    return scores
+
+
+def heaviest(states: IndexArray, log_weight: FloatArray, left_out: float) -> tuple[IndexArray, FloatArray]:
+    """Return the states of most weight, heaviest first, and the logs of their weights.
+
+    Args:
+        states: Of one variable.
+        log_weight: Of each.
+        left_out: Part of the whole weight that the others may have.
+    """
+    if left_out <= 0.0 or len(states) == 1:
+        return states, log_weight
+    weight = np.exp(log_weight - log_weight.max())
+    order = np.argsort(-weight, kind="stable")
+    share = np.cumsum(weight[order])
+    order = order[: 1 + int(np.searchsorted(share, (1.0 - left_out) * share[-1]))]
+    return states[order], log_weight[order]

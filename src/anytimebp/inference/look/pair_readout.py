@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel
-from anytimebp.inference.adaptive.compact import CompactTables
-from anytimebp.inference.adaptive.compact_look import Seen
 from anytimebp.inference.adaptive.whole_model import Reach
-from anytimebp.inference.control.estimated_error import TINY
 from anytimebp.inference.look.outside_pairs import Sight, add_pairs
 from anytimebp.inference.look.unexplored import log_odds
-from anytimebp.kernels.readout import read_weights
 from anytimebp.model.source import FloatArray, IndexArray
-
-
-def pairs_of_compact(
-    tables: CompactTables, beliefs: list[Seen], log_weights: dict[int, FloatArray], outside: FloatArray
-) -> Iterator[int]:
-    """Raise `outside`, (V,), by pairs outside compact tables; yield the scores asked for, now and then.
-
-    Args:
-        tables: The domains.
-        beliefs: By variable, with beliefs in place of their logs.
-        log_weights: By edge: the log message from its variable to its factor, over the domain.
-        outside: (V,) beliefs outside the domains; NaN where nothing can be said.
-    """
-
-    def states_outside(variable: int) -> tuple[IndexArray, FloatArray]:
-        seen = beliefs[variable]
-        is_outside = ~np.isin(seen.states, tables.states[variable], assume_unique=True) & (seen.log_belief > 0.0)
-        inside = seen.log_belief[np.isin(seen.states, tables.states[variable], assume_unique=True)].sum()
-        return seen.states[is_outside], np.log(seen.log_belief[is_outside]) - math.log(max(inside, TINY))
-
-    def domain(variable: int) -> IndexArray:
-        return tables.states[variable]
-
-    known = np.where(tables.undecided | np.isnan(outside), 0.0, outside)
-    unknown = np.full(len(tables.compiled.extent.log_max), np.nan)
-    sight = Sight(tables.compiled, domain, log_weights.__getitem__, unknown, states_outside, log_odds(known))
-    yield from _raised(sight, outside)
 
 
 def pairs_of_rounds(model: ActiveModel, reach: Reach, outside: FloatArray) -> None:
@@ -58,10 +24,12 @@ def pairs_of_rounds(model: ActiveModel, reach: Reach, outside: FloatArray) -> No
     whole, active, arrays = model.whole, model.active, model.arrays
     number: IndexArray = np.full(len(whole.graph.arrays.edge_variable), -1)
     number[whole.edge] = np.arange(len(whole.edge))
-    weight = np.empty(len(arrays.message))
-    read_weights(model.layout, arrays, weight)
+    weight, nothing = model.log_weights, np.empty(0, dtype=np.int64)
+    is_undecided = np.zeros(len(outside), dtype=np.bool_) if model.undecided is None else model.undecided
 
     def domain(variable: int) -> IndexArray:
+        if is_undecided[variable]:
+            return nothing
         own = active.state[active.start[variable] : active.start[variable + 1]]
         return whole.domains.states_of(variable) if whole.is_leaf[variable] else own
 
@@ -78,13 +46,9 @@ def pairs_of_rounds(model: ActiveModel, reach: Reach, outside: FloatArray) -> No
         return reach.state[own][is_outside], np.log(reach.belief[own][is_outside])
 
     unknown = np.full(len(whole.sources.kind), np.nan)
-    sight = Sight(whole.graph, domain, log_weight, unknown, states_outside, log_odds(outside), whole.constrains)
-    for _ in _raised(sight, outside):
+    log_outside = log_odds(np.where(is_undecided, 0.0, outside))
+    sight = Sight(whole.graph, domain, log_weight, unknown, states_outside, log_outside, whole.constrains)
+    mass = np.exp(log_odds(outside))
+    for _ in add_pairs(sight, mass):
         pass
-
-
-def _raised(sight: Sight, outside: FloatArray) -> Iterator[int]:
-    """Raise beliefs outside the domains by those of pairs."""
-    mass = np.exp(log_odds(np.nan_to_num(outside, nan=0.0)))
-    yield from add_pairs(sight, mass)
-    outside[:] = np.where(np.isnan(outside), outside, np.maximum(np.nan_to_num(outside), mass / (1.0 + mass)))
+    np.maximum(outside, mass / (1.0 + mass), out=outside)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.inference.adaptive import active_model
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
-from anytimebp.inference.adaptive.choice import Choice, Way
-from anytimebp.inference.adaptive.compact import CompactTables
 from anytimebp.paper.asked import AskedFactors
 
 njit = pytest.importorskip("numba").njit
@@ -219,10 +218,10 @@ def test_a_proposal_for_one_of_many_factors_names_it():
         block.partners(offset, [np.arange(2), np.array([1])], 0, 2, graph.variables)
 
 
-def test_a_bad_proposal_in_a_run_of_compact_tables_names_the_very_factor():
+def test_a_bad_proposal_in_a_run_on_large_universes_names_the_very_factor():
     graph = chain(lambda a, b: -abs(a - b), propose=lambda states, k: near(states, k) + (0 if states[0] is None else 9))
     with pytest.raises(abp.RuleError, match=r"propose of factor 7 \(x3, x0\) returned state 9; .* of 'x3'"):
-        begun(graph, "compact").run()
+        begun(graph, "large").run()
 
 
 # ---------------------------------------------------------------- errors
@@ -307,22 +306,20 @@ def same_marginals(one, other):
 
 def begun(graph, method, **options):
     """Return an inference; one of `adaptive` that goes through rounds on domains, or keeps tables over these alone."""
-    inference = abp.Inference(graph, "adaptive" if method == "compact" else method, rng=0, **options)
-    if method in {"adaptive", "compact"}:
+    inference = abp.Inference(graph, "adaptive" if method == "large" else method, rng=0, **options)
+    if method in {"adaptive", "large"}:
         inference._run.start(lambda task: AdaptiveRun(task, at_any_cost=method == "adaptive"))
     return inference
 
 
 @pytest.fixture(autouse=True)
-def compact_unless_at_any_cost(request, monkeypatch):
-    """Have `adaptive` keep tables over the domains alone, in tests of the method "compact"."""
-    if "compact" in request.node.name:
-        monkeypatch.setattr(
-            AdaptiveRun, "_begin_with", lambda run: (Choice(Way.COMPACT, "for the test"), run._compact())
-        )
+def large_unless_at_any_cost(request, monkeypatch):
+    """Have `adaptive` keep tables over the domains alone, in tests of the method "large"."""
+    if "large" in request.node.name:
+        monkeypatch.setattr(AdaptiveRun, "_begin_with", lambda run: run._large())
 
 
-@pytest.mark.parametrize("method", ["dynamic", "adaptive", "compact", "fixed", "random"])
+@pytest.mark.parametrize("method", ["dynamic", "adaptive", "large", "fixed", "random"])
 def test_the_last_consistent_snapshot_comes_with_the_error(method):
     with_snapshot = 0
     for calls in range(4, 60, 4):
@@ -408,7 +405,7 @@ def messages_aside(work_parts):
 
 
 @pytest.mark.parametrize("evidence", [{}, {1: {0, 2, 3}, 2: 1}])
-@pytest.mark.parametrize("method", [*abp.METHODS, "compact"])
+@pytest.mark.parametrize("method", [*abp.METHODS, "large"])
 def test_every_score_of_a_rule_is_counted(method, evidence):
     rule, unary = Counting(), Counting()
     graph = staged(rule)
@@ -472,20 +469,22 @@ def test_growing_domains_ask_for_no_entry_of_a_table_twice(method, monkeypatch):
         assert set(rule.filled.values()) == {1}
 
 
-def test_compact_tables_ask_for_no_entry_twice(monkeypatch):
+@pytest.mark.parametrize("method", ["large", "adaptive"])
+def test_rounds_ask_for_no_entry_of_a_table_twice(method, monkeypatch):
     graph, rules = apart_rules(5)
-    of_tables = CompactTables._grow
+    of_tables = active_model.ask_table
 
-    def grow(*arguments):
+    def ask(*arguments):
         """Mark what is asked for from here; nothing else is asked for meanwhile."""
         for rule in rules:
             rule.filling = True
-        yield from of_tables(*arguments)
+        scores = yield from of_tables(*arguments)
         for rule in rules:
             rule.filling = False
+        return scores
 
-    monkeypatch.setattr(CompactTables, "_grow", grow)
-    begun(graph, "compact").run()
+    monkeypatch.setattr(active_model, "ask_table", ask)
+    begun(graph, method).run()
     for rule, arity in zip(rules, [2, 2, 2, 2, 3, 4], strict=True):
-        assert len(rule.filled) == 5**arity
+        assert len(rule.filled) == 5**arity or method == "adaptive"
         assert set(rule.filled.values()) == {1}

@@ -7,19 +7,17 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.inference.adaptive import adaptive_run
-from anytimebp.inference.adaptive.choice import Choice, Way
-from anytimebp.inference.adaptive.compact_run import DRAWN
+from anytimebp.inference.adaptive.first_domains import DRAWN
 from unit.kernels.test_structures import KINDS, twins
 
 
 @pytest.fixture
-def always_compact(monkeypatch):
+def always_large(monkeypatch):
     """Make every run of adaptive one of compact tables."""
-    compact = Choice(Way.COMPACT, "for the test")
-    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: (compact, run._compact()))
+    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: run._large())
 
 
-@pytest.mark.usefixtures("always_compact")
+@pytest.mark.usefixtures("always_large")
 @pytest.mark.parametrize("kind", KINDS)
 def test_compact_runs_end_at_the_marginals_of_bp(kind):
     graph, dense = twins(3, [kind], unary=4.0)
@@ -31,7 +29,7 @@ def test_compact_runs_end_at_the_marginals_of_bp(kind):
     assert found.log_z == pytest.approx(expected.log_z, abs=1e-7)
 
 
-@pytest.mark.usefixtures("always_compact")
+@pytest.mark.usefixtures("always_large")
 def test_marginals_that_are_read_late_do_not_depend_on_what_became_of_the_tables():
     graph = abp.FactorGraph()
     rng = np.random.default_rng(0)
@@ -58,18 +56,16 @@ def grid_of_rules(n, unary, rng, propose=None):
     return graph
 
 
-@pytest.mark.usefixtures("always_compact")
+@pytest.mark.usefixtures("always_large")
 @pytest.mark.parametrize("unary", [0.0, 1.0, 8.0])
 def test_no_entry_on_the_domains_is_asked_for_twice(unary):
     graph = grid_of_rules(12, unary, np.random.default_rng(0))
     inference = abp.Inference(graph, "adaptive")
-    list(inference)
-    tables = inference._run.method.now.tables
-    assert tables.asked == sum(table.values.size for table in tables._tables.values())
-    assert tables.asked <= 4 * 12 * 12
+    last = [*inference][-1]
+    assert last.work_parts["growth"] == 4 * 12 * 12
 
 
-@pytest.mark.usefixtures("always_compact")
+@pytest.mark.usefixtures("always_large")
 def test_snapshots_are_consistent_on_growing_domains_and_say_what_is_left():
     rng = np.random.default_rng(1)
     graph = grid_of_rules(40, 6.0, rng)
@@ -87,7 +83,7 @@ def test_snapshots_are_consistent_on_growing_domains_and_say_what_is_left():
     assert snapshots[-1].distance(expected) < 1e-9
 
 
-@pytest.mark.usefixtures("always_compact")
+@pytest.mark.usefixtures("always_large")
 def test_variables_without_any_information_wait_and_are_answered_with_what_their_neighbours_say():
     """A chain from a known place: x1 is within a step of it, x2 within a step of x1; nobody else knows anything."""
     n = 400
@@ -145,8 +141,8 @@ def test_proposed_candidates_are_all_that_is_looked_at():
     assert "propose" in result.trace[-1].choice
 
 
-@pytest.mark.usefixtures("always_compact")
-def test_domains_that_admit_no_joint_state_are_left_to_growth_state_by_state():
+@pytest.mark.usefixtures("always_large")
+def test_domains_that_admit_no_joint_state_grow_until_they_do():
     """The likely states of both variables exclude each other."""
     graph = abp.FactorGraph()
     graph.add_variables(2, 50)
@@ -156,11 +152,20 @@ def test_domains_that_admit_no_joint_state_are_left_to_growth_state_by_state():
     result = abp.infer(graph, "adaptive")
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert result.distance(abp.infer(graph, "bp")) < 1e-9
-    assert any("one state at a time" in moment.choice for moment in result.trace)
+
+
+@pytest.mark.usefixtures("always_large")
+def test_a_model_without_any_joint_state_is_called_inconsistent():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 40)
+    graph.add_factor([0, 1], rule=lambda a, b: np.where(a < b, 0.0, -np.inf))
+    graph.add_factor([1, 2], rule=lambda a, b: np.where(a + 20 * b < 0, 0.0, -np.inf))
+    with pytest.raises(abp.InconsistentModelError, match="no joint state is possible"):
+        abp.infer(graph, "adaptive")
 
 
 @pytest.mark.compiled  # a hundred million entries
-@pytest.mark.usefixtures("always_compact")
+@pytest.mark.usefixtures("always_large")
 def test_of_broad_unary_scores_a_few_states_are_drawn_for_all_variables():
     n, rng = 2000, np.random.default_rng(0)
     seen = rng.uniform(900.0, 1100.0, 4)
