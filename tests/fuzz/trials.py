@@ -90,7 +90,14 @@ def random_options(plan, method):
 @contextmanager
 def every_stage(*, wanted):
     """Have small models go where large ones do: rounds on domains, structures without tables."""
-    from anytimebp.inference.adaptive import adaptive_run, choice, compact_run, rounds  # noqa: PLC0415
+    from anytimebp.inference.adaptive import (  # noqa: PLC0415
+        adaptive_run,
+        choice,
+        first_domains,
+        large_rounds,
+        rough_look,
+        rounds,
+    )
     from anytimebp.model import source  # noqa: PLC0415
 
     with pytest.MonkeyPatch.context() as patch:
@@ -101,8 +108,9 @@ def every_stage(*, wanted):
             patch.setattr(choice, "FIRST_MASS", 0.0)
             patch.setattr(rounds, "WORTH", float("inf"))
             patch.setattr(source, "LIST_GAIN", 0.0)
-            patch.setattr(compact_run, "BLOCKS", (4, 8))
-            patch.setattr(compact_run, "SMALL", 2)
+            patch.setattr(large_rounds, "BLOCKS", (4, 8))
+            patch.setattr(rough_look, "MUCH", 64)
+            patch.setattr(first_domains, "SMALL", 2)
         yield
 
 

@@ -83,14 +83,6 @@ class Universe:
             return self._every[: end - start]
         return np.flatnonzero(self.allowed[start:end])
 
-    def priors(self, variable: int, states: IndexArray) -> FloatArray:
-        """Return the log priors of some states of a variable, in ascending order; not to be written to."""
-        start, end = self.start[variable], self.start[variable + 1]
-        if len(states) == end - start:
-            return self.log_prior[start:end]
-        chosen: FloatArray = self.log_prior[start + states]
-        return chosen
-
     def best(self, score: FloatArray) -> IndexArray:
         """Return each variable's best allowed state, the lowest of equals; -inf counts as worst, not as excluded."""
         ranked = np.where(self.allowed, np.maximum(score, np.finfo(np.float64).min), -np.inf)

@@ -82,7 +82,7 @@ class Leaves:
         self._plan: Core | None = None
         self.is_through = False
         self._back = order[::-1].copy()
-        self._n_up, self._n_down = 0, 0
+        self._n_up = 0
         self._tables: FloatArray | None = None
         self._final: WorkspaceArrays | None = None
         self.readers: list[Callable[[], Reader | None]] = []
@@ -181,19 +181,6 @@ class Leaves:
         if core is not None:
             self.workspace.arrays.edge_residual[core.edges] = core.arrays.edge_residual
 
-    def pass_down(self, update_limit: int, cost_limit: int) -> tuple[int, int, int, int]:
-        """Go on with a pass down in place; return what `pass_up` does. Nothing that the core reads is changed."""
-        before, stop = self._n_down, min(len(self.order), self._n_down + update_limit)
-        status, culprit, self._n_down, work, _ = pass_slice(
-            self.workspace.layout, self.workspace.arrays, self.arrays, self._back, DOWN, before, stop, cost_limit
-        )
-        return status, culprit, self._n_down - before, work
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every message of a forest is sent, by a pass down in place. The core of another graph may go on."""
-        return self.core is None and self._n_down == len(self.order)
-
     def send_down(self, arrays: WorkspaceArrays) -> WorkspaceArrays:
         """Send to all leaves; return the arrays, or others in logs if linear arithmetic would lose something.
 
@@ -268,7 +255,6 @@ def peel(
     max_memory: int | None,
     load: Callable[[], object],
     *,
-    largest_part: float = 1.0,
     at_any_cost: bool = False,
 ) -> Leaves | None:
     """Return what hangs on the core of a graph, or None where nothing does, or where it is not worth a core of its own.
@@ -277,7 +263,6 @@ def peel(
         workspace: Whose tables are there.
         max_memory: Bytes that the run may allocate.
         load: Loads the kernels for leaves; called before the first one is needed, not for a forest.
-        largest_part: Of the cost of a sweep that one over the core may have; 0 for forests only.
         at_any_cost: Whether to make a core even where that does not pay.
     """
     layout, arrays = workspace.layout, workspace.arrays
@@ -291,7 +276,7 @@ def peel(
         none = np.empty(0)
         return Leaves(workspace, order, LeafArrays(way, address, none, none.astype(np.bool_), none), 0, n_lone)
     most_saved = SWEEPS * (EDGE_COST * len(way) + LOG_COST * n_factors * workspace.tables.nbytes / 8)
-    if largest_part == 0.0 or n_core == len(way) or (most_saved < OVERHEAD and not at_any_cost):
+    if n_core == len(way) or (most_saved < OVERHEAD and not at_any_cost):
         return None
     load()
     table_start, limit = np.empty(n_factors, dtype=np.int64), _room(workspace, max_memory)
@@ -303,7 +288,7 @@ def peel(
         limit = max(MOST_BYTES, (available_memory() or 0) // PART_OF_FREE) // 8
         way = peeled
         total, scratch, whole, core, n_edges = plan_tables(*given, way, limit, table_start)
-    pays = SWEEPS * (whole - core) >= OVERHEAD + OVERHEAD_PER_EDGE * n_edges and core <= largest_part * whole
+    pays = SWEEPS * (whole - core) >= OVERHEAD + OVERHEAD_PER_EDGE * n_edges
     if n_edges == len(way) or not (pays or at_any_cost):
         return None
     smaller = np.empty(total)

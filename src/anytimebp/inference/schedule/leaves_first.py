@@ -14,15 +14,9 @@ class LeavesFirst:
         on_core: The schedule of the core, to be set once the core is there.
     """
 
-    def __init__(self, leaves: Leaves, *, and_back: bool = False) -> None:
-        """Start before the pass up.
-
-        Args:
-            leaves: The trees.
-            and_back: Whether the leaves of a forest are sent to by the run itself, not when somebody reads.
-        """
+    def __init__(self, leaves: Leaves) -> None:
+        """Start before the pass up."""
         self._leaves = leaves
-        self._and_back = and_back
         self.on_core: Schedule | None = None
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
@@ -38,10 +32,7 @@ class LeavesFirst:
 
     def _pass(self, update_limit: int, cost_limit: int) -> Progress:
         leaves = self._leaves
-        step = leaves.pass_down if leaves.is_through else leaves.pass_up
-        progress = Progress(*step(update_limit, cost_limit))
+        progress = Progress(*leaves.pass_up(update_limit, cost_limit))
         if progress.status != OK or not leaves.is_through or leaves.core is not None:
-            return progress
-        if self._and_back and not leaves.is_complete:
             return progress
         return progress._replace(end_of_sweep=True, converged=True, max_residual=0.0, mean_residual=0.0)
