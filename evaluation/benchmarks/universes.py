@@ -72,7 +72,7 @@ def localising(seeds, seconds=120):
 
 def _base():
     """Return the peak memory of a process that only imports; compile what others would, which takes memory, too."""
-    for method in ("adaptive", "bp", "dynamic"):  # `adaptive` falls back on `dynamic`
+    for method in ("adaptive", "bp"):
         run_child("first_marginals", method)
     return run_child("imported")["peak"]
 

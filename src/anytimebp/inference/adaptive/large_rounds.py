@@ -43,7 +43,7 @@ BYTES_PER_SLOT = 60  # of a message, its copies, and what goes with it
 BYTES_PER_ENTRY = 32  # scratch for one entry of the largest table that is read where it lies
 ASKED = 0.05  # part of the memory that may be used to ask for scores
 KEPT = 0.1  # part of the memory that may be used to keep rough messages
-BLOCKS = (2**5, ASKED_AT_ONCE)  # scores asked for at a time, at least and at most
+BLOCKS = (4, ASKED_AT_ONCE)  # scores asked for at a time, at least and at most
 
 
 def large_model(task: Task, whole: WholeModel) -> WholeModel:
@@ -127,6 +127,10 @@ class LargeRounds(Rounds):
         if not self._has_settled:
             return StopReason.NOT_CONVERGED
         return StopReason.CONVERGED if self._is_complete else StopReason.OUT_OF_CANDIDATES
+
+    @property
+    def _most_sweeps(self) -> float:
+        return math.inf if self._is_last else super()._most_sweeps
 
     @property
     def _tolerance(self) -> float:

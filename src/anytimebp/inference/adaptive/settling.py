@@ -28,7 +28,11 @@ MOST_SWEEPS = 240  # more, after which a round does not settle; BP on all states
 
 
 def settle(
-    task: Task, model: ActiveModel, orders: tuple[IndexArray, IndexArray], tolerance: float
+    task: Task,
+    model: ActiveModel,
+    orders: tuple[IndexArray, IndexArray],
+    tolerance: float,
+    most_sweeps: float = MOST_SWEEPS,
 ) -> Generator[Step, None, bool]:
     """Let messages settle; return whether they have.
 
@@ -37,6 +41,7 @@ def settle(
         model: The active states.
         orders: Of the factors, there and back.
         tolerance: In nats.
+        most_sweeps: After which messages that are damped are given up.
 
     Raises:
         ImpossibleRoundError: Where messages exclude each other.
@@ -46,7 +51,7 @@ def settle(
     if task.options.damping == 0.0:
         status, culprit = yield from _undamped(task, model, orders, tolerance)
     if status == UNSETTLED:
-        status, culprit = yield from _damped(task, model, tolerance)
+        status, culprit = yield from _damped(task, model, tolerance, most_sweeps)
     if status == VARIABLE_VANISHED:
         raise ImpossibleRoundError(model.layout.edge_factor[model.whole.compiled.edges_of(culprit)].tolist())
     if status == FACTOR_VANISHED:
@@ -85,12 +90,14 @@ def _undamped(
     return status, culprit
 
 
-def _damped(task: Task, model: ActiveModel, tolerance: float) -> Generator[Step, None, tuple[int, int]]:
+def _damped(
+    task: Task, model: ActiveModel, tolerance: float, most_sweeps: float
+) -> Generator[Step, None, tuple[int, int]]:
     """Do the same with damping, as much as messages need."""
     figures, limits, workspace = task.figures, task.limits, model.workspace
     schedule = LazySchedule(workspace, sequential_orders(workspace.layout), tolerance)
     damper, sweeps = Damper(task.options.damping, workspace, tolerance), 0
-    while sweeps < MOST_SWEEPS:
+    while sweeps < most_sweeps:
         updates, cost = max(1, limits.updates - figures.updates), limits.slice_cost(figures.work)
         progress = schedule.advance(updates, cost, damper.damping)
         figures.count(progress.updates, progress.work)
