@@ -31,12 +31,10 @@ class Universe:
         scored: Scores that unary rules and lists were asked for.
     """
 
-    def __init__(
-        self, compiled: CompiledGraph, observed: dict[int, Observation], domains: Domains | None = None
-    ) -> None:
-        """Put unary factors and evidence together, unless that has been done already; what is given is not changed."""
+    def __init__(self, compiled: CompiledGraph, observed: dict[int, Observation]) -> None:
+        """Put unary factors and evidence together."""
         self.compiled = compiled
-        domains = full_domains(compiled, observed) if domains is None else domains
+        domains = full_domains(compiled, observed)
         sizes = compiled.universe_sizes
         self.start = row_starts(sizes)
         self.n_allowed: IndexArray = domains.sizes.copy()

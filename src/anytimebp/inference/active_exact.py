@@ -14,21 +14,18 @@ from dataclasses import replace
 import numpy as np
 
 from anytimebp.domains.domains import Domains, full_domains
-from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError, MemoryLimitError
 from anytimebp.exact.cost import plan_within
 from anytimebp.exact.passes import Passes
-from anytimebp.exact.potentials import make_potentials
-from anytimebp.exact.readout import CliqueMarginals
 from anytimebp.exact.tree import Tree
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.exact_run import exact_snapshot, make_tables
 from anytimebp.inference.figures import Figures, Limits
 from anytimebp.inference.method import Step, Task, steps
-from anytimebp.inference.readout import unary_snapshot
+from anytimebp.inference.readout import prior_snapshot
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.rows import row_starts
-from anytimebp.model.source import FloatArray, IndexArray, read_only
-from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_universe
@@ -120,20 +117,13 @@ class ActiveExactRun:
             return
         self._fits = self._threshold
         self._end_round(domains, most_outside, 0.0 if is_whole else 2.0 * mean_outside)
-        self._known = self._snapshot(domains, tables, passes, most_outside)
+        given, joint = (self._compiled, domains, tables, passes, self._figures), self._options.factor_marginals
+        self._known = exact_snapshot(*given, outside=most_outside, factor_marginals=joint)
 
     def _solve(self, domains: Domains, tree: Tree) -> Generator[Step, None, tuple[Tables, Passes]]:
         """Go up and down a tree over some states."""
         figures, limits = self._figures, self._task.limits
-        making, asked = make_potentials(self._compiled, domains), figures.work_parts["growth"]
-        while True:
-            try:
-                figures.work_parts["growth"] = asked + next(making)
-            except StopIteration as end:
-                tables: Tables = end.value
-                break
-            yield Step.WORKING
-        figures.work_parts["growth"] = asked + tables.scored
+        tables = yield from make_tables(self._compiled, domains, figures)
         passes = Passes(self._compiled, domains, tree, tables)
         while not passes.is_done:
             figures.count(*passes.advance(limits.updates - figures.updates, limits.slice_cost(figures.work)))
@@ -180,24 +170,8 @@ class ActiveExactRun:
             return replace(self._known, seconds=now.seconds, updates=now.updates, work_parts=dict(now.work_parts))
         if settled:
             return None
-        universe = Universe(self._compiled, self._options.observed, self._domains)
-        return unary_snapshot(universe, self._figures, factor_marginals=self._options.factor_marginals)
-
-    def _snapshot(self, domains: Domains, tables: Tables, passes: Passes, outside: float) -> Snapshot:
-        marginals = Marginals(self._compiled.variables, passes.belief, domains.slot_start, domains.slot_state)
-        joint: FactorMarginals = NOT_ASKED_FOR
-        if self._options.factor_marginals:
-            joint = CliqueMarginals(marginals, self._compiled.blocks, passes.joints())
-        return Snapshot.holding(
-            marginals=marginals,
-            log_z=float(passes.log_total + tables.log_scale.sum() + domains.log_prior_scale.sum()),
-            outside=outside,
-            error=self._figures.estimated_error,
-            domain_sizes=read_only(domains.sizes),
-            arithmetic="log" if passes.in_logs else "linear",
-            factor_marginals=joint,
-            **self._figures.shown(),
-        )
+        joint = self._options.factor_marginals
+        return prior_snapshot(self._compiled, self._domains, self._figures, outside=1.0, factor_marginals=joint)
 
 
 def _scaled(whole: Domains, sizes: IndexArray, states: IndexArray, log_prior: FloatArray) -> Domains:

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from anytimebp.domains.domains import domain_sizes, full_domains
-from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.cost import check_tree, count_text
 from anytimebp.exact.tree import TooWide, Tree, is_forest, plan
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import EDGE_COST, SWEEPS
 from anytimebp.inference.exact_run import ExactRun
-from anytimebp.inference.method import FORESTS, Method, Step, Task
-from anytimebp.inference.readout import unary_snapshot
+from anytimebp.inference.method import FORESTS, Stages, Step, Task
+from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.source import IndexArray
@@ -29,17 +28,13 @@ LEAST_STEPS = 2**19  # of a search for an order: some two milliseconds
 STEP_SHARE = 0.005  # of the cost of BP that a search may take beyond that, in steps
 
 
-class AutoRun:
-    """Runs of `auto`.
-
-    Attributes:
-        now: The run that it has chosen; None before.
-    """
+class AutoRun(Stages):
+    """Runs of `auto`: of the one method that it chooses."""
 
     def __init__(self, task: Task) -> None:
         """Choose nothing yet."""
+        super().__init__()
         self._task, self._compiled = task, compiled_graph(task.graph)
-        self.now: Method | None = None
         self._figures = task.figures
         self._figures.method = "adaptive"  # until it is known to be exact
 
@@ -81,24 +76,6 @@ class AutoRun:
         self._task.load(FORESTS)
         return "there are no loops, so that belief propagation is exact" if is_forest(compiled, sizes) else ""
 
-    # ------------------------------------------------------------ what was chosen
-    @property
-    def _current(self) -> Method:
-        assert self.now is not None  # noqa: S101  (`begin` has chosen one)
-        return self.now
-
-    def settle(self) -> Iterator[Step]:
-        """Settle as what was chosen does."""
-        return self._current.settle()
-
-    def look(self) -> Iterator[Step]:
-        """Look as what was chosen does."""
-        return self._current.look()
-
-    def grow(self) -> Iterator[Step]:
-        """Grow as what was chosen does."""
-        return self._current.grow()
-
     def read(self, *, settled: bool) -> Snapshot | None:
         """Read what was chosen; unary scores before that."""
         if self.now is not None:
@@ -107,8 +84,8 @@ class AutoRun:
             return None
         options = self._task.options
         domains = full_domains(self._compiled, options.observed, self._task.unary)
-        universe = Universe(self._compiled, options.observed, domains)
-        return unary_snapshot(universe, self._figures, factor_marginals=options.factor_marginals)
+        joint = options.factor_marginals
+        return prior_snapshot(self._compiled, domains, self._figures, outside=1.0, factor_marginals=joint)
 
 
 def bp_cost(compiled: CompiledGraph, sizes: IndexArray) -> float:

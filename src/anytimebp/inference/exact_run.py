@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
-from anytimebp.domains.domains import domain_sizes, full_domains
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.errors import InconsistentModelError, OptionError
 from anytimebp.exact.cost import plan_within
 from anytimebp.exact.passes import Passes
 from anytimebp.exact.potentials import make_potentials
 from anytimebp.exact.readout import CliqueMarginals
 from anytimebp.exact.tree import Tree
+from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.readout import unary_snapshot
+from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
-from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.source import read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.tables.store import Tables
 
 WORTH_A_LOOK = 2**16  # entries read in a slice, from which on Ctrl-C is looked for
 
@@ -50,15 +51,7 @@ class ExactRun:
 
     def begin(self) -> Iterator[Step]:
         """Make the tables of all factors, and room for those of the cliques."""
-        making = make_potentials(self._compiled, self._domains)
-        while True:
-            try:
-                self._figures.work_parts["growth"] = next(making)
-            except StopIteration as end:
-                self._tables = end.value
-                break
-            yield Step.WORKING
-        self._figures.work_parts["growth"] = self._tables.scored
+        self._tables = yield from make_tables(self._compiled, self._domains, self._figures)
         self._passes = Passes(self._compiled, self._domains, self._tree, self._tables)
 
     def settle(self) -> Iterator[Step]:
@@ -96,22 +89,60 @@ class ExactRun:
         passes, domains = self._passes, self._domains
         if passes is None or not passes.is_done:
             return None if settled else self._unary()
-        marginals = Marginals(self._compiled.variables, passes.belief, domains.slot_start, domains.slot_state)
-        joint: FactorMarginals = NOT_ASKED_FOR
-        if self._options.factor_marginals:
-            joint = CliqueMarginals(marginals, self._compiled.blocks, passes.joints())
-        return Snapshot.holding(
-            marginals=marginals,
-            log_z=float(passes.log_total + self._tables.log_scale.sum() + domains.log_prior_scale.sum()),
-            outside=0.0,
-            error=0.0,
-            domain_sizes=read_only(domains.sizes),
-            arithmetic="log" if passes.in_logs else "linear",
-            factor_marginals=joint,
-            **self._figures.shown(),
-        )
+        given = self._compiled, domains, self._tables, passes, self._figures
+        return exact_snapshot(*given, outside=0.0, factor_marginals=self._options.factor_marginals)
 
     def _unary(self) -> Snapshot:
         """Return what is known before the end."""
-        universe = Universe(self._compiled, self._options.observed, self._domains)
-        return unary_snapshot(universe, self._figures, factor_marginals=self._options.factor_marginals)
+        joint = self._options.factor_marginals
+        return prior_snapshot(self._compiled, self._domains, self._figures, outside=1.0, factor_marginals=joint)
+
+
+def make_tables(compiled: CompiledGraph, domains: Domains, figures: Figures) -> Generator[Step, None, Tables]:
+    """Return the tables of all factors over some states, and count the scores that were asked for."""
+    making, asked = make_potentials(compiled, domains), figures.work_parts["growth"]
+    while True:
+        try:
+            figures.work_parts["growth"] = asked + next(making)
+        except StopIteration as end:
+            tables: Tables = end.value
+            figures.work_parts["growth"] = asked + tables.scored
+            return tables
+        yield Step.WORKING
+
+
+def exact_snapshot(
+    compiled: CompiledGraph,
+    domains: Domains,
+    tables: Tables,
+    passes: Passes,
+    figures: Figures,
+    *,
+    outside: float,
+    factor_marginals: bool,
+) -> Snapshot:
+    """Return the answer of two passes over a junction tree.
+
+    Args:
+        compiled: The graph.
+        domains: The states that the tree is over.
+        tables: Of the factors.
+        passes: Which are through.
+        figures: What goes with it.
+        outside: The unexplored mass.
+        factor_marginals: Whether the snapshot can give those.
+    """
+    marginals = Marginals(compiled.variables, passes.belief, domains.slot_start, domains.slot_state)
+    joint: FactorMarginals = NOT_ASKED_FOR
+    if factor_marginals:
+        joint = CliqueMarginals(marginals, compiled.blocks, passes.joints())
+    return Snapshot.holding(
+        marginals=marginals,
+        log_z=float(passes.log_total + tables.log_scale.sum() + domains.log_prior_scale.sum()),
+        outside=outside,
+        error=figures.estimated_error,
+        domain_sizes=read_only(domains.sizes),
+        arithmetic="log" if passes.in_logs else "linear",
+        factor_marginals=joint,
+        **figures.shown(),
+    )

@@ -81,6 +81,36 @@ class Method(Protocol):
         ...
 
 
+class Stages:
+    """A method that leaves its work to others, one after the other.
+
+    Attributes:
+        now: What is at work, or was last; None before it was decided what to begin with.
+    """
+
+    def __init__(self) -> None:
+        """Decide nothing yet."""
+        self.now: Method | None = None
+
+    @property
+    def current(self) -> Method:
+        """What is at work."""
+        assert self.now is not None  # noqa: S101  (`begin` has chosen one)
+        return self.now
+
+    def settle(self) -> Iterator[Step]:
+        """Settle as the stage does."""
+        return self.current.settle()
+
+    def look(self) -> Iterator[Step]:
+        """Look as the stage does."""
+        return self.current.look()
+
+    def grow(self) -> Iterator[Step]:
+        """Grow as the stage does."""
+        return self.current.grow()
+
+
 def steps(method: Method, figures: Figures) -> Iterator[Step]:
     """Settle, look, grow, until there is an ending."""
     yield from method.begin()

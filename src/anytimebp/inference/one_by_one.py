@@ -65,14 +65,14 @@ class OneByOne:
         growing: The domains, and what may join them; None until then.
     """
 
-    def __init__(self, task: Task, universe: Universe | None = None) -> None:
-        """Compile the graph, if need be, and put unary factors and evidence together, unless that has been done."""
+    def __init__(self, task: Task) -> None:
+        """Compile the graph, if need be, and put unary factors and evidence together."""
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
         options = task.options
         self._compiled = compiled_graph(task.graph)
         check_universe(self._compiled, options.max_memory)
-        self._universe = universe or Universe(self._compiled, options.observed)
+        self._universe = Universe(self._compiled, options.observed)
         self._round_limits = RoundLimits(options.damping)
         self.workspace: Workspace | None = None
         self.growing: GrowingDomains | None = None
@@ -82,7 +82,7 @@ class OneByOne:
         self._first_sizes = part_of(self._universe, 0.0 if self._grow else options.fraction)
         limit, scores = options.max_memory, self._mode >= DYNAMIC
         self._room = first_room(self._universe, self._first_sizes, self._grow, limit, scores_candidates=scores)
-        self._priorities = FixedPriorities(self._universe, 0 if universe else self._universe.scored)
+        self._priorities = FixedPriorities(self._universe, self._universe.scored)
         self._view = GrowthView(self._universe, self._priorities, options.generator())
         self._ranking: RankingArrays = no_ranking(len(self._universe.n_allowed))
         self._progress = np.zeros(2 * counter.COUNTERS, dtype=np.int64)

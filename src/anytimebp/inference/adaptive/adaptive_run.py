@@ -16,7 +16,7 @@ from anytimebp.inference.adaptive.large_rounds import LargeRounds
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.all_states import AllStates
-from anytimebp.inference.method import Method, Step, Task
+from anytimebp.inference.method import Method, Stages, Step, Task
 from anytimebp.inference.reading_time import first_domains
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
@@ -30,12 +30,8 @@ TINY = 2**16  # entries that could be read in the time of a sweep, under which s
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
-class AdaptiveRun:
-    """Runs of `adaptive`.
-
-    Attributes:
-        now: What is at work, or was last; None before the run has decided how to begin.
-    """
+class AdaptiveRun(Stages):
+    """Runs of `adaptive`."""
 
     def __init__(self, task: Task, *, at_any_cost: bool = False) -> None:
         """Compile the graph, if need be, and put unary factors and evidence together.
@@ -44,12 +40,12 @@ class AdaptiveRun:
             task: What is to be done.
             at_any_cost: Whether to make rounds even where they do not pay.
         """
+        super().__init__()
         self._task, self._options, self._figures = task, task.options, task.figures
         self._at_any_cost = at_any_cost
         self._compiled = compiled_graph(task.graph)
         self._full_fits = self._check_memory()
         self._domains: Domains = first_domains(task, self._compiled)
-        self.now: Method | None = None
         self._rounds: Rounds | None = None
         self._n_rounds = 0
         self._entries = update_entries(self._compiled, self._domains.sizes)
@@ -98,7 +94,7 @@ class AdaptiveRun:
         self._figures.choice = str(choice)
         if not self._is_tiny:
             yield Step.WORKING
-        yield from self._current.begin()
+        yield from self.current.begin()
 
     @property
     def _is_small(self) -> bool:
@@ -110,22 +106,9 @@ class AdaptiveRun:
         """Whether sweeps that leave factors out cost more than those of `bp`."""
         return self._is_small and self._entries + EDGE_COST * len(self._compiled.arrays.edge_variable) < TINY
 
-    @property
-    def _current(self) -> Method:
-        assert self.now is not None  # noqa: S101  (`begin` has chosen one)
-        return self.now
-
-    def settle(self) -> Iterator[Step]:
-        """Settle as the stage does."""
-        return self._current.settle()
-
-    def look(self) -> Iterator[Step]:
-        """Look as the stage does."""
-        return self._current.look()
-
     def grow(self) -> Iterator[Step]:
         """Grow as the stage does; where it has come to its end, the next one begins."""
-        stage = self._current
+        stage = self.current
         if stage is not self._rounds and self._figures.rounds > self._n_rounds:
             self._rounds = None  # sweeps over all states know more by now
         yield from stage.grow()
@@ -147,7 +130,7 @@ class AdaptiveRun:
         self._figures.choice = str(Choice(Way.FULL, rounds.outcome.value))
         self._n_rounds = self._figures.rounds
         self.now = AllStates(self._task, self._domains, put=rounds.put_messages, error=rounds.error)
-        yield from self._current.begin()
+        yield from self.current.begin()
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
