@@ -47,7 +47,6 @@ class ExactRun:
         self._passes: Passes | None = None
         self._figures.states = int(self._domains.slot_start[-1])
         self._figures.work_parts["priorities"] += self._domains.scored
-        self._is_done = False
 
     def begin(self) -> Iterator[Step]:
         """Make the tables of all factors, and room for those of the cliques."""

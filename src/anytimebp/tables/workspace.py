@@ -48,7 +48,6 @@ class Workspace:
         arithmetic: int,
         *,
         semiring: int = SUM,
-        structures: bool = True,
         room: IndexArray | None = None,
         in_slices: bool = False,
     ) -> None:
@@ -59,8 +58,6 @@ class Workspace:
             domains: The active states; owned.
             arithmetic: LINEAR or LOG.
             semiring: SUM or MAX.
-            structures: Whether factors that have a structure go by it; all are tables otherwise, and where domains grow
-                or the semiring is MAX.
             room: (V,) slots that each variable has room for; None if domains do not grow.
             in_slices: Whether to leave the arrays to `prepare`, which pauses now and then; domains do not grow.
         """
@@ -68,7 +65,7 @@ class Workspace:
         self.domains = domains
         self.layout = compiled.arrays
         n_factors = len(compiled.extent.log_max)
-        self._as_tables = semiring == MAX or not structures or room is not None
+        self._as_tables = semiring == MAX or room is not None  # even factors that have a structure
         has_tables = self._as_tables or compiled.has_tables_only
         tables = np.zeros(n_factors, dtype=np.int64)  # TABLE
         kind = tables if has_tables else factor_kinds(compiled, domains.sizes)

@@ -29,8 +29,7 @@ from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexAr
 from anytimebp.model.summary import BYTES_PER_SCORE
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.machine import available_memory
-from anytimebp.tables.memory import UNCHECKED_BYTES, check_first_domains, exceeds_memory
+from anytimebp.tables.memory import check_first_domains, exceeds_memory
 from anytimebp.tables.sizes import factor_entries
 
 FIRST_THRESHOLD, SHRINKS_BY, LEAST_THRESHOLD = 1e-3, 0.01, 1e-20
@@ -42,7 +41,6 @@ BYTES_PER_LOOK = 80  # estimates and beliefs of a state that is looked at, now a
 BYTES_PER_SLOT = 60  # of a message, its copies, and what goes with it
 BYTES_PER_ENTRY = 32  # scratch for one entry of the largest table that is read where it lies
 ASKED = 0.05  # part of the memory that may be used to ask for scores
-KEPT = 0.1  # part of the memory that may be used to keep rough messages
 BLOCKS = (4, ASKED_AT_ONCE)  # scores asked for at a time, at least and at most
 
 
@@ -67,9 +65,8 @@ class LargeRounds(Rounds):
             choice: What was decided.
         """
         self._limit = task.options.max_memory
-        memory = self._limit if self._limit is not None else (available_memory() or UNCHECKED_BYTES)
         self._whole = large_model(task, whole)
-        self._rough = RoughLook(whole, KEPT * memory)
+        self._rough = RoughLook(whole)
         n = len(whole.is_leaf)
         self._undecided: BoolArray = np.ones(n, dtype=np.bool_)
         self._is_last = self._is_exhausted = False
@@ -259,8 +256,7 @@ class LargeRounds(Rounds):
         model, domains = self._model, self._whole.domains
         is_active = np.zeros(len(domains.log_prior), dtype=np.bool_)
         for variable in range(len(self._undecided)):
-            edges = self._rough.speaking(model, variable)
-            slot = yield from self._counted("scoring", self._rough.candidates(model, variable, edges))
+            slot = yield from self._counted("scoring", self._rough.candidates(model, variable))
             is_active[slot] = True
         is_active &= domains.log_prior > -np.inf
         is_active[model.active.slot] = True
@@ -362,7 +358,7 @@ class LargeRounds(Rounds):
         messages = BYTES_PER_SLOT * float(sizes[compiled.arrays.edge_variable].sum())
         states = BYTES_PER_STATE * float(len(self._whole.domains.log_prior))
         states += BYTES_PER_LOOK * self._rough.n_states(sizes)
-        return int(tables + messages + states + BYTES_PER_SCORE * self._whole.block + self._rough.memory)
+        return int(tables + messages + states + BYTES_PER_SCORE * self._whole.block)
 
     def _fits(self, sizes: IndexArray) -> bool:
         """Tell whether there is memory for domains of these sizes."""

@@ -1,8 +1,8 @@
 """Which states outside the domains a look takes in where universes are large: those that rules propose, or rough sums.
 
 Where a variable has many states, the sums over the domains of its neighbours are made twice. Roughly first, of all
-states, with the few states of the others that hold most of their weight; what a factor has said is kept as long as its
-other variables' weights hardly move. The look itself sums properly, of the states that may count.
+states, with the few states of the others that hold most of their weight. The look itself sums properly, of the states
+that may count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.inference.adaptive.active_model import ActiveModel
 from anytimebp.inference.adaptive.whole_model import WholeModel
@@ -21,7 +20,6 @@ from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 CUT = 6.0  # nats under the threshold of interest, relative to the best, at which a state is not looked at closely
 ROUGH = 0.1  # part of a variable's weight that may be left out of rough sums
-MOVED = 0.05  # part of a variable's weight that may move before what it says is asked for again
 MUCH = 2**20  # scores of one variable from which on rough sums pay
 MOST_PROPOSED = 64  # states that a rule is asked to propose for a variable
 
@@ -42,34 +40,13 @@ class Chosen(NamedTuple):
     unseen: float
 
 
-class _Message(NamedTuple):
-    """What a factor has said of a variable's states.
-
-    Attributes:
-        spoke: By edge of the factor's other variables, the states that it was summed over, and their log weights.
-        log_message: Per state that the evidence allows, less the largest that was found first; NaN where nobody asked.
-        largest: (1,) that one: in few digits, differences would be lost under it. NaN before anything was found.
-    """
-
-    spoke: dict[int, tuple[IndexArray, FloatArray]]
-    log_message: npt.NDArray[np.float32]
-    largest: FloatArray
-
-
 class RoughLook:
-    """Chooses what a look takes in.
+    """Chooses what a look takes in."""
 
-    Attributes:
-        memory: Bytes that are used to keep messages.
-    """
-
-    def __init__(self, whole: WholeModel, memory: float) -> None:
-        """Know nothing yet; keep messages if these bytes suffice."""
+    def __init__(self, whole: WholeModel) -> None:
+        """Find the most states that rules may propose for a variable, if they all can."""
         self._whole = whole
         layout, sizes = whole.compiled.arrays, whole.domains.sizes
-        needed = 4.0 * float(sizes[layout.edge_variable].sum())
-        self._kept: dict[int, _Message] | None = {} if needed <= memory else None
-        self.memory = needed if needed <= memory else 0.0
         self._proposed = np.diff(layout.variable_edge_start) * MOST_PROPOSED + MOST_PROPOSED
         for _, factors in whole.compiled.message_blocks:
             if not factors.source.proposes:
@@ -91,8 +68,8 @@ class RoughLook:
             How many scores were asked for, after each call.
         """
         undecided = model.undecided is not None and bool(model.undecided[variable])
-        edges = sorted(self.speaking(model, variable), key=lambda edge: (self._cost(model, edge), edge))
-        slot = yield from self.candidates(model, variable, edges)
+        edges = sorted(self._speaking(model, variable), key=lambda edge: (self._cost(model, edge), edge))
+        slot = yield from self.candidates(model, variable)
         own = model.active.slot[model.active.start[variable] : model.active.start[variable + 1]]
         is_outside = np.ones(len(slot), dtype=np.bool_) if undecided else ~np.isin(slot, own, assume_unique=True)
         unseen = self._unseen(variable, slot)
@@ -110,7 +87,7 @@ class RoughLook:
         rest = float(share[is_outside & ~is_near].sum() / share.sum())
         return Chosen(slot[is_near], total[is_near], rest, unseen)
 
-    def speaking(self, model: ActiveModel, variable: int) -> list[int]:
+    def _speaking(self, model: ActiveModel, variable: int) -> list[int]:
         """Return a variable's edges at factors whose other variables have domains."""
         compiled, edges = self._whole.compiled, self._whole.compiled.edges_of(variable)
         if model.undecided is None:
@@ -129,9 +106,10 @@ class RoughLook:
         return math.prod(float(model.size[v]) for v in others)
 
     # ------------------------------------------------------------ candidates
-    def candidates(self, model: ActiveModel, variable: int, edges: list[int]) -> Generator[int, None, IndexArray]:
+    def candidates(self, model: ActiveModel, variable: int) -> Generator[int, None, IndexArray]:
         """Return the slots to look at: all of them, or the domain and what rules propose, if they all can."""
         compiled, domains, active = self._whole.compiled, self._whole.domains, model.active
+        edges = self._speaking(model, variable)
         first, last = int(domains.slot_start[variable]), int(domains.slot_start[variable + 1])
         every = np.arange(first, last)
         if not edges or not all(self._proposes(edge) for edge in edges):
@@ -182,33 +160,11 @@ class RoughLook:
         compiled, domains = self._whole.compiled, self._whole.domains
         factor, variable = int(compiled.arrays.edge_factor[edge]), int(compiled.arrays.edge_variable[edge])
         scope = compiled.edges(factor)
-        spoke = {e: model.heavy(e, ROUGH) for e in scope if e != edge}
-        before = self._kept.get(edge) if self._kept is not None else None
-        if before is None or any(_distance(before.spoke[e], now) > MOVED for e, now in spoke.items()):
-            n = int(domains.sizes[variable])
-            before = _Message(spoke, np.full(n, np.nan, dtype=np.float32), np.full(1, np.nan))
-            if self._kept is not None:
-                self._kept[edge] = before
-        place = slot - domains.slot_start[variable]
-        new = np.flatnonzero(near & np.isnan(before.log_message[place]))
-        if len(new):
-            nothing = np.empty(0, dtype=np.int64), np.empty(0)
-            given = [before.spoke.get(e, nothing) for e in scope]
-            others, weights = [own for own, _ in given], [weight for _, weight in given]
-            states = place[new] if domains.is_whole else domains.slot_state[slot[new]]
-            axis = edge - scope.start
-            found = yield from ask_message(compiled, factor, others, weights, axis, states, self._whole.block)
-            if np.isnan(before.largest[0]):
-                largest = found.max()
-                before.largest[0] = largest if largest > -np.inf else 0.0
-            before.log_message[place[new]] = found - before.largest[0]
-        return np.where(near, before.log_message[place].astype(np.float64) + before.largest[0], -np.inf)
-
-
-def _distance(before: tuple[IndexArray, FloatArray], now: tuple[IndexArray, FloatArray]) -> float:
-    """Return the total variation distance of two distributions over states, given by log weights."""
-    shares = [np.exp(own - own.max()) for _, own in (before, now)]
-    shares = [own / own.sum() for own in shares]
-    every, place = np.unique(np.concatenate([before[0], now[0]]), return_inverse=True)
-    difference = np.bincount(place.reshape(-1), weights=np.concatenate([shares[0], -shares[1]]), minlength=len(every))
-    return 0.5 * float(np.abs(difference).sum())
+        weighed = [model.heavy(e, ROUGH) for e in scope]
+        others, weights = [states for states, _ in weighed], [weight for _, weight in weighed]
+        states = slot[near] - domains.slot_start[variable] if domains.is_whole else domains.slot_state[slot[near]]
+        found = np.full(len(slot), -np.inf)
+        found[near] = yield from ask_message(
+            compiled, factor, others, weights, edge - scope.start, states, self._whole.block
+        )
+        return found

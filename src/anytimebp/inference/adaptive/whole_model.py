@@ -110,9 +110,9 @@ class WholeModel:
         block: Scores that rules are asked for at a time.
     """
 
-    def __init__(self, compiled: CompiledGraph, domains: Domains, *, sum_out: bool, block: int = ASKED_AT_ONCE) -> None:
+    def __init__(self, compiled: CompiledGraph, domains: Domains, *, sum_out: bool) -> None:
         """Find the leaves, if they are to be summed out."""
-        self.block = block
+        self.block = ASKED_AT_ONCE
         self.graph = self.compiled = compiled
         self.domains = domains
         layout, n_factors = compiled.arrays, len(compiled.extent.log_max)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 
 from anytimebp.kernels.row_sums import log_sum_rows
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, States, cut
-from anytimebp.tables.boxes import new_boxes
+from anytimebp.model.source import ASKED_AT_ONCE, Box, FloatArray, IndexArray, States, cut
 
 
 def ask_message(
@@ -79,13 +78,25 @@ def ask_table(
         is_known = [np.isin(own, before, assume_unique=True) for own, before in zip(states, known[0], strict=True)]
         order, old = [np.argsort(~own, kind="stable") for own in is_known], known[1].shape
         scores[0][np.ix_(*(own[:n] for own, n in zip(order, old, strict=True)))] = known[1]
-    for box in new_boxes(old, shape):
+    for box in _new_boxes(old, shape):
         for part in cut(box, block):
             places = [own[place] for own, place in zip(order, part, strict=True)]
             found = compiled.log_values(factor, [own[place] for own, place in zip(states, places, strict=True)])
             scores[0][np.ix_(*places) if known is not None else part] = found
             yield found.size
     return scores
+
+
+def _new_boxes(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[Box]:
+    """Cut what a larger table has beyond a smaller one into boxes that do not overlap.
+
+    The first axis beyond its old size decides the box: those before are within their old sizes, those behind anywhere.
+    """
+    for beyond in range(len(new)):
+        box = [slice(0, n if k > beyond else o) for k, (o, n) in enumerate(zip(old, new, strict=True))]
+        box[beyond] = slice(old[beyond], new[beyond])
+        if all(place.stop > place.start for place in box):
+            yield tuple(box)
 
 
 def heaviest(states: IndexArray, log_weight: FloatArray, left_out: float) -> tuple[IndexArray, FloatArray]:

@@ -106,7 +106,7 @@ def test_domains_that_exclude_each_other_grow_and_what_had_settled_before_is_the
 
 
 def test_a_constant_added_to_a_rule_changes_nothing():
-    """What is heard roughly, of many states, is kept in few digits."""
+    """Rough sums, of many states, are compared with those of other factors."""
     rng = np.random.default_rng(0)
     n, own = 30_000, np.full(30_000, -40.0)
     own[rng.choice(n, 60, replace=False)] = rng.normal(0.0, 1.0, 60)

@@ -41,19 +41,6 @@ def test_rough_sums_find_the_states_that_proper_ones_find(seed, monkeypatch):
 
 
 @pytest.mark.usefixtures("always_large")
-def test_what_a_factor_said_roughly_is_asked_for_once_while_its_messages_stand(monkeypatch):
-    monkeypatch.setattr(rough_look, "MUCH", 0)
-    graph, kept = smooth_ring(200, np.random.default_rng(0)), []
-    for memory in (1.0, 0.0):  # part of the memory in which messages may be kept
-        monkeypatch.setattr("anytimebp.inference.adaptive.large_rounds.KEPT", memory)
-        result = abp.infer(graph, "adaptive", tolerance=1e-10)
-        kept.append(result)
-    assert kept[0].work_parts["scoring"] < 0.8 * kept[1].work_parts["scoring"]
-    assert kept[0].distance(kept[1]) < 1e-9
-    assert kept[0].distance(abp.infer(graph, "bp", tolerance=1e-10)) < 1e-8
-
-
-@pytest.mark.usefixtures("always_large")
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.filterwarnings("ignore::anytimebp.UncertainResultWarning")
 def test_runs_with_evidence_and_proposals_end_at_bp_if_everything_is_proposed(seed, monkeypatch):
