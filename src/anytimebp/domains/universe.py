@@ -21,6 +21,7 @@ class Universe:
 
     Attributes:
         compiled: The graph.
+        every: Domains of all states that the evidence allows.
         start: (V + 1,) where a variable's states start in arrays with a number per (variable, state) pair.
         log_prior: Per pair: unary factors and soft evidence, largest 0; -inf outside what the evidence allows.
         log_prior_scale: (V,) what was subtracted.
@@ -34,7 +35,7 @@ class Universe:
     def __init__(self, compiled: CompiledGraph, observed: dict[int, Observation]) -> None:
         """Put unary factors and evidence together."""
         self.compiled = compiled
-        domains = full_domains(compiled, observed)
+        self.every = domains = full_domains(compiled, observed)
         sizes = compiled.universe_sizes
         self.start = row_starts(sizes)
         self.n_allowed: IndexArray = domains.sizes.copy()

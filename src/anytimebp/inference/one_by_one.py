@@ -17,7 +17,7 @@ from anytimebp.inference.figures import UNLIMITED, Figures
 from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.inference.method import Step, Task
 from anytimebp.inference.policies import all_scores, best_part, first_states, mode_of, part_of, policy_of, scores_of
-from anytimebp.inference.readout import take_snapshot, unary_snapshot
+from anytimebp.inference.readout import prior_snapshot, take_snapshot
 from anytimebp.inference.schedule.residual import full_heap
 from anytimebp.kernels import growth as counter
 from anytimebp.kernels.codes import (
@@ -349,7 +349,8 @@ class OneByOne:
             unready = int(self.growing.domain.chosen_variable[self._progress[counter.NEXT]]) if joins else -1
             with suppress(InconsistentModelError):  # not yet: domains that admit no joint state
                 return self._read(self.growing.frozen(settled=False, unready=unready), self._figures)
-        return unary_snapshot(self._universe, self._figures, factor_marginals=self._options.factor_marginals)
+        joint = self._options.factor_marginals
+        return prior_snapshot(self._compiled, self._universe.every, self._figures, outside=1.0, factor_marginals=joint)
 
     @property
     def _can_be_read(self) -> bool:

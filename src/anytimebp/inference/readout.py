@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.domains.universe import Universe
 from anytimebp.errors import InternalError
 from anytimebp.inference.beliefs import beliefs_of, bethe_terms, no_belief
 from anytimebp.inference.figures import Figures
@@ -17,7 +16,6 @@ from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.rows import row_starts
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
@@ -82,21 +80,6 @@ def take_snapshot(
     )
 
 
-def unary_snapshot(universe: Universe, figures: Figures, *, factor_marginals: bool) -> Snapshot:
-    """Return what is known before any message: unary scores alone, and for factors, these and their own scores.
-
-    Args:
-        universe: All states that the evidence allows, and their priors.
-        figures: What goes with it.
-        factor_marginals: Whether the snapshot can give those.
-    """
-    sizes, allowed = universe.n_allowed, np.flatnonzero(universe.allowed)
-    states = allowed - np.repeat(universe.start[:-1], sizes)
-    scales = universe.log_prior_scale, universe.log_prior_min
-    domains = Domains(sizes, row_starts(sizes), states, universe.log_prior[allowed], *scales, universe.scored)
-    return prior_snapshot(universe.compiled, domains, figures, outside=1.0, factor_marginals=factor_marginals)
-
-
 def prior_snapshot(
     compiled: CompiledGraph,
     domains: Domains,
@@ -106,11 +89,11 @@ def prior_snapshot(
     factor_marginals: bool,
     in_logs: bool = True,
 ) -> Snapshot:
-    """Return the same, given domains that hold every state that the evidence allows.
+    """Return what is known before any message: unary scores alone, and for factors, these and their own scores.
 
     Args:
         compiled: The graph.
-        domains: With their log priors.
+        domains: Of every state that the evidence allows, with log priors.
         figures: What goes with it.
         outside: The unexplored mass.
         factor_marginals: Whether the snapshot can give those.

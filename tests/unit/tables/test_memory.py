@@ -25,8 +25,9 @@ def kernels():
     for method in abp.METHODS:
         load_kernels(abp.Inference(peaked(2), method)._options)
         abp.infer(with_rules(3, noise), method)
-        with contextlib.suppress(abp.MemoryLimitError):
-            abp.infer(with_rules(100, noise), method, max_memory=10_000)
+        for limit in (10_000, 100_000):
+            with contextlib.suppress(abp.MemoryLimitError):
+                abp.infer(with_rules(100, noise), method, max_memory=limit)
     for kernels in (ROUNDS, LOGS, LEAVES):
         load_kernels(abp.Inference(peaked(2), "adaptive")._options, kernels=kernels)
     load_structures()

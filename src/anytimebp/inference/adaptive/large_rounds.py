@@ -126,8 +126,8 @@ class LargeRounds(Rounds):
         return StopReason.CONVERGED if self._is_complete else StopReason.OUT_OF_CANDIDATES
 
     @property
-    def _most_sweeps(self) -> float:
-        return math.inf if self._is_last else super()._most_sweeps
+    def _gives_up(self) -> bool:
+        return not self._is_last
 
     @property
     def _tolerance(self) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
 from anytimebp.inference.adaptive.known import NO_STATES, Known, Tail, active_sizes
-from anytimebp.inference.adaptive.settling import MOST_SWEEPS, settle
+from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Reach, WholeModel
 from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.control.estimated_error import TINY
@@ -149,7 +149,9 @@ class Rounds:
             try:
                 yield from self._fill()
                 orders = self._there, self._back
-                has_settled = yield from settle(self._task, self._model, orders, self._tolerance, self._most_sweeps)
+                has_settled = yield from settle(
+                    self._task, self._model, orders, self._tolerance, gives_up=self._gives_up
+                )
                 self.outcome = None if has_settled else Outcome.UNSETTLED
             except ImpossibleRoundError as found:
                 yield from self._widen(found.factors)
@@ -176,8 +178,9 @@ class Rounds:
             yield Step.WORKING
 
     @property
-    def _most_sweeps(self) -> float:
-        return MOST_SWEEPS
+    def _gives_up(self) -> bool:
+        """Whether there is another way to go, where messages do not settle."""
+        return True
 
     @property
     def _tolerance(self) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.control.damping import Damper
+from anytimebp.inference.figures import UNLIMITED
 from anytimebp.inference.method import Step, Task
 from anytimebp.inference.schedule.lazy_sweeps import LazySchedule, Movement
 from anytimebp.inference.schedule.sweeps import sequential_orders
@@ -32,7 +33,8 @@ def settle(
     model: ActiveModel,
     orders: tuple[IndexArray, IndexArray],
     tolerance: float,
-    most_sweeps: float = MOST_SWEEPS,
+    *,
+    gives_up: bool = True,
 ) -> Generator[Step, None, bool]:
     """Let messages settle; return whether they have.
 
@@ -41,7 +43,7 @@ def settle(
         model: The active states.
         orders: Of the factors, there and back.
         tolerance: In nats.
-        most_sweeps: After which messages that are damped are given up.
+        gives_up: Whether messages that do not settle soon are given up.
 
     Raises:
         ImpossibleRoundError: Where messages exclude each other.
@@ -51,7 +53,7 @@ def settle(
     if task.options.damping == 0.0:
         status, culprit = yield from _undamped(task, model, orders, tolerance)
     if status == UNSETTLED:
-        status, culprit = yield from _damped(task, model, tolerance, most_sweeps)
+        status, culprit = yield from _damped(task, model, tolerance, MOST_SWEEPS if gives_up else UNLIMITED)
     if status == VARIABLE_VANISHED:
         raise ImpossibleRoundError(model.layout.edge_factor[model.whole.compiled.edges_of(culprit)].tolist())
     if status == FACTOR_VANISHED:
@@ -91,7 +93,7 @@ def _undamped(
 
 
 def _damped(
-    task: Task, model: ActiveModel, tolerance: float, most_sweeps: float
+    task: Task, model: ActiveModel, tolerance: float, most_sweeps: int
 ) -> Generator[Step, None, tuple[int, int]]:
     """Do the same with damping, as much as messages need."""
     figures, limits, workspace = task.figures, task.limits, model.workspace
