@@ -200,6 +200,8 @@ class LargeRounds(Rounds):
         weigh_outside(model.layout, model.arrays, reach, odds)
         for variable in np.flatnonzero(self._undecided).tolist():  # one state stands for all of them
             own = slice(reach.start[variable], reach.start[variable + 1])
+            if reach.log_belief[own].max() == -np.inf:  # the domains of others exclude them all
+                reach.log_belief[own] = self._whole.domains.log_prior[reach.slot[own]]
             weight = np.exp(reach.log_belief[own] - reach.log_belief[own].max())
             reach.belief[own] = weight / weight.sum()
             odds[variable] = 0.0
@@ -230,7 +232,8 @@ class LargeRounds(Rounds):
             own, outside = slice(active.start[v], active.start[v + 1]), slice(reach.start[v], reach.start[v + 1])
             belief = np.concatenate([self._model.domain_beliefs[0][own], reach.belief[outside]])
             prior = np.exp(log_prior[np.concatenate([active.slot[own], reach.slot[outside]])])
-            gain = float(np.median(belief[belief > 0.0] / prior[belief > 0.0]))
+            counts = (belief > 0.0) & (prior > 0.0)
+            gain = float(np.median(belief[counts] / prior[counts])) if counts.any() else 1.0
             found[v] = unseen[v] * gain / (1.0 + odds[v] + unseen[v] * gain)
         return found
 

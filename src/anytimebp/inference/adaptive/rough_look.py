@@ -127,6 +127,7 @@ class RoughLook:
             best = np.argpartition(own, -min(MOST_PROPOSED, len(own)))[-MOST_PROPOSED:]
             found.append(domains.states_of(variable)[best])
         slot = self._slots(variable, np.unique(np.concatenate(found)))
+        slot = slot[domains.log_prior[slot] > -np.inf]
         return slot if len(slot) else every  # nobody has proposed any
 
     def _proposes(self, edge: int) -> bool:

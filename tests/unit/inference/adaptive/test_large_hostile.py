@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.inference.adaptive import adaptive_run
+from anytimebp.inference.adaptive import adaptive_run, rough_look
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +103,34 @@ def test_domains_that_exclude_each_other_grow_and_what_had_settled_before_is_the
     result = inference.run()
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert result.distance(abp.infer(graph, "bp")) < 1e-7
+
+
+@pytest.mark.parametrize("much", [0, 2**20])
+def test_a_variable_all_of_whose_states_the_first_domains_exclude_gets_some_all_the_same(much, monkeypatch):
+    """The likely states of x0 go with no state of x1, of which nothing else is known."""
+    monkeypatch.setattr(rough_look, "MUCH", much)
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 200)
+    graph.add_factor([0], log_table=np.r_[np.zeros(5), np.full(195, -20.0)])
+    graph.add_factor([0, 1], rule=lambda a, b: np.where((a >= 100) & (a + b > 150), 0.01 * b, -np.inf))
+    graph.add_factor([1, 2], rule=lambda a, b: -0.1 * np.abs(a - b))
+    inference = abp.Inference(graph, "adaptive", tolerance=1e-10)
+    assert all(np.isfinite(snapshot.marginals.concatenated()).all() for snapshot in inference)
+    result = inference.run()
+    assert result.stop_reason is abp.StopReason.CONVERGED
+    assert result.distance(abp.infer(graph, "bp", tolerance=1e-10)) < 1e-8
+
+
+@pytest.mark.filterwarnings("ignore::anytimebp.UncertainResultWarning")
+def test_proposals_of_impossible_states_alone_are_no_proposals():
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 100)
+    graph.add_factor([0], log_table=np.random.default_rng(0).normal(0.0, 3.0, 100))
+    graph.add_factor([1], log_table=np.r_[np.full(50, -np.inf), np.zeros(50)])
+    graph.add_factor([0, 1], rule=lambda a, b: -0.5 * np.abs(a - b), propose=lambda *_: np.arange(10))
+    for snapshot in abp.Inference(graph, "adaptive"):
+        assert snapshot.marginals["x1"][:50].max() == 0.0
+        assert snapshot.marginals["x1"].sum() == pytest.approx(1.0)
 
 
 def test_a_constant_added_to_a_rule_changes_nothing():
