@@ -340,9 +340,6 @@ class LargeRounds(Rounds):
             raise vanished(whole.compiled, FACTOR_VANISHED, factors[0], given)
         if self._fits(lists[0]):
             self._begin_round(lists)
-        elif self._settled is None:
-            check_first_domains(whole.compiled, lists[0], self._needed(lists[0]), self._limit)
-            self._begin_round(lists)
         else:
             self._figures.ending = StopReason.OUT_OF_MEMORY
             self.outcome = Outcome.DEAR
