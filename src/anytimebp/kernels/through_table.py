@@ -1,5 +1,7 @@
 """Through a factor's table: from the messages it receives to those it sends, linear and not scaled yet."""
 
+import numpy as np
+
 from anytimebp.kernels.arithmetic import larger
 from anytimebp.kernels.codes import MAX
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, index_view, kernel, table_view
@@ -7,6 +9,8 @@ from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, index_view
 PAIR = 2
 NARROW = 4  # widest bands that have loops of their own; tables that interpolate have such of 2
 TALL = 24  # rows from which four are read at a time
+UNSIGNED = np.uint64
+FIRST, SECOND, THIRD = UNSIGNED(1), UNSIGNED(2), UNSIGNED(3)  # columns behind that where a row of a band begins
 
 
 @kernel(FAST)
@@ -61,36 +65,51 @@ def tall_matrix_linear(matrix, stride, n, row_weight, column_weight, dots, sums)
         dots[r] = dot
 
 
-@kernel(FAST)
-def _narrow_band(start, band, width, row_weight, column_weight, dots, sums):
-    """Do as `_band_linear`, with widths that the compiler knows: 2 to 4."""
-    if width == 2:  # noqa: PLR2004
-        for r in range(row_weight.size):
-            begin, weight, one, two = start[r], row_weight[r], band[2 * r], band[2 * r + 1]
-            dots[r] = one * column_weight[begin] + two * column_weight[begin + 1]
-            sums[begin] += weight * one
-            sums[begin + 1] += weight * two
-        return
-    for r in range(row_weight.size):
-        begin, weight, place = start[r], row_weight[r], width * r
-        one, two, three = band[place], band[place + 1], band[place + 2]
-        dot = one * column_weight[begin] + two * column_weight[begin + 1] + three * column_weight[begin + 2]
-        sums[begin] += weight * one
-        sums[begin + 1] += weight * two
-        sums[begin + 2] += weight * three
-        if width == NARROW:
-            dot += band[place + 3] * column_weight[begin + 3]
-            sums[begin + 3] += weight * band[place + 3]
-        dots[r] = dot
+@kernel(FAST, inline=True)
+def _narrow_row(start, band, width, r, row_weight, column_weight, sums):
+    """Add a row of a band of 2 to 4 columns to the sums, and return its dot."""
+    begin, place, weight = UNSIGNED(start[r]), UNSIGNED(width) * r, row_weight[r]
+    one, two = band[place], band[place + FIRST]
+    dot = one * column_weight[begin] + two * column_weight[begin + FIRST]
+    sums[begin] += weight * one
+    sums[begin + FIRST] += weight * two
+    if width > SECOND:
+        three = band[place + SECOND]
+        dot += three * column_weight[begin + SECOND]
+        sums[begin + SECOND] += weight * three
+    if width > THIRD:
+        four = band[place + THIRD]
+        dot += four * column_weight[begin + THIRD]
+        sums[begin + THIRD] += weight * four
+    return dot
 
 
 @kernel(FAST)
-def _band_linear(start, band, width, row_weight, column_weight, dots, sums):
-    """Do as `matrix_linear`, reading the band of a matrix (`bands.py`)."""
+def _narrow_band(start, band, width, row_weight, column_weight, dots, sums, rest):
+    """Do as `_band_linear`, with widths that the compiler knows: 2 to 4.
+
+    Rows next to each other often add to the same columns, and wait for each other, so two halves of them go side by
+    side, one with sums of its own. Indices are unsigned: the compiler need not look whether they are negative.
+    """
+    half = UNSIGNED(row_weight.size // 2)
+    for c in range(sums.size):
+        rest[c] = 0.0
+    for r in range(half):
+        dots[r] = _narrow_row(start, band, width, r, row_weight, column_weight, sums)
+        dots[r + half] = _narrow_row(start, band, width, r + half, row_weight, column_weight, rest)
+    for r in range(half + half, UNSIGNED(row_weight.size)):
+        dots[r] = _narrow_row(start, band, width, r, row_weight, column_weight, sums)
+    for c in range(sums.size):
+        sums[c] += rest[c]
+
+
+@kernel(FAST)
+def _band_linear(start, band, width, row_weight, column_weight, dots, sums, rest):
+    """Do as `matrix_linear`, reading the band of a matrix (`bands.py`); `rest` is scratch for as many sums."""
     for c in range(sums.size):
         sums[c] = 0.0
     if 1 < width <= NARROW:
-        _narrow_band(start, band, width, row_weight, column_weight, dots, sums)
+        _narrow_band(start, band, width, row_weight, column_weight, dots, sums, rest)
         return
     for r in range(row_weight.size):
         begin, weight, dot = start[r], row_weight[r], 0.0
@@ -183,7 +202,7 @@ def contract(layout, bp, factor, address, incoming):
         if edge == last - 1 and bp.table_band[factor] and address == bp.table_address[factor]:
             words = index_view(bp.table_band[factor], 1 + rows)
             band = table_view(bp.table_band[factor] + 8 * (1 + rows), rows * words[0])
-            _band_linear(words[1:], band, words[0], before, column, dots, sums)
+            _band_linear(words[1:], band, words[0], before, column, dots, sums, bp.peak[:n])
         elif bp.semiring == MAX:
             matrix_max(matrix, row_start, stride, n, before, column, dots, sums)
         elif rows >= TALL and row_start.size == 0:
