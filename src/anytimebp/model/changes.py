@@ -92,7 +92,7 @@ class TableWatch:
         """Return the blocks whose tables have changed."""
         found, sums = [], np.empty(WIDTH, dtype=np.uint64)
         for block, rows, before in self._large:
-            np.add.reduce(rows, 0, None, sums)
+            np.add.reduce(rows, axis=0, out=sums)
             if sums.tobytes() != before:
                 found.append(block)
         for group in self._small:

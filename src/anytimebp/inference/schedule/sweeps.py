@@ -14,7 +14,6 @@ from anytimebp.kernels.messages import sweep_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 
-
 ROUNDING = 1e-14  # nats by which messages move without any news
 PART_OF_TOLERANCE = 1 / 16
 """That a factor may miss of what its variables were told, before it counts as having news.
@@ -114,8 +113,8 @@ class SweepSchedule:
     def _end_of_sweep(self, updates: int, work: int, pending: float, earlier: tuple[Swept, ...]) -> Progress:
         """Report a sweep, and stand before the next.
 
-        What is pending bounds what another sweep would move, and may be more or less than this one has moved: less where
-        this sweep has told everybody what it moved.
+        What is pending bounds what another sweep would move. That may be less than this one has moved, most of which
+        has been passed on already.
         """
         converged = bool(pending <= self._tolerance)
         largest, mean = self._largest, self._total / self._n_factors
