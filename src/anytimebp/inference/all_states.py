@@ -30,7 +30,7 @@ from anytimebp.results.stop import StopReason
 from anytimebp.tables.bands import make_bands
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.core import Core
-from anytimebp.tables.leaves import Leaves, peel
+from anytimebp.tables.leaves import Leaves, TreeOrder, order_of_trees, peel
 from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
@@ -131,7 +131,12 @@ class AllStates:
         if self._is_large:
             yield Step.WORKING
         self._begin_sweeps()
-        self.leaves = self._peel()
+        if self._is_large:
+            yield Step.WORKING
+        trees = order_of_trees(self.workspace)
+        if self._is_large:
+            yield Step.WORKING
+        self.leaves = self._peel(trees)
         if self._is_large:
             yield Step.WORKING
         self._schedule = self._make_schedule()
@@ -170,10 +175,10 @@ class AllStates:
             return LeavesFirst(self.leaves, and_back=self._compact is not None)
         return self._plain_schedule(self.workspace, self.disturbed)
 
-    def _peel(self) -> Leaves | None:
+    def _peel(self, trees: TreeOrder) -> Leaves | None:
         """Find the leaves; domains that grow keep theirs, unless the graph is a forest."""
         is_whole = self._compact is None
-        given = self.workspace, self._options.max_memory, partial(self._task.load, LEAVES)
+        given = self.workspace, self._options.max_memory, partial(self._task.load, LEAVES), trees
         return peel(*given, largest_part=1.0 if is_whole else 0.0, at_any_cost=self._at_any_cost and is_whole)
 
     def _begin_core(self) -> None:

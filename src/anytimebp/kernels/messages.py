@@ -59,10 +59,10 @@ from anytimebp.kernels.to_factor import gather, gather_at, is_lone_hub
 from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
-AT_ONCE = 2**20
+AT_ONCE = 2**21
 """Entries that could be read in the time of several sweeps in one slice, which share one time in the trace.
 
-Half a millisecond. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
+A millisecond. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
 NEARLY = 1e4  # times the tolerance that a sweep may have moved messages by, and still be the last one
 LOG_COST = 4  # entries that one costs whose table is in logs, or about that
 

@@ -15,7 +15,7 @@ from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 
 ROUNDING = 1e-14  # nats by which messages move without any news
-PART_OF_TOLERANCE = 1 / 16
+PART_OF_TOLERANCE = 1 / 4
 """That a factor may miss of what its variables were told, before it counts as having news.
 
 Larger, and sweeps that move less than the tolerance show less of it; smaller, and more factors are updated for
