@@ -29,7 +29,7 @@ from anytimebp.results.stop import StopReason
 from anytimebp.tables.bands import make_bands
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.core import Core
-from anytimebp.tables.leaves import Leaves, peel
+from anytimebp.tables.leaves import Leaves, TreeOrder, order_of_trees, peel
 from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
@@ -123,7 +123,12 @@ class AllStates:
         if self._is_large:
             yield Step.WORKING
         self._begin_sweeps()
-        self.leaves = self._peel()
+        if self._is_large:
+            yield Step.WORKING
+        trees = order_of_trees(self.workspace)
+        if self._is_large:
+            yield Step.WORKING
+        self.leaves = self._peel(trees)
         if self._is_large:
             yield Step.WORKING
         self._schedule = self._make_schedule()
@@ -161,10 +166,10 @@ class AllStates:
             return LeavesFirst(self.leaves)
         return self._plain_schedule(self.workspace, self.disturbed)
 
-    def _peel(self) -> Leaves | None:
+    def _peel(self, trees: TreeOrder) -> Leaves | None:
         """Find the leaves."""
         load = partial(self._task.load, LEAVES)
-        return peel(self.workspace, self._options.max_memory, load, at_any_cost=self._at_any_cost)
+        return peel(self.workspace, self._options.max_memory, load, trees, at_any_cost=self._at_any_cost)
 
     def _begin_core(self) -> None:
         """Begin with the sweeps on the core, in two steps: follow its beliefs; make the schedule."""

@@ -44,6 +44,8 @@ class AutoRun(Stages):
         options, limits = self._task.options, self._task.limits
         sizes = domain_sizes(self._compiled, options.observed)
         tree, reason = None, self._why_not(sizes)
+        if len(sizes) > MOST_VARIABLES:
+            yield Step.WORKING
         if not reason:
             while not self._task.load("exact"):
                 yield Step.WORKING

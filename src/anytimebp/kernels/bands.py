@@ -1,7 +1,9 @@
 """Tables of which every row has few entries that are not zero, next to each other: their bands are read instead.
 
-So are tables of what depends on its parents by a function, in steps: 93 % of mildew's entries are zeros. A band is one
-word, its width w; then where each row's entries start; then w entries of each row. It lies beside the table.
+So are tables of what depends on its parents by a function, in steps: 93 % of mildew's entries are zeros. Rows whose
+entries begin at the same column lie next to each other, so that their sums stay in registers. A band is one word, its
+width w; then, for each of the columns 0 to n - w, how many rows begin there or before; then the numbers of the rows in
+that order; then w entries of each of them. It lies beside the table.
 """
 
 from anytimebp.kernels.codes import TABLE
@@ -64,9 +66,30 @@ def find_bands(layout, bp, width, start):
         table = table_view(bp.table_address[factor], rows * n)
         width[factor] = _width(table, n, start[place : place + rows])
         if width[factor]:
-            words += 1 + rows * (1 + width[factor])
+            words += 2 + n - width[factor] + rows * (1 + width[factor])
             place += rows
     return words
+
+
+@kernel()
+def _fill_band(table, n, start, end, row, band):
+    """Write a band: its rows in the order in which they begin, and where those end that begin at a column."""
+    w, rows = n - end.size + 1, row.size
+    for begin in range(end.size):
+        end[begin] = 0
+    for r in range(rows):
+        start[r] = min(start[r], n - w)
+        end[start[r]] += 1
+    total = 0
+    for begin in range(end.size):
+        total += end[begin]
+        end[begin] = total - end[begin]
+    for r in range(rows):
+        begin = start[r]
+        k = end[begin]
+        row[k], end[begin] = r, k + 1
+        for c in range(w):
+            band[k * w + c] = table[r * n + begin + c]
 
 
 @kernel()
@@ -91,13 +114,10 @@ def fill_bands(layout, bp, width, start, made, base):
         for edge in range(first, last - 1):
             rows *= edge_size(layout.edge_variable, bp.domain_size, edge)
         bp.table_band[factor] = base + 8 * word
-        header, band = index_view(base + 8 * word, 1 + rows), made[word + 1 + rows : word + 1 + rows + w * rows]
+        n_words = 2 + n - w + rows
+        header, band = index_view(base + 8 * word, n_words), made[word + n_words : word + n_words + w * rows]
         table = table_view(bp.table_address[factor], rows * n)
         header[0] = w
-        for r in range(rows):
-            begin = min(start[place + r], n - w)
-            header[1 + r] = begin
-            for c in range(w):
-                band[r * w + c] = table[r * n + begin + c]
+        _fill_band(table, n, start[place : place + rows], header[1 : 2 + n - w], header[2 + n - w :], band)
         place += rows
-        word += 1 + rows * (1 + w)
+        word += n_words + w * rows

@@ -59,11 +59,11 @@ from anytimebp.kernels.to_factor import gather, gather_at, is_lone_hub
 from anytimebp.kernels.to_variable import store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
-AT_ONCE = 2**20
+AT_ONCE = 2**21
 """Entries that could be read in the time of several sweeps in one slice, which share one time in the trace.
 
-Half a millisecond. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
-NO_NEWS = 1e-14  # nats by which all messages to a variable may have moved before its factors are told: rounding
+A millisecond. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
+NEARLY = 1e4  # times the tolerance that a sweep may have moved messages by, and still be the last one
 LOG_COST = 4  # entries that one costs whose table is in logs, or about that
 
 
@@ -224,11 +224,11 @@ def _has_news(layout, news, factor):
 
 
 @kernel()
-def _has_changed(arithmetic, now, before):
-    """Tell whether a number of a message has moved by more than rounding does; zeros are where they were."""
-    least = 1.0 if arithmetic == LOG else 0.0
+def _has_changed(arithmetic, now, before, least):
+    """Tell whether a number of a message has moved by more than the least that is news; zeros are where they were."""
+    one = 1.0 if arithmetic == LOG else 0.0
     for v in range(now.size):
-        if now[v] != before[v] and abs(now[v] - before[v]) > NO_NEWS * (least + abs(before[v])):
+        if now[v] != before[v] and abs(now[v] - before[v]) > least * (one + abs(before[v])):
             return True
     return False
 
@@ -245,7 +245,7 @@ def _tell_news(layout, bp, news, factor):
         n = bp.domain_size[variable]
         news.rest[variable] += bp.edge_residual[edge]
         now, before = bp.message[start : start + n], bp.outgoing[offset : offset + n]
-        if news.rest[variable] > NO_NEWS or _has_changed(bp.arithmetic, now, before):
+        if news.rest[variable] > news.least or _has_changed(bp.arithmetic, now, before, news.least):
             news.times[variable] += 1
             news.rest[variable] = 0.0
         news.seen[edge] = news.times[variable]
@@ -253,17 +253,20 @@ def _tell_news(layout, bp, news, factor):
 
 
 @kernel()
-def largest_pending(layout, bp, order, moved, damping):
+def largest_pending(layout, bp, order, moved, damping, least):
     """Return a bound on how far any message of the last sweep is from what its factor would send now.
 
     A factor never stretches the range of a change, so the changes of its incoming messages since it was updated bound
     its own, together with what damping kept back. They are added up per variable, from the last update of the sweep to
-    the first; `moved` is scratch, zero for every variable.
+    the first, in `moved`, which is scratch. Of earlier sweeps, a factor that was passed over may have missed up to
+    `least` per variable.
     """
     largest = 0.0
+    for variable in range(moved.size):
+        moved[variable] = 0.0
     for position in range(order.size - 1, -1, -1):
         first, last = layout.factor_edge_start[order[position]], layout.factor_edge_start[order[position] + 1]
-        pending, kept_back = 0.0, 0.0
+        pending, kept_back = least * (last - first), 0.0
         for edge in range(first, last):
             pending += moved[layout.edge_variable[edge]]
             if damping > 0.0:
@@ -276,12 +279,13 @@ def largest_pending(layout, bp, order, moved, damping):
 
 @kernel()
 def sweep_slice(layout, bp, news, orders, position, stop, cost_limit, damping, tolerance, sweeps, moved):
-    """Update factors in order, at most until `cost_limit` entries are read; stop after a sweep that moves nothing.
+    """Update factors in order, at most until `cost_limit` entries are read; stop after a sweep that may be the last.
 
-    Another sweep is begun only while all of them together are cheap (AT_ONCE). A factor that would send the same
-    messages again counts as updated, but is not: nothing that it receives has moved since its last update. `news`
-    counts, per variable, how often messages to it have moved, and says, per edge, how much of that the factor has seen.
-    Damped messages move by themselves, so all factors are updated then.
+    That is one that moves nothing, or after which nothing is pending. Another is begun only while all of them together
+    are cheap (AT_ONCE). A factor that would send the same messages again, or all but, counts as updated, but is not:
+    what it receives has hardly moved since its last update. `news` counts, per variable, how often messages to it have
+    moved, and says, per edge, how much of that the factor has seen. Damped messages move by themselves, so all factors
+    are updated then.
 
     Args:
         layout: Topology.
@@ -295,11 +299,11 @@ def sweep_slice(layout, bp, news, orders, position, stop, cost_limit, damping, t
         tolerance: Residual up to which a message does not move.
         sweeps: (sweeps, 3) a row for each, from the present one on: entries read, the largest residual, and the sum of
             residuals; added to.
-        moved: (V,) scratch, zeros.
+        moved: (V,) scratch.
 
     Returns:
-        Status, what vanished, the position reached, and what is pending after a sweep that moved nothing, if the last
-        one was such; infinite if not.
+        Status, what vanished, the position reached, and what is pending after the last sweep, if it may be the last of
+        all; infinite if not.
     """
     layout, bp, news = borrow(layout), borrow(bp), borrow(news)
     n_factors, first, cost = orders.shape[1], position // orders.shape[1], 0
@@ -322,8 +326,10 @@ def sweep_slice(layout, bp, news, orders, position, stop, cost_limit, damping, t
         sweeps[row, 1] = max(sweeps[row, 1], residual)
         sweeps[row, 2] += residual
         is_over = position == (sweep + 1) * n_factors
-        if is_over and sweeps[row, 1] <= tolerance:
-            return OK, -1, position, largest_pending(layout, bp, orders[sweep % orders.shape[0]], moved, damping)
+        if is_over and sweeps[row, 1] <= NEARLY * tolerance:
+            pending = largest_pending(layout, bp, orders[sweep % orders.shape[0]], moved, damping, news.least)
+            if min(sweeps[row, 1], pending) <= tolerance:
+                return OK, -1, position, pending
         if is_over and cost + cost // (row + 1) > AT_ONCE:
             break
     return OK, -1, position, np.inf

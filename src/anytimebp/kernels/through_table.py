@@ -1,5 +1,7 @@
 """Through a factor's table: from the messages it receives to those it sends, linear and not scaled yet."""
 
+import numpy as np
+
 from anytimebp.kernels.arithmetic import larger
 from anytimebp.kernels.codes import MAX
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, index_view, kernel, table_view
@@ -7,6 +9,7 @@ from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, index_view
 PAIR = 2
 NARROW = 4  # widest bands that have loops of their own; tables that interpolate have such of 2
 TALL = 24  # rows from which four are read at a time
+UNSIGNED = np.uint64
 
 
 @kernel(FAST)
@@ -62,43 +65,63 @@ def tall_matrix_linear(matrix, stride, n, row_weight, column_weight, dots, sums)
 
 
 @kernel(FAST)
-def _narrow_band(start, band, width, row_weight, column_weight, dots, sums):
-    """Do as `_band_linear`, with widths that the compiler knows: 2 to 4."""
-    if width == 2:  # noqa: PLR2004
-        for r in range(row_weight.size):
-            begin, weight, one, two = start[r], row_weight[r], band[2 * r], band[2 * r + 1]
-            dots[r] = one * column_weight[begin] + two * column_weight[begin + 1]
-            sums[begin] += weight * one
-            sums[begin + 1] += weight * two
-        return
-    for r in range(row_weight.size):
-        begin, weight, place = start[r], row_weight[r], width * r
-        one, two, three = band[place], band[place + 1], band[place + 2]
-        dot = one * column_weight[begin] + two * column_weight[begin + 1] + three * column_weight[begin + 2]
-        sums[begin] += weight * one
-        sums[begin + 1] += weight * two
-        sums[begin + 2] += weight * three
+def _narrow_rows(row, band, width, row_weight, column_weight, dots, sums):
+    """Add the rows of a band of 2 to 4 columns that begin at the same column to the sums, and fill their dots.
+
+    Args:
+        row: Numbers of the rows, read.
+        band: Their entries, read.
+        width: Of the band.
+        row_weight: Of all rows, read.
+        column_weight: From the first column of the rows on, read.
+        dots: Of all rows, those of these rows overwritten.
+        sums: From the first column of the rows on, added to.
+    """
+    last = width - 1
+    first_weight, second_weight = column_weight[0], column_weight[1]
+    third_weight, last_weight = column_weight[last - 1], column_weight[last]
+    first_sum, second_sum, third_sum, last_sum = 0.0, 0.0, 0.0, 0.0
+    for k in range(UNSIGNED(row.size)):
+        r, place = UNSIGNED(row[k]), UNSIGNED(width) * k
+        weight, one, two = row_weight[r], band[place], band[place + UNSIGNED(1)]
+        dot = one * first_weight + two * second_weight
+        first_sum += weight * one
+        second_sum += weight * two
         if width == NARROW:
-            dot += band[place + 3] * column_weight[begin + 3]
-            sums[begin + 3] += weight * band[place + 3]
+            three = band[place + UNSIGNED(2)]
+            dot += three * third_weight
+            third_sum += weight * three
+        if width > PAIR:
+            four = band[place + UNSIGNED(last)]
+            dot += four * last_weight
+            last_sum += weight * four
         dots[r] = dot
+    sums[0] += first_sum
+    sums[1] += second_sum
+    sums[last - 1] += third_sum
+    sums[last] += last_sum
 
 
 @kernel(FAST)
-def _band_linear(start, band, width, row_weight, column_weight, dots, sums):
+def _band_linear(words, band, row_weight, column_weight, dots, sums):
     """Do as `matrix_linear`, reading the band of a matrix (`bands.py`)."""
+    width, n_begins = words[0], sums.size - words[0] + 1
+    row, first = words[1 + n_begins :], 0
     for c in range(sums.size):
         sums[c] = 0.0
-    if 1 < width <= NARROW:
-        _narrow_band(start, band, width, row_weight, column_weight, dots, sums)
-        return
-    for r in range(row_weight.size):
-        begin, weight, dot = start[r], row_weight[r], 0.0
-        row, column, total = band[r * width : r * width + width], column_weight[begin:], sums[begin:]
-        for c in range(width):
-            dot += row[c] * column[c]
-            total[c] += weight * row[c]
-        dots[r] = dot
+    for begin in range(n_begins):
+        end = words[1 + begin]
+        column, total = column_weight[begin:], sums[begin:]
+        if 1 < width <= NARROW and first < end:
+            _narrow_rows(row[first:end], band[width * first : width * end], width, row_weight, column, dots, total)
+        else:
+            for k in range(first, end):
+                entries, weight, dot = band[k * width : k * width + width], row_weight[row[k]], 0.0
+                for c in range(width):
+                    dot += entries[c] * column[c]
+                    total[c] += weight * entries[c]
+                dots[row[k]] = dot
+        first = end
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -181,9 +204,10 @@ def contract(layout, bp, factor, address, incoming):
         dots = bp.outgoing[:rows] if edge == first + 1 else bp.dots[level : level + rows]
         column, sums = incoming[offset : offset + n], bp.outgoing[offset : offset + n]
         if edge == last - 1 and bp.table_band[factor] and address == bp.table_address[factor]:
-            words = index_view(bp.table_band[factor], 1 + rows)
-            band = table_view(bp.table_band[factor] + 8 * (1 + rows), rows * words[0])
-            _band_linear(words[1:], band, words[0], before, column, dots, sums)
+            width = index_view(bp.table_band[factor], 1)[0]
+            n_words = 2 + n - width + rows
+            band = table_view(bp.table_band[factor] + 8 * n_words, rows * width)
+            _band_linear(index_view(bp.table_band[factor], n_words), band, before, column, dots, sums)
         elif bp.semiring == MAX:
             matrix_max(matrix, row_start, stride, n, before, column, dots, sums)
         elif rows >= TALL and row_start.size == 0:

@@ -27,23 +27,30 @@ LOWEST = -1e300  # in place of -inf, so that zero over zero is one in logs, too
 
 
 @kernel(FAST_WITHOUT_NAN)
-def _compare_linear(new, old, scale):
-    """Scale `new` in place; return the largest and smallest ratio to `old`, the smallest positive, support changes."""
-    high, low, smallest, changed = 0.0, np.inf, 1.0, 0
+def _swap_linear(weight, new, old, scale):
+    """Scale `new` and swap it with `old` in the same pass.
+
+    Returns:
+        The largest and smallest ratio, the smallest positive number, the smallest positive product with `weight`, and
+        how many numbers have become zero or positive.
+    """
+    high, low, smallest, faintest, changed = 0.0, np.inf, 1.0, 1.0, 0
     for v in range(new.size):
-        value = new[v] * scale
-        new[v] = value
-        ratio = (value + TINY) / (old[v] + TINY)
+        value, before = new[v] * scale, old[v]
+        old[v], new[v] = value, before
+        ratio = (value + TINY) / (before + TINY)
         high = larger(high, ratio)
         low = smaller(low, ratio)
         smallest = smaller(smallest, value if value > 0.0 else 1.0)
-        changed += (value > 0.0) != (old[v] > 0.0)
-    return high, low, smallest, changed
+        both = (value > 0.0) & (weight[v] > 0.0)
+        faintest = smaller(faintest, weight[v] * value if both else 1.0)
+        changed += (value > 0.0) != (before > 0.0)
+    return high, low, smallest, faintest, changed
 
 
 @kernel(FAST_WITHOUT_NAN)
 def _swap_positive(weight, new, old, scale):
-    """Do as `_compare_linear` and swap the two in the same pass, where no number is zero.
+    """Do as `_swap_linear`, where no number is zero.
 
     Returns:
         The largest and smallest ratio, the smallest number, and the smallest product with `weight`.
@@ -60,14 +67,6 @@ def _swap_positive(weight, new, old, scale):
         smallest = smaller(smallest, value)
         faintest = smaller(faintest, weight[v] * value)
     return high, low, smallest, faintest
-
-
-@kernel(FAST_WITHOUT_NAN)
-def _smallest(values):
-    least = np.inf
-    for v in range(values.size):
-        least = smaller(least, values[v])
-    return least
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -204,13 +203,11 @@ def store(layout, bp, edge, weight, new, damping):
     else:
         if peak <= 0.0:
             return VANISHED
-        high, low, smallest, changed = _compare_linear(new, old, 1.0 / peak)
+        high, low, smallest, faintest, changed = _swap_linear(weight, new, old, 1.0 / peak)
         residual = np.inf if changed else math.log(high / low)
-        if not changed and _smallest(weight) * smallest < GONE:
-            residual = _residual_linear(weight, new, old)
+        if not changed and faintest < GONE:
+            residual = _residual_linear(weight, old, new)
         bp.edge_min[edge] = smallest
-        for v in range(new.size):
-            old[v], new[v] = new[v], old[v]
     bp.edge_scale[edge] = peak
     if damping > 0.0:
         total = bp.factor_total[factor]

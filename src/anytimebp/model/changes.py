@@ -12,65 +12,99 @@ MOST_WATCHED = 2**20
 
 WIDTH = 1021  # sums that stand for a large table; a prime, so that rows and columns of tables do not fall on one sum
 SMALL = 2 * WIDTH  # entries up to which a table is compared number by number
+GROUP = 2**16  # bytes of small tables that are compared at once: more of them would leave the processor's cache
+
+
+class _Group:
+    """Small tables, and copies of them."""
+
+    __slots__ = ("_blocks", "_copies", "_views", "nbytes")
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self.nbytes = 0
+        self._blocks: list[int] = []
+        self._views: list[memoryview] = []
+        self._copies: list[bytes] = []
+
+    def add(self, block: int, view: memoryview) -> None:
+        """Copy a table of a block."""
+        self.nbytes += view.nbytes
+        self._blocks.append(block)
+        self._views.append(view)
+        self._copies.append(view.tobytes())
+
+    def changed(self) -> list[int]:
+        """Return the blocks whose tables are not what the copies are."""
+        if len(self._copies) > 1:
+            self._copies = [b"".join(self._copies)]
+        if b"".join(self._views) == self._copies[0]:
+            return []
+        found, end = [], 0
+        for block, view in zip(self._blocks, self._views, strict=True):
+            start, end = end, end + view.nbytes
+            if view.tobytes() != self._copies[0][start:end]:
+                found.append(block)
+        return found
+
+    def copy(self) -> _Group:
+        """Return a group of the same tables, to which others can be added apart."""
+        twin = _Group()
+        twin.nbytes = self.nbytes
+        twin._blocks, twin._views, twin._copies = self._blocks.copy(), self._views.copy(), self._copies.copy()
+        return twin
 
 
 class TableWatch:
     """What the watched tables held when they were last checked.
 
     Small tables are kept as copies. Of a large one, entry i goes into sum i modulo `WIDTH`, as a whole number made of
-    its bits: any change of one entry shows, and so do entries that are moved about.
+    its bits: any change of one entry shows, and so do entries that are moved about. The entries that are left over are
+    kept as a small table. Some always are: were all signs to change, the sums over an even count would not.
     """
 
-    __slots__ = ("_blocks", "_copies", "_large", "_n_entries", "_small", "_values")
+    __slots__ = ("_large", "_n_entries", "_small", "_values")
 
     def __init__(self) -> None:
         """Watch nothing."""
         self._n_entries = 0
         self._values: list[tuple[int, FloatArray]] = []
-        self._blocks: list[int] = []  # of the small tables
-        self._small: list[memoryview] = []
-        self._copies: list[bytes] = []
+        self._small: list[_Group] = []
         self._large: list[tuple[int, npt.NDArray[np.uint64], bytes]] = []
 
     def add(self, block: int, values: FloatArray) -> None:
         """Watch the table of a block as it is now; beyond `MOST_WATCHED` entries in all, watch none of them."""
         self._n_entries += values.size
         if self._n_entries > MOST_WATCHED:
-            self._values, self._blocks, self._small, self._copies, self._large = [], [], [], [], []
+            self._values, self._small, self._large = [], [], []
             return
         self._values.append((block, values))
-        if values.size <= SMALL:
-            view = memoryview(values.data).cast("B")
-            self._blocks.append(block)
-            self._small.append(view)
-            self._copies.append(view.tobytes())
-        else:
-            words = values.reshape(-1).view(np.uint64)
-            self._large.append((block, words, _digest(words)))
+        words, n = values.reshape(-1).view(np.uint64), 0
+        if values.size > SMALL:
+            n = (values.size - 1) // WIDTH * WIDTH
+            rows = words[:n].reshape(-1, WIDTH)
+            self._large.append((block, rows, np.add.reduce(rows, axis=0).tobytes()))
+        if not self._small or self._small[-1].nbytes > GROUP:
+            self._small.append(_Group())
+        self._small[-1].add(block, memoryview(words[n:].data).cast("B"))
 
     def changed(self) -> list[int]:
         """Return the blocks whose tables have changed."""
-        found = [block for block, words, digest in self._large if _digest(words) != digest]
-        if len(self._copies) > 1:
-            self._copies = [b"".join(self._copies)]
-        if self._small and b"".join(self._small) != self._copies[0]:
-            found += self._changed_small()
-        return found
-
-    def _changed_small(self) -> list[int]:
-        found, end = [], 0
-        for block, view in zip(self._blocks, self._small, strict=True):
-            start, end = end, end + view.nbytes
-            if view.tobytes() != self._copies[0][start:end]:
+        found, sums = [], np.empty(WIDTH, dtype=np.uint64)
+        for block, rows, before in self._large:
+            np.add.reduce(rows, axis=0, out=sums)
+            if sums.tobytes() != before:
                 found.append(block)
-        return found
+        for group in self._small:
+            found += group.changed()
+        return list(dict.fromkeys(found))
 
     def copy(self) -> TableWatch:
         """Return a watch of the same tables, to which others can be added apart; what has changed is not forgotten."""
         twin = TableWatch()
         twin._n_entries = self._n_entries
-        twin._values, twin._blocks, twin._small = self._values.copy(), self._blocks.copy(), self._small.copy()
-        twin._copies, twin._large = self._copies.copy(), self._large.copy()
+        twin._values, twin._large = self._values.copy(), self._large.copy()
+        twin._small = [group.copy() for group in self._small]
         return twin
 
     def renewed(self) -> TableWatch:
@@ -79,16 +113,6 @@ class TableWatch:
         for block, values in self._values:
             twin.add(block, values)
         return twin
-
-
-def _digest(words: npt.NDArray[np.uint64]) -> bytes:
-    """Return sums over every `WIDTH`-th number, and the numbers that are left over.
-
-    Some are always left over: were all signs to change, the sums over an even count of numbers would not.
-    """
-    n = (len(words) - 1) // WIDTH * WIDTH
-    sums: npt.NDArray[np.uint64] = np.add.reduce(words[:n].reshape(-1, WIDTH), axis=0)
-    return sums.tobytes() + words[n:].tobytes()
 
 
 def is_shared(table: object, values: FloatArray) -> bool:

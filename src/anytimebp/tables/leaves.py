@@ -250,10 +250,41 @@ def _in_logs(workspace: Workspace, arrays: WorkspaceArrays) -> Workspace:
     return made
 
 
+class TreeOrder(NamedTuple):
+    """What `elimination_order` has found.
+
+    Attributes:
+        order: (F,) the first `ordered` of them are the factors of trees, leaves first.
+        n_open: (F,) open variables of a factor, -1 in trees.
+        way: (E,) of the edges.
+        ordered: Factors of trees.
+        n_core: Edges of the core.
+        n_lone: Variables without any edge.
+    """
+
+    order: IndexArray
+    n_open: IndexArray
+    way: IndexArray
+    ordered: int
+    n_core: int
+    n_lone: int
+
+
+def order_of_trees(workspace: Workspace) -> TreeOrder:
+    """Return what hangs on the core of a graph, in the order in which it is peeled off."""
+    layout, sizes = workspace.layout, workspace.arrays.domain_size
+    n_factors = len(layout.factor_edge_start) - 1
+    order, n_open = np.empty(n_factors, dtype=np.int64), np.zeros(n_factors, dtype=np.int64)
+    way = np.empty(len(layout.edge_variable), dtype=np.int64)
+    n_left, left_key = np.zeros(len(sizes), dtype=np.int64), np.zeros(len(sizes), dtype=np.int64)
+    return TreeOrder(order, n_open, way, *elimination_order(layout, sizes, order, n_left, left_key, n_open, way))
+
+
 def peel(
     workspace: Workspace,
     max_memory: int | None,
     load: Callable[[], object],
+    trees: TreeOrder,
     *,
     at_any_cost: bool = False,
 ) -> Leaves | None:
@@ -263,14 +294,12 @@ def peel(
         workspace: Whose tables are there.
         max_memory: Bytes that the run may allocate.
         load: Loads the kernels for leaves; called before the first one is needed, not for a forest.
+        trees: From `order_of_trees`; its `way` is overwritten.
         at_any_cost: Whether to make a core even where that does not pay.
     """
     layout, arrays = workspace.layout, workspace.arrays
-    n_factors, n_variables = len(layout.factor_edge_start) - 1, len(arrays.domain_size)
-    order, n_open = np.empty(n_factors, dtype=np.int64), np.zeros(n_factors, dtype=np.int64)
-    way = np.empty(len(layout.edge_variable), dtype=np.int64)
-    n_left, left_key = np.zeros(n_variables, dtype=np.int64), np.zeros(n_variables, dtype=np.int64)
-    ordered, n_core, n_lone = elimination_order(layout, arrays.domain_size, order, n_left, left_key, n_open, way)
+    order, n_open, way, ordered, n_core, n_lone = trees
+    n_factors = len(order)
     address = np.zeros(n_factors, dtype=np.int64)
     if ordered == n_factors:
         none = np.empty(0)

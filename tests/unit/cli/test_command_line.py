@@ -303,17 +303,21 @@ def on_terminal(command, number=signal.SIGINT):
     )
     os.close(terminal)
     shown, pressed, start = b"", False, time.monotonic()
-    while time.monotonic() - start < 120:
-        if select.select([child], [], [], 0.1)[0]:
-            try:
-                shown += os.read(child, 65536)
-            except OSError:
-                break
-        if not pressed and shown.count(b"residual") > 8:
-            process.send_signal(number)
-            pressed = True
-    os.close(child)
-    return process.wait(30), shown.decode()
+    try:
+        while time.monotonic() - start < 120:
+            if select.select([child], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(child, 65536)
+                except OSError:
+                    break
+            if not pressed and shown.count(b"residual") > 8:
+                process.send_signal(number)
+                pressed = True
+        os.close(child)
+        return process.wait(30), shown.decode()
+    finally:
+        process.kill()  # nobody else would end a run that has not listened
+        process.wait()
 
 
 def test_an_abort_writes_nothing_and_says_so(folder, capsys, monkeypatch):
@@ -399,6 +403,7 @@ def test_names_cannot_drive_the_terminal(folder, capsys):
     assert r"a\nb" in printed
 
 
+@pytest.mark.compiled  # streams, not kernels: one pass is enough
 @pytest.mark.unix
 def test_streams_that_are_closed_or_narrow_do_no_harm(folder):
     graph = abp.FactorGraph()

@@ -183,7 +183,7 @@ def test_a_grid_is_eliminated_about_as_well_as_row_by_row():
 
 
 def test_limits_end_the_search():
-    compiled = compiled_graph(grid(12, 10, 1.0, 1.0, 0))
+    compiled = compiled_graph(grid(8, 10, 1.0, 1.0, 0))
     found = plan(compiled, compiled.universe_sizes, most_entries=1e6)
     assert isinstance(found, TooWide)
     assert found.entries > 1e6

@@ -106,6 +106,22 @@ def test_any_change_shows_whatever_the_size_of_the_table(change, n):
     assert watch.renewed().changed() == []
 
 
+def test_changes_show_in_every_group_of_tables():
+    tables = [np.full(n, 0.5) for n in [1500] * 20 + [5000, 3] * 5]  # seven to a group
+    watch = changes.TableWatch()
+    for block, values in enumerate(tables):
+        watch.add(block, values)
+    assert watch.changed() == []
+    twin = watch.copy()
+    twin.add(99, tables[0])
+    for block, values in enumerate(tables):
+        values[-1] += 1.0
+        assert watch.changed() == [block] == twin.changed()[:1]
+        assert (99 in twin.changed()) == (block == 0)
+        values[-1] -= 1.0
+    assert watch.changed() == twin.changed() == []
+
+
 def test_beyond_the_limit_nothing_is_watched(monkeypatch):
     monkeypatch.setattr(changes, "MOST_WATCHED", 10)
     unary, pairwise = tables()

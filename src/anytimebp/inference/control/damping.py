@@ -18,7 +18,10 @@ from anytimebp.tables.workspace import Workspace
 
 WINDOW = 20  # sweeps in which the residual must fall, or the run is said to stall; longer by what damping slows it down
 ENOUGH = 0.9  # to this part of the best before, or fast enough to get to the tolerance within TOO_MANY
-LOOK = 0.4  # last part of a window in which messages are followed, where the residual has not fallen that far
+LOOKS = (0.6, 0.8, 1.0)
+"""Parts of a window after which messages are followed to its end, where the residual has not fallen far enough by then.
+
+Nobody looks in between, so that several sweeps can be made at once."""
 STRAIGHT = 0.5  # part of the messages' path that leads on, from which on they are slow and do not oscillate
 SLOW = 40  # sweeps that an undamped run may still have to make, before it is looked at which way its messages go
 STEPS = (0.0, 0.2, 0.5, 0.75, 0.9)
@@ -95,7 +98,7 @@ class Damper:
         self._begin_window(WINDOW / (1.0 - damping))
 
     def _begin_window(self, length: float) -> None:
-        self._window = length
+        self._window, self._looks = length, [math.ceil(look * length) for look in LOOKS]
         self._in_window = 0
         self._first_in_window = self._best_in_window = math.inf
         self._course: _Course | None = None
@@ -103,8 +106,8 @@ class Damper:
     @property
     def quiet_sweeps(self) -> int:
         """How many sweeps can be made before it looks at messages, or changes its mind; the last one it may look at."""
-        until_look = math.ceil((1.0 - LOOK) * self._window) - self._in_window
-        return max(1, min(until_look, MAX_SWEEPS - self._sweeps))
+        until_look = min((look - self._in_window for look in self._looks if look > self._in_window), default=1)
+        return max(1, min(1 if self.is_following else until_look, MAX_SWEEPS - self._sweeps))
 
     @property
     def is_following(self) -> bool:
@@ -124,7 +127,7 @@ class Damper:
         self._way += residual * (1.0 - self.damping)
         if self._course is not None:
             self._course.follow()
-        elif self._in_window >= (1.0 - LOOK) * self._window and (self._stalls_now() or self._is_slow):
+        elif self._in_window in self._looks and (self._stalls_now() or self._is_slow):
             self._course = _Course(self._workspace, self._tolerance)
         if self._in_window >= self._window:
             self._close_window()

@@ -14,29 +14,46 @@ from anytimebp.kernels.messages import sweep_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 
+ROUNDING = 1e-14  # nats by which messages move without any news
+PART_OF_TOLERANCE = 1 / 4
+"""That a factor may miss of what its variables were told, before it counts as having news.
+
+Larger, and sweeps that move less than the tolerance show less of it; smaller, and more factors are updated for
+nothing."""
+
 
 class News(NamedTuple):
-    """Which factors would send the same messages again.
+    """Which factors would send the same messages again, or all but.
 
     Attributes:
+        least: Nats by which all messages to a variable may have moved before its factors are told.
         times: (V,) how often messages to a variable have moved.
         rest: (V,) nats by which they have moved since that was last counted.
         seen: (E,) what was counted when the factor was last updated.
     """
 
+    least: float
     times: IndexArray
     rest: FloatArray
     seen: IndexArray
 
 
-def no_news(layout: GraphLayout) -> News:
-    """Return what is known before the first sweep: no factor has seen anything."""
+def no_news(layout: GraphLayout, tolerance: float = 0.0) -> News:
+    """Return what is known before the first sweep: no factor has seen anything.
+
+    Args:
+        layout: Topology.
+        tolerance: Residual of a message that has settled.
+    """
     n_variables, n_edges = len(layout.variable_edge_start) - 1, len(layout.edge_variable)
-    return News(np.zeros(n_variables, dtype=np.int64), np.zeros(n_variables), np.full(n_edges, -1, dtype=np.int64))
+    start = layout.factor_edge_start
+    least = PART_OF_TOLERANCE * tolerance / max(1, int((start[1:] - start[:-1]).max(initial=1)))
+    times, seen = np.zeros(n_variables, dtype=np.int64), np.full(n_edges, -1, dtype=np.int64)
+    return News(max(ROUNDING, least), times, np.zeros(n_variables), seen)
 
 
 class SweepSchedule:
-    """Goes through one order of factors after another until a sweep moves nothing.
+    """Goes through one order of factors after another until another sweep would move nothing.
 
     Attributes:
         most_sweeps: That it may make in one slice; more than one if nobody looks at messages in between.
@@ -52,7 +69,7 @@ class SweepSchedule:
         """
         self.most_sweeps = 1
         self._messages = messages
-        self._news = no_news(messages.layout)
+        self._news = no_news(messages.layout, tolerance)
         self._orders = orders
         self._tolerance = tolerance
         self._order = next(orders)
@@ -94,10 +111,15 @@ class SweepSchedule:
         return self._end_of_sweep(updates, int(work), pending, earlier)
 
     def _end_of_sweep(self, updates: int, work: int, pending: float, earlier: tuple[Swept, ...]) -> Progress:
-        """Report a sweep, and stand before the next; `pending` may be more than the sweep has moved."""
-        if pending < np.inf:
-            self._moved.fill(0.0)
+        """Report a sweep, and stand before the next.
+
+        What is pending bounds what another sweep would move. That may be less than this one has moved, most of which
+        has been passed on already.
+        """
+        converged = bool(pending <= self._tolerance)
         largest, mean = self._largest, self._total / self._n_factors
+        if converged and largest > self._tolerance:
+            largest, mean = pending, min(mean, pending)
         if self._position >= self._order.size:
             self._position %= self._order.size
             self._order = next(self._orders)
@@ -108,7 +130,7 @@ class SweepSchedule:
             updates,
             work,
             end_of_sweep=True,
-            converged=bool(pending <= self._tolerance),
+            converged=converged,
             max_residual=largest,
             mean_residual=mean,
             earlier=earlier,

@@ -100,6 +100,7 @@ def test_variables_without_any_information_wait_and_are_answered_with_what_their
     assert result.distance(abp.infer(graph, "bp", evidence={"x0": 200})) < 1e-6
 
 
+@pytest.mark.compiled  # thousands of states, so that memory runs short
 def test_a_run_that_memory_stops_settles_and_says_so():
     graph = grid_of_rules(3000, 8.0, np.random.default_rng(2))
     limit = 12_000_000

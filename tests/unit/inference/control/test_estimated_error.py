@@ -159,6 +159,7 @@ def chain_with_a_loop(seed, states=5, length=8):
     return graph, abp.infer(graph, "bp", tolerance=1e-11)
 
 
+@pytest.mark.compiled  # it takes many updates until a run is given up
 @pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
 @pytest.mark.parametrize("method", ["dynamic", "fixed"])
 def test_full_domains_that_never_settled_are_not_without_error(method):
