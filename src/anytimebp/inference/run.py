@@ -29,6 +29,7 @@ from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment
 
 WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
+FEW_STATES = 2**17  # of all variables together: up to so many, the first slice goes on to what the method begins with
 
 
 class Run:
@@ -135,7 +136,8 @@ class Run:
             self._task.graph.take_changes()
             self.start(make_method)
             warn_of_unconnected(self._task.graph, self._task.options.observed)
-            return Step.WORKING
+            if compiled_graph(self._task.graph).n_states > FEW_STATES:
+                return Step.WORKING
         if self._failure:
             raise self._failure
         self._set_next_report(budget)

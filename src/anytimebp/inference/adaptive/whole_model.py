@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -115,7 +114,7 @@ class WholeModel:
         self.domains = domains
         layout, n_factors = compiled.arrays, len(compiled.extent.log_max)
         n_edges = len(layout.edge_variable)
-        self.universe_start = row_starts(compiled.universe_sizes)
+        self.universe_start = domains.slot_start if domains.is_whole else row_starts(compiled.universe_sizes)
         kind = source_kinds(compiled)
         numbers = np.empty((3, n_factors), dtype=np.int64)
         edge, stride = np.empty(n_edges, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
@@ -130,8 +129,7 @@ class WholeModel:
         self.is_leaf = np.zeros(len(domains.sizes), dtype=np.bool_)
         if self.has_leaves:
             self.is_leaf[leaf[leaf >= 0]] = True
-            self.compiled = copy(compiled)
-            self.compiled.arrays = _without_leaves(layout, self.edge)
+            self.compiled = compiled.with_topology(_without_leaves(layout, self.edge))
         log_max = compiled.extent.log_max
         shift = np.where(np.isnan(log_max), 0.0, log_max)
         address, self._owners = np.zeros(n_factors, dtype=np.int64), [np.empty(0)]
@@ -158,6 +156,12 @@ class WholeModel:
             self.leaf_weight = np.zeros(int(self.universe_start[-1]))
             first_slot = np.repeat(self.universe_start[:-1], self.domains.sizes)
             self.leaf_weight[first_slot + self.domains.slot_state] = self._prior
+
+    @cached_property
+    def can_wait(self) -> bool:
+        """Whether beliefs may be made when somebody reads them: leaves have our own tables, and cannot vanish."""
+        with_leaf = self.sources.leaf >= 0
+        return bool(with_leaf.any() and (self.sources.kind == SCALED)[with_leaf].all() and not self.constrains.any())
 
     def release(self) -> None:
         """Let go of tables that were exponentiated, unless the beliefs of leaves are read from them."""
