@@ -30,7 +30,7 @@ from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.to_factor import SMALLEST_NORMAL, gather_at, is_lone_hub
 
-LINES = 4  # of a table that are read at a time
+LINES = 4  # of a table that are read at a time: alone, half of the time goes into adding up the parts of a vector
 MOST_ODDS = 600.0  # nats by which a state outside may seem likelier than its domain, so that sums stay finite
 PICK_COST = 8  # entries that could be read in order in the time of picking one up and exponentiating it
 
@@ -70,10 +70,7 @@ def _sum_line(source, first, stride, weight):
 
 @kernel(FAST)
 def _sum_lines(source, place, stride, weight, line):
-    """Fill `line` with the sums of entries along an axis, times weights: one for every place where the axis begins.
-
-    Four lines are read at a time: of one alone, half of the time goes into adding up the parts of a vector.
-    """
+    """Fill `line` with the sums of entries along an axis, times weights, for every place where the axis begins."""
     n, k = weight.size, 0
     while stride == 1 and k + LINES <= line.size:
         a, b = source[place[k] : place[k] + n], source[place[k + 1] : place[k + 1] + n]
@@ -261,10 +258,7 @@ def _sum_rows(line, weight, told):
 
 @kernel()
 def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
-    """Add what an edge's factor says of the states within reach of its variable; `scratch` has rows and weights.
-
-    Entries are picked up many at a time, so that the memory can work on several of them.
-    """
+    """Add what an edge's factor says of the states within reach of its variable; `scratch` has rows and weights."""
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     stride, base, weight = sources.edge_stride[edge], scratch.row_base[:rows], scratch.row_weight[:rows]
     begin, last = reach.start[variable], reach.start[variable + 1]

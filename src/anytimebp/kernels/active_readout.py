@@ -56,9 +56,15 @@ def _add_lines(source, base, place, scale, weight, stride, kind, shift, sums):
             sums[v] += w * row_a[v] + x * row_b[v] + y * row_c[v] + z * row_d[v]
         k += LINES
     while k < place.size:
-        row = source[base + place[k] :]
-        for v in range(n):
-            sums[v] += scale * weight[k] * row[v * stride]
+        first, w = base + place[k], scale * weight[k]
+        if stride == 1:  # vectorised
+            row = source[first : first + n]
+            for v in range(n):
+                sums[v] += w * row[v]
+        else:
+            row = source[first:]
+            for v in range(n):
+                sums[v] += w * row[v * stride]
         k += 1
 
 
