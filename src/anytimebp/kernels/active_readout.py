@@ -18,7 +18,7 @@ from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 
 @kernel()
 def place_beliefs(active, reach, outside, is_leaf, domain_belief, belief):
-    """Fill a row of all states with the beliefs of those that are active or within reach; leaves are left alone.
+    """Fill a row of all states with the beliefs of those that are active or within reach, and zeros; leaves stay.
 
     Args:
         active: An Active.
@@ -26,12 +26,13 @@ def place_beliefs(active, reach, outside, is_leaf, domain_belief, belief):
         outside: (V,) their sums.
         is_leaf: (V,) variables that are summed out.
         domain_belief: Per active state.
-        belief: Per state of every universe; overwritten where a state is active or within reach.
+        belief: Per state of every universe; overwritten but for leaves.
     """
     active, reach = borrow(active), borrow(reach)
     for variable in range(outside.size):
         if not is_leaf[variable]:
             first, share = active.universe_start[variable], 1.0 / (1.0 + outside[variable])
+            belief[first : active.universe_start[variable + 1]] = 0.0
             for k in range(active.start[variable], active.start[variable + 1]):
                 belief[first + active.state[k]] = domain_belief[k] * share
             for k in range(reach.start[variable], reach.start[variable + 1]):

@@ -291,7 +291,7 @@ class ActiveModel:
             least: Log weight under which a state outside does not count for leaves.
         """
         whole = self.whole
-        found: FloatArray = np.zeros(int(whole.universe_start[-1]))
+        found = np.empty(int(whole.universe_start[-1]))
         place_beliefs(self.active, reach, outside, whole.is_leaf, self.domain_beliefs[0], found)
         if whole.has_leaves:
             arrays = self.arrays._replace(incoming=np.empty(len(self.arrays.incoming)))
