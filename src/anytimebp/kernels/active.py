@@ -30,7 +30,7 @@ from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.to_factor import SMALLEST_NORMAL, gather_at, is_lone_hub
 
-ORIGIN = np.zeros(1, dtype=np.int64)
+LINES = 4  # of a table that are read at a time: alone, half of the time goes into adding up the parts of a vector
 MOST_ODDS = 600.0  # nats by which a state outside may seem likelier than its domain, so that sums stay finite
 PICK_COST = 8  # entries that could be read in order in the time of picking one up and exponentiating it
 
@@ -69,6 +69,26 @@ def _sum_line(source, first, stride, weight):
 
 
 @kernel(FAST)
+def _sum_lines(source, place, stride, weight, line):
+    """Fill `line` with the sums of entries along an axis, times weights, for every place where the axis begins."""
+    n, k = weight.size, 0
+    while stride == 1 and k + LINES <= line.size:
+        a, b = source[place[k] : place[k] + n], source[place[k + 1] : place[k + 1] + n]
+        c, d = source[place[k + 2] : place[k + 2] + n], source[place[k + 3] : place[k + 3] + n]
+        sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
+        for v in range(n):
+            sum_a += a[v] * weight[v]
+            sum_b += b[v] * weight[v]
+            sum_c += c[v] * weight[v]
+            sum_d += d[v] * weight[v]
+        line[k], line[k + 1], line[k + 2], line[k + 3] = sum_a, sum_b, sum_c, sum_d
+        k += LINES
+    while k < line.size:
+        line[k] = _sum_line(source, place[k], stride, weight)
+        k += 1
+
+
+@kernel(FAST)
 def _sum_log_line(source, first, stride, weight, shift):
     """Do as `_sum_line` with log scores, less a shift."""
     total, row = 0.0, source[first:]
@@ -99,32 +119,28 @@ def _convert(line, kind, shift):
 
 
 @kernel()
-def _sum_leaf(source, base, states, own_stride, stride, weight, kind, shift, line):
-    """Fill `line` with sums over a leaf's states: per state of another axis, one for every place in `base`."""
-    for k in range(states.size):
-        moved, own = states[k] * own_stride, line[k * base.size : (k + 1) * base.size]
-        for r in range(base.size):
-            if kind == LOG_TABLE:
-                own[r] = _sum_log_line(source, base[r] + moved, stride, weight, shift)
-            else:
-                own[r] = _sum_line(source, base[r] + moved, stride, weight)
-    if kind != LOG_TABLE:
+def _sum_leaf(source, place, stride, weight, kind, shift, line):
+    """Fill `line` with sums over a leaf's states, one for every place where these begin."""
+    if kind == LOG_TABLE:
+        for k in range(line.size):
+            line[k] = _sum_log_line(source, place[k], stride, weight, shift)
+    else:
+        _sum_lines(source, place, stride, weight, line)
         _convert(line, kind, shift)
 
 
 @kernel()
-def _pick(sources, active, factor, row_base, line):
-    """Fill `line` with a factor's entries at `row_base`, with the leaf summed out."""
-    kind, shift = sources.kind[factor], sources.shift[factor]
+def _pick(sources, active, factor, place, shift, line):
+    """Fill `line` with a factor's entries at some places, with the leaf summed out."""
+    kind = sources.kind[factor]
     source = table_view(sources.address[factor], sources.size[factor])
     start, end = leaf_span(sources, active, factor)
-    if start == end:
-        for r in range(line.size):
-            line[r] = source[row_base[r]]
-        _convert(line, kind, shift)
+    if start < end:
+        _sum_leaf(source, place, sources.leaf_stride[factor], active.leaf_weight[start:end], kind, shift, line)
         return
-    weight = active.leaf_weight[start:end]
-    _sum_leaf(source, row_base[: line.size], ORIGIN, 0, sources.leaf_stride[factor], weight, kind, shift, line)
+    for k in range(line.size):
+        line[k] = source[place[k]]
+    _convert(line, kind, shift)
 
 
 @kernel()
@@ -153,7 +169,7 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
         entries = 0
         if sources.address[position] and sources.kind[position] != WIDE_TABLE:
             locate_rows(layout, sources, active, position, -1, row_base)
-            _pick(sources, active, position, row_base, table)
+            _pick(sources, active, position, row_base, sources.shift[position], table)
             start, end = leaf_span(sources, active, position)
             entries = table.size * max(1, end - start)
             low = np.inf
@@ -173,28 +189,30 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
 
 # ---------------------------------------------------------------- looking outside
 @kernel()
-def weigh_active(layout, bp, factor, in_logs, scaled, scratch):
+def weigh_active(layout, bp, factor, in_logs, scratch):
     """Fill `bp.incoming` with the messages to a factor; False where one vanishes.
 
     Linear numbers of logs are for looks, which may lose what is 700 nats below the best. `scratch` gets, by edge, where
-    they start, and the factor (peak * exp(log_peak)) that was divided out of them; that is left out for some edges
-    unless `scaled`.
+    they start, and the factor (peak * exp(log_peak)) that was divided out of them.
     """
     offset, first = 0, layout.factor_edge_start[factor]
     for edge in range(first, layout.factor_edge_start[factor + 1]):
-        variable = layout.edge_variable[edge]
+        variable, axis = layout.edge_variable[edge], edge - first
         weight = bp.incoming[offset : offset + bp.domain_size[variable]]
-        if weight.size == 1 and not scaled and is_lone_hub(bp, variable, edge):
+        if weight.size == 1 and is_lone_hub(bp, variable, edge):
+            start = bp.hub_start[bp.variable_hub[variable]]
             weight[0] = 0.0 if in_logs else 1.0
+            scratch.peak[axis], scratch.log_peak[axis] = 1.0, bp.hub_high[start] + bp.hub_low[start]
         else:
-            floor, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
+            floor, scratch.peak[axis], scratch.log_peak[axis] = gather_at(
+                bp.calls[GATHER], (layout, bp, variable, edge, weight)
+            )
             if floor < 0.0:
                 return False
-            scratch.peak[edge - first], scratch.log_peak[edge - first] = peak, log_peak
             if in_logs != (bp.arithmetic == LOG):
                 for d in range(weight.size):
                     weight[d] = log(weight[d]) if in_logs else exp(weight[d])
-        scratch.offsets[edge - first] = offset
+        scratch.offsets[axis] = offset
         offset += weight.size
     return True
 
@@ -240,36 +258,25 @@ def _sum_rows(line, weight, told):
 
 @kernel()
 def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
-    """Add what an edge's factor says of the states within reach of its variable; `scratch` has rows and weights.
-
-    Entries are picked up many at a time, so that the memory can work on several of them.
-    """
+    """Add what an edge's factor says of the states within reach of its variable; `scratch` has rows and weights."""
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
-    kind, shift, stride = sources.kind[factor], active.shift[factor], sources.edge_stride[edge]
-    source = table_view(sources.address[factor], sources.size[factor])
-    start, end = leaf_span(sources, active, factor)
-    base, weight = scratch.row_base[:rows], scratch.row_weight[:rows]
-    place, last = reach.start[variable], reach.start[variable + 1]
-    while place < last:
-        n = min(last - place, max(1, scratch.line.size // rows))
-        line = scratch.line[: n * rows]
-        if start < end:
-            leaf_stride, states = sources.leaf_stride[factor], reach.state[place : place + n]
-            _sum_leaf(source, base, states, stride, leaf_stride, active.leaf_weight[start:end], kind, shift, line)
-        else:
-            for k in range(n):
-                moved, own = reach.state[place + k] * stride, line[k * rows : k * rows + rows]
-                for r in range(rows):
-                    own[r] = source[base[r] + moved]
-            _convert(line, kind, shift)
-        told = scratch.told[:n]
+    stride, base, weight = sources.edge_stride[edge], scratch.row_base[:rows], scratch.row_weight[:rows]
+    begin, last = reach.start[variable], reach.start[variable + 1]
+    while begin < last:
+        n = min(last - begin, max(1, scratch.line.size // rows))
+        place, line, told = scratch.place[: n * rows], scratch.line[: n * rows], scratch.told[:n]
+        for k in range(n):
+            moved, own = reach.state[begin + k] * stride, place[k * rows : k * rows + rows]
+            for r in range(rows):
+                own[r] = base[r] + moved
+        _pick(sources, active, factor, place, active.shift[factor], line)
         _sum_rows(line, weight, told)
-        _add_told(told, log_scale, reach.log_belief[place : place + n])
+        _add_told(told, log_scale, reach.log_belief[begin : begin + n])
         if reach.told.size:
-            kept = reach.edge_start[edge] + place - reach.start[variable]
+            kept = reach.edge_start[edge] + begin - reach.start[variable]
             for k in range(n):
                 reach.told[kept + k] = told[k]
-        place += n
+        begin += n
 
 
 @kernel()
@@ -308,7 +315,7 @@ def look_outside(layout, bp, sources, active, reach, scratch, position, cost_lim
     while position < sources.leaf.size and cost < cost_limit:
         if sources.address[position]:
             is_wide = sources.kind[position] == WIDE_TABLE
-            if not weigh_active(layout, bp, position, is_wide, False, scratch):
+            if not weigh_active(layout, bp, position, is_wide, scratch):
                 return VARIABLE_VANISHED, position, read
             start, end = leaf_span(sources, active, position)
             for edge in range(layout.factor_edge_start[position], layout.factor_edge_start[position + 1]):

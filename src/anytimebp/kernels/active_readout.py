@@ -10,17 +10,15 @@ over the active states x, and over joint states of which one is outside, as far 
 
 import math
 
-from anytimebp.kernels.active import MOST_ODDS, leaf_span, locate_rows, weigh_active, weigh_rows
+from anytimebp.kernels.active import LINES, MOST_ODDS, leaf_span, locate_rows, weigh_active, weigh_rows
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import LOG_TABLE, OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 
-LINES = 4  # that are added in one pass over the sums: a pass costs more than they do
-
 
 @kernel()
 def place_beliefs(active, reach, outside, is_leaf, domain_belief, belief):
-    """Fill a row of all states with the beliefs of those that are active or within reach; leaves are left alone.
+    """Fill a row of all states with the beliefs of those that are active or within reach, and zeros; leaves stay.
 
     Args:
         active: An Active.
@@ -28,12 +26,13 @@ def place_beliefs(active, reach, outside, is_leaf, domain_belief, belief):
         outside: (V,) their sums.
         is_leaf: (V,) variables that are summed out.
         domain_belief: Per active state.
-        belief: Per state of every universe; overwritten where a state is active or within reach.
+        belief: Per state of every universe; overwritten but for leaves.
     """
     active, reach = borrow(active), borrow(reach)
     for variable in range(outside.size):
         if not is_leaf[variable]:
             first, share = active.universe_start[variable], 1.0 / (1.0 + outside[variable])
+            belief[first : active.universe_start[variable + 1]] = 0.0
             for k in range(active.start[variable], active.start[variable + 1]):
                 belief[first + active.state[k]] = domain_belief[k] * share
             for k in range(reach.start[variable], reach.start[variable + 1]):
@@ -41,36 +40,50 @@ def place_beliefs(active, reach, outside, is_leaf, domain_belief, belief):
 
 
 @kernel(FAST)
-def _add_lines(source, place, weight, stride, kind, shift, sums):
-    """Add lines of a table to `sums`, times weights: those along a leaf's axis that begin at `place`."""
+def _add_lines(source, base, place, scale, weight, stride, kind, shift, sums):
+    """Add lines of a table to `sums`, times weights: those along a leaf's axis that begin at `base` and a place."""
     n, k = sums.size, 0
     if kind == LOG_TABLE:
         for k in range(place.size):
-            row = source[place[k] :]
+            row = source[base + place[k] :]
             for v in range(n):
-                sums[v] += weight[k] * exp(row[v * stride] - shift)
+                sums[v] += scale * weight[k] * exp(row[v * stride] - shift)
         return
-    if stride == 1:  # vectorised
-        while k + LINES <= place.size:
-            a, b = source[place[k] : place[k] + n], source[place[k + 1] : place[k + 1] + n]
-            c, d = source[place[k + 2] : place[k + 2] + n], source[place[k + 3] : place[k + 3] + n]
-            for v in range(n):
-                sums[v] += weight[k] * a[v] + weight[k + 1] * b[v] + weight[k + 2] * c[v] + weight[k + 3] * d[v]
-            k += LINES
-    while k < place.size:
-        row = source[place[k] :]
+    while stride == 1 and k + LINES <= place.size:  # vectorised
+        a, b, c, d = base + place[k], base + place[k + 1], base + place[k + 2], base + place[k + 3]
+        row_a, row_b, row_c, row_d = source[a : a + n], source[b : b + n], source[c : c + n], source[d : d + n]
+        w, x, y, z = scale * weight[k], scale * weight[k + 1], scale * weight[k + 2], scale * weight[k + 3]
         for v in range(n):
-            sums[v] += weight[k] * row[v * stride]
+            sums[v] += w * row_a[v] + x * row_b[v] + y * row_c[v] + z * row_d[v]
+        k += LINES
+    while k < place.size:
+        first, w = base + place[k], scale * weight[k]
+        if stride == 1:  # vectorised
+            row = source[first : first + n]
+            for v in range(n):
+                sums[v] += w * row[v]
+        else:
+            row = source[first:]
+            for v in range(n):
+                sums[v] += w * row[v * stride]
         k += 1
 
 
 @kernel()
-def _add_outside_lines(scratch, source, n, stride, kind, shift, sums):
-    """Add n lines to `sums`, by their places, log weights and weights in `scratch`."""
-    weight, log_weight = scratch.line[:n], scratch.told[:n]
+def _choose_outside(reach, told, divided, least, begin, last, stride, scratch):
+    """Fill `scratch` with places and weights of the states within reach that weigh over `least`; return how many.
+
+    Which ones do is hard to foresee, so nothing branches on it.
+    """
+    n = 0
+    for k in range(begin, last):
+        log_weight = reach.log_belief[k] - reach.told[told + k] - divided
+        scratch.place[n], scratch.told[n] = reach.state[k] * stride, log_weight
+        n += 1 if log_weight > least else 0  # no for a hard zero, which is less or not a number
+    weight, log_weights = scratch.line[:n], scratch.told[:n]
     for k in range(n):  # vectorised
-        weight[k] *= exp(min(MOST_ODDS, log_weight[k]))
-    _add_lines(source, scratch.place[:n], weight, stride, kind, shift, sums)
+        weight[k] = exp(min(MOST_ODDS, log_weights[k]))
+    return n
 
 
 @kernel()
@@ -82,18 +95,30 @@ def _add_outside(layout, bp, sources, active, reach, scratch, edge, least, sourc
     divided = math.log(scratch.peak[axis]) + scratch.log_peak[axis]
     rows = locate_rows(layout, sources, active, factor, edge, scratch.row_base)
     weigh_rows(layout, bp, factor, edge, False, scratch.offsets, scratch.row_weight)
-    told, start, n = reach.edge_start[edge], reach.start[variable], 0
-    for k in range(reach.start[variable + 1] - start):
-        log_weight = reach.log_belief[start + k] - reach.told[told + k] - divided
-        if log_weight > least:  # no for a hard zero, which is less or not a number
-            for r in range(rows):
-                if n == scratch.place.size:
-                    _add_outside_lines(scratch, source, n, leaf_stride, kind, shift, sums)
-                    n = 0
-                scratch.place[n] = scratch.row_base[r] + reach.state[start + k] * sources.edge_stride[edge]
-                scratch.told[n], scratch.line[n] = log_weight, scratch.row_weight[r]
-                n += 1
-    _add_outside_lines(scratch, source, n, leaf_stride, kind, shift, sums)
+    begin, end, stride = reach.start[variable], reach.start[variable + 1], sources.edge_stride[edge]
+    told = reach.edge_start[edge] - begin
+    while begin < end:
+        last = min(end, begin + scratch.told.size)
+        n = _choose_outside(reach, told, divided, least, begin, last, stride, scratch)
+        place, weight = scratch.place[:n], scratch.line[:n]
+        for r in range(rows):
+            base, scale = scratch.row_base[r], scratch.row_weight[r]
+            _add_lines(source, base, place, scale, weight, leaf_stride, kind, shift, sums)
+        begin = last
+
+
+@kernel(FAST)
+def _normalise(sums, prior):
+    """Multiply sums by priors and divide by their total, which is returned; they are left alone unless it counts."""
+    total = 0.0
+    for v in range(sums.size):
+        sums[v] *= prior[v]
+        total += sums[v]
+    if total > 0.0:
+        scale = 1.0 / total
+        for v in range(sums.size):
+            sums[v] *= scale
+    return total
 
 
 @kernel()
@@ -121,25 +146,18 @@ def read_leaves(layout, bp, sources, active, reach, scratch, least, belief):
             continue
         start, end = leaf_span(sources, active, factor)
         prior, sums = active.leaf_weight[start:end], belief[start:end]
-        if not weigh_active(layout, bp, factor, False, reach.told.size > 0, scratch):
+        if not weigh_active(layout, bp, factor, False, scratch):
             return VARIABLE_VANISHED, leaf
         rows = locate_rows(layout, sources, active, factor, -1, scratch.row_base)
         weigh_rows(layout, bp, factor, -1, False, scratch.offsets, scratch.row_weight)
         kind, shift, stride = sources.kind[factor], active.shift[factor], sources.leaf_stride[factor]
         source = table_view(sources.address[factor], sources.size[factor])
         sums[:] = 0.0
-        _add_lines(source, scratch.row_base[:rows], scratch.row_weight[:rows], stride, kind, shift, sums)
+        _add_lines(source, 0, scratch.row_base[:rows], 1.0, scratch.row_weight[:rows], stride, kind, shift, sums)
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             variable = layout.edge_variable[edge]
             if reach.start[variable] < reach.start[variable + 1]:
                 _add_outside(layout, bp, sources, active, reach, scratch, edge, least, source, sums)
-        total = 0.0
-        for v in range(sums.size):
-            sums[v] *= prior[v]
-            total += sums[v]
-        if not total > 0.0:
+        if not _normalise(sums, prior) > 0.0:
             return VARIABLE_VANISHED, leaf
-        scale = 1.0 / total
-        for v in range(sums.size):
-            sums[v] *= scale
     return OK, -1

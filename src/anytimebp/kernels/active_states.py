@@ -269,23 +269,25 @@ def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
 
 @kernel()
 def plan_active(layout, address, size, table_start):
-    """Fill where tables over the domains start, (F + 1,); return the most entries that one has.
+    """Fill where tables over the domains start, (F + 1,); return the most entries and the most axes that one has.
 
     Those of factors without numbers in memory, whose address is 0, have no entries here.
     """
     layout = borrow(layout)
-    total, most = 0, 1
+    total, most, arity = 0, 1, 0
     for factor in range(table_start.size - 1):
         table_start[factor] = total
+        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+        arity = max(arity, last - first)
         if not address[factor]:
             continue
         entries = 1
-        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        for edge in range(first, last):
             entries *= size[layout.edge_variable[edge]]
         total += entries
         most = max(most, entries)
     table_start[table_start.size - 1] = total
-    return most
+    return most, arity
 
 
 # ---------------------------------------------------------------- messages from round to round

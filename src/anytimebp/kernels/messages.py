@@ -136,6 +136,47 @@ def _send_lone(layout, bp, factor, value):
         bp.edge_scale[edge], bp.edge_residual[edge] = value, 0.0
 
 
+@kernel(inline=True)
+def _has_plain_table(bp, factor):
+    """Tell whether sums go through a table that has no zeros, and no band."""
+    is_table = bp.factor_kind[factor] == TABLE and bp.arithmetic == LINEAR and bp.semiring != MAX
+    return is_table and not bp.table_has_zero[factor] and bp.table_band[factor] == 0
+
+
+@kernel()
+def _send_line(layout, bp, factor, only):
+    """Send the messages of a table without zeros to one variable of several active states; return the residual.
+
+    All others have one active state. The message to that one is a line of the table, whatever the factor is told, so
+    that it is written once. Messages to the others stay at 1, and only scales change.
+    """
+    first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+    n, stride = bp.domain_size[layout.edge_variable[only]], 1
+    for edge in range(only + 1, last):
+        stride *= bp.edge_capacity[edge]
+    line, begin = table_view(bp.table_address[factor], (n - 1) * stride + 1), only - first
+    weight, new = bp.incoming[begin : begin + n], bp.outgoing[begin : begin + n]
+    message = bp.message[bp.edge_slot_start[only] : bp.edge_slot_start[only] + n]
+    peak, total, is_same = 0.0, 0.0, True
+    for v in range(n):
+        new[v] = line[v * stride]
+        peak = max(peak, new[v])
+        total += new[v] * weight[v]
+    for v in range(n):
+        is_same &= new[v] * (1.0 / peak) == message[v]
+    bp.factor_total[factor] = total
+    for edge in range(first, last):
+        if edge != only:
+            bp.outgoing[edge - first if edge < only else edge - first + n - 1] = 1.0
+            bp.edge_scale[edge], bp.edge_residual[edge] = total, 0.0
+    if not is_same:
+        return store_at(bp.calls[STORE], (layout, bp, only, weight, new, 0.0))
+    for v in range(n):
+        new[v] = message[v]
+    bp.edge_scale[only], bp.edge_residual[only] = peak, 0.0
+    return 0.0
+
+
 @kernel()
 def update(layout, bp, factor, damping):
     """Send all messages of a factor; return status, what vanished, the residual and the entries read."""
@@ -145,7 +186,7 @@ def update(layout, bp, factor, damping):
             _send_lone(layout, bp, factor, value)
             return OK, -1, 0.0, 1
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    floor, lost, offset, entries = bp.table_min[factor], False, 0, 1
+    floor, lost, offset, entries, several, only = bp.table_min[factor], False, 0, 1, 0, first
     for edge in range(first, last):
         variable = layout.edge_variable[edge]
         n = bp.domain_size[variable]
@@ -160,6 +201,10 @@ def update(layout, bp, factor, damping):
         floor *= bound
         offset += n
         entries *= n
+        if n > 1:
+            several, only = several + 1, edge
+    if several == 1 and damping == 0.0 and _has_plain_table(bp, factor):
+        return OK, -1, _send_line(layout, bp, factor, only), entries
     if bp.factor_kind[factor] != TABLE:
         entries = bp.structure_work[factor]
     elif bp.table_band[factor]:

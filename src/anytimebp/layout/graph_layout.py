@@ -125,6 +125,14 @@ class CompiledGraph:
                 log_max, log_min, _ = block.source.range
                 self.widest = max(self.widest, float((log_max - log_min).max()))
 
+    def with_topology(self, arrays: GraphLayout) -> CompiledGraph:
+        """Return the same with another topology; everything else is shared."""
+        twin = CompiledGraph.__new__(CompiledGraph)
+        for name in self.__slots__:
+            setattr(twin, name, getattr(self, name))
+        twin.arrays = arrays
+        return twin
+
     @property
     def unary_blocks(self) -> list[FactorBlock]:
         """The factors that are folded into priors."""

@@ -106,7 +106,8 @@ class Workspace:
         """Fill the totals of hubs with their priors; messages start at 1 and add nothing."""
         arrays, domains, hubs = self.arrays, self.domains, self.arrays.hub_variable
         prior = domains.log_prior[row_items(domains.slot_start[hubs], domains.sizes[hubs])]
-        place, is_zero = row_items(arrays.hub_start, domains.sizes[hubs]), prior == -np.inf
+        is_zero = prior == -np.inf
+        place = slice(None) if len(prior) == len(arrays.hub_high) else row_items(arrays.hub_start, domains.sizes[hubs])
         arrays.hub_high[place] = np.where(is_zero, 0.0, prior)
         arrays.hub_zeros[place] = is_zero
 

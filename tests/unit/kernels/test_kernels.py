@@ -6,10 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
+from anytimebp.domains.domains import full_domains
+from anytimebp.inference.schedule.lazy_sweeps import Movement
 from anytimebp.inference.schedule.residual import HeapArrays
-from anytimebp.kernels import arithmetic, residual, through_table
+from anytimebp.kernels import active, active_readout, arithmetic, lazy, residual, through_table
+from anytimebp.kernels.codes import LINEAR, SCALED
 from anytimebp.kernels.leaves import elimination_order
 from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.tables.workspace import Workspace
 from oracle.models import random_loopy
 from oracle.slow_bp import SlowBP, load_messages
 
@@ -67,6 +71,53 @@ def test_a_sweep_equals_the_slow_twins(seed, zeros, arity):
         assert ((message == -np.inf) == (ours == -np.inf)).all()
         finite = message > -np.inf
         assert np.allclose(message[finite], ours[finite], atol=1e-11)
+
+
+@given(seed=st.integers(0, 10**6), arity=st.integers(2, 4), degree=st.sampled_from([0, 3, 20]), data=st.data())
+def test_a_factor_with_one_variable_of_several_states_sends_a_line_of_its_table(seed, arity, degree, data):
+    rng, only = np.random.default_rng(seed), data.draw(st.integers(0, arity - 1))
+    n = int(rng.integers(2, 6))
+    graph = abp.FactorGraph()
+    scope = [graph.add_variables(1, n if axis == only else 1)[0] for axis in range(arity)]
+    others = graph.add_variables(degree, n)
+    line, prior = rng.random(n) + 0.05, rng.random(n) + 0.05
+    graph.add_factor(scope, table=line.reshape([n if axis == only else 1 for axis in range(arity)]))
+    graph.add_factor([scope[only]], table=prior)
+    tables = rng.random((degree, n, n)) + 0.05
+    if degree:
+        graph.add_factors([[scope[only], other] for other in others], table=tables)
+    compiled = CompiledGraph(graph)
+    workspace = Workspace(compiled, full_domains(compiled, {}), LINEAR)
+    for _ in workspace.prepare():
+        pass
+    bp, layout, received = workspace.arrays, workspace.layout, prior / prior.max()
+    movement = Movement(np.zeros(len(graph.variables)), np.full(len(layout.edge_variable), -np.inf))
+    for order in ([0], [*range(1, degree + 1), 0]):  # the second time the others have said something
+        lazy.lazy_slice(layout, bp, movement, np.array(order), 0, -np.inf, 10**6, 10**9, 0.0)
+        sent = bp.message[bp.edge_slot_start[only] :][:n]
+        assert sent == pytest.approx(line / line.max(), rel=1e-14)
+        total = line @ received / line.max()  # the layout's own table is divided by its largest number
+        log_total = np.log(bp.factor_total[0]) + workspace.tables.log_scale[0] - np.log(line.max())
+        assert log_total == pytest.approx(np.log(total), abs=1e-12)
+        scale = line.max() / np.exp(workspace.tables.log_scale[0])
+        for edge in range(arity):
+            assert bp.edge_scale[edge] == pytest.approx(scale if edge == only else bp.factor_total[0], rel=1e-13)
+        received = prior * np.prod(tables.sum(axis=2) / tables.sum(axis=2).max(axis=1, keepdims=True), axis=0)
+        received /= received.max()
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(0, 23), length=st.integers(1, 60), stride=st.sampled_from([1, 3]))
+def test_lines_are_summed_and_added_as_matrices_are(seed, n, length, stride):
+    rng = np.random.default_rng(seed)
+    source, weight = rng.random(length * stride + 500), rng.random(length)
+    place = rng.integers(0, 500, n)
+    lines = np.array([source[k : k + length * stride : stride] for k in place]).reshape(n, length)
+    found = np.empty(n)
+    active._sum_lines(source, place, stride, weight, found)
+    assert np.allclose(found, lines @ weight, rtol=1e-13)
+    sums, shares = np.ones(length), rng.random(n)
+    active_readout._add_lines(source, 3, place - 3, 0.5, shares, stride, SCALED, 0.0, sums)
+    assert np.allclose(sums, 1.0 + 0.5 * shares @ lines, rtol=1e-13)
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40))

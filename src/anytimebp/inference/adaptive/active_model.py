@@ -24,7 +24,7 @@ from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE, OK, TABLE
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.kinds.listed import flat_list
-from anytimebp.model.source import BoolArray, FloatArray, IndexArray, States
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray, States, read_only
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace
 
@@ -55,7 +55,7 @@ class Scratch(NamedTuple):
     Attributes:
         row_base: Where joint active states of a factor lie in its source.
         row_weight: The products of their weights.
-        place: Where lines lie that are added up together.
+        place: Where entries lie that are picked up together, or lines that are added up together.
         line: Entries that are picked up together, or weights of such lines.
         told: Sums of them.
         offsets: By axis of a factor, where its weights start.
@@ -77,15 +77,15 @@ def _scratch(most: int, arity: int) -> Scratch:
     """Return room for factors of so many joint active states, and so many axes; none for none."""
     block = BLOCK if most else 0
     length = max(block, most)
-    whole, real = np.empty(most + block + arity, dtype=np.int64), np.empty(most + 2 * length + 2 * arity)
+    whole, real = np.empty(most + length + arity, dtype=np.int64), np.empty(most + 2 * length + 2 * arity)
     lines, axes = most + length, len(real) - 2 * arity
     return Scratch(
         row_base=whole[:most],
         row_weight=real[:most],
-        place=whole[most : most + block],
+        place=whole[most : most + length],
         line=real[most:lines],
         told=real[lines:axes],
-        offsets=whole[most + block :],
+        offsets=whole[most + length :],
         peak=real[axes : axes + arity],
         log_peak=real[axes + arity :],
     )
@@ -148,15 +148,14 @@ class ActiveModel:
         self.workspace = Workspace(compiled, own, arithmetic)
         layout, n_factors = compiled.arrays, len(whole.sources.kind)
         self._table_start = np.empty(n_factors + 1, dtype=np.int64)
-        most = plan_active(layout, self.sources.address, size, self._table_start)
+        self._room = plan_active(layout, self.sources.address, size, self._table_start)
         self._pool = np.empty(int(self._table_start[-1]))
         tables = self.workspace.tables
         tables.keep(self._pool)
         tables.address[:] = self._pool.ctypes.data + 8 * self._table_start[:-1]
         tables.has_zero[:] = False
         tables.log_scale = shift
-        arity = int(np.diff(layout.factor_edge_start).max(initial=0))
-        self.scratch = _scratch(most, arity)
+        self.scratch = _scratch(*self._room)
         if before is not None:
             before.put_messages(self.layout, self.arrays, start, slot, np.arange(len(layout.edge_variable)))
 
@@ -280,8 +279,7 @@ class ActiveModel:
         """Let go of the tables: messages have settled, and can still be read."""
         self._pool = np.empty(0)
         self.workspace.tables.release()
-        if not self.whole.has_leaves:
-            self.scratch = _scratch(0, 0)
+        self.scratch = _scratch(0, 0)
 
     def states_of(self, factor: int) -> list[IndexArray]:
         """Return the active states of each of a factor's variables."""
@@ -341,12 +339,17 @@ class ActiveModel:
         return list(edges) if not waits else waits if len(waits) == 1 else []
 
     @cached_property
+    def active_sizes(self) -> IndexArray:
+        """(V,) the active states; all of those of a leaf that was summed out are."""
+        return read_only(np.where(self.whole.is_leaf, self.whole.domains.sizes, self.size))
+
+    @cached_property
     def domain_beliefs(self) -> tuple[FloatArray, FloatArray]:
         """The beliefs of active states, and (V,) the logs of what they were divided by, once messages have settled."""
         return beliefs_of(self.whole.compiled, self.layout, self.arrays, self.active.start)
 
     def beliefs(self, reach: Reach, outside: FloatArray, least: float) -> FloatArray:
-        """Return the beliefs of all states of all variables, in order.
+        """Return the beliefs of all states of all variables, in order; with scratch of its own, as a look may be on.
 
         Args:
             reach: States outside with their beliefs, in parts of what the domains hold.
@@ -354,13 +357,14 @@ class ActiveModel:
             least: Log weight under which a state outside does not count for leaves.
         """
         whole = self.whole
-        found: FloatArray = np.zeros(int(whole.universe_start[-1]))
+        found = np.empty(int(whole.universe_start[-1]))
         belief = self.domain_beliefs[0]
         if self.undecided is not None:  # what a look has found is all that is known of these
             belief = np.where(np.repeat(self.undecided, self.size), 0.0, belief)
         place_beliefs(self.active, reach, outside, whole.is_leaf, belief, found)
         if whole.has_leaves:
-            given = self.layout, self.arrays, whole.sources, self.active, reach, self.scratch, least
+            arrays = self.arrays._replace(incoming=np.empty(len(self.arrays.incoming)))
+            given = self.layout, arrays, whole.sources, self.active, reach, _scratch(*self._room), least
             status, leaf = read_leaves(*given, found)
             if status != OK:
                 raise no_belief(whole.compiled, leaf)

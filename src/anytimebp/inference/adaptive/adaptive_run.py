@@ -92,7 +92,7 @@ class AdaptiveRun(Stages):
                 yield Step.WORKING
         choice, self.now = self._begin_with()
         self._figures.choice = str(choice)
-        if not self._is_tiny:
+        if not self._is_tiny and not (self._rounds is not None and self._rounds.is_quick):
             yield Step.WORKING
         yield from self.current.begin()
 

@@ -5,8 +5,8 @@ Costs are in entries that could be read in order from a table in the time.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -82,7 +82,7 @@ def whole_cost(whole: WholeModel) -> float:
         if block.source.sums is not None:
             made += FULL_COST * float(structured_entries(block.source, np.array([block.source.shape], dtype=float))[0])
         elif block.source.tables is None:
-            made += ASK_COST * block.source.n_members * prod(block.source.shape)
+            made += ASK_COST * block.source.n_members * math.prod(block.source.shape)
     return made + 2.0 * with_leaves + SWEEPS * (entries + EDGE_COST * len(whole.compiled.arrays.edge_variable))
 
 
@@ -123,12 +123,14 @@ class Beginning(NamedTuple):
     Attributes:
         choice: The decision.
         full_cost: What full BP costs.
+        cost: Of the first round.
         likely: Sizes, starts and slots of the first active states, those of the last attempt if none pay.
         nats: Under the best prior, within which they are.
     """
 
     choice: Choice
     full_cost: float
+    cost: float
     likely: ActiveLists
     nats: float
 
@@ -164,7 +166,7 @@ def first_choice(whole: WholeModel) -> Beginning:
             f"asking {len(whole.asked):,} factors for a few scores costs more than {100.0 * FIRST_WORTH:.0f} % of it"
         )
         nats = FIRST_DOMAINS[0]
-        return Beginning(Choice(Way.FULL, reason), full, whole.likely(nats)[0], nats)
+        return Beginning(Choice(Way.FULL, reason), full, math.inf, whole.likely(nats)[0], nats)
     for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
         offer = _offer(whole, nats)
         if offer.cost <= FIRST_WORTH * full and offer.mass >= FIRST_MASS:
@@ -172,7 +174,7 @@ def first_choice(whole: WholeModel) -> Beginning:
             break
     text = f"states within {offer.nats:g} nats of the best hold {100.0 * offer.mass:.0f} % of the prior, and cost "
     text += f"{100.0 * offer.cost / full:.0f} % of full BP{bar}"
-    return Beginning(Choice(way, text), full, offer.likely, offer.nats)
+    return Beginning(Choice(way, text), full, offer.cost, offer.likely, offer.nats)
 
 
 def _with_more(whole: WholeModel, offer: _Offer, most: float) -> _Offer:

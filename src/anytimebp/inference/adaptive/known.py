@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,9 +16,8 @@ from anytimebp.inference.control.estimated_error import domains_error, tails_err
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.pair_readout import pairs_of_rounds
 from anytimebp.kernels.codes import LINEAR
-from anytimebp.model.source import FloatArray, IndexArray, read_only
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals, NoFactorMarginals
-from anytimebp.results.snapshot import Snapshot
 
 STILL_UNDECIDED = NoFactorMarginals(
     "there are no factor marginals yet: some variables have no active states so far; run on, or take a later snapshot"
@@ -81,41 +82,36 @@ class Known(NamedTuple):
         return outside
 
     # ------------------------------------------------------------ the answer
-    def marginals(self) -> tuple[Marginals, float]:
+    def answer(self) -> dict[str, Any]:
+        """Return the fields of a snapshot but for figures; what has to be asked for is when somebody reads it."""
+        model, is_quick = self.model, not self.model.whole.constrains.any()
+        marginals, log_z = self._marginals()
+        return {
+            "marginals": marginals,
+            "log_z": log_z,
+            "outside": self.mass() if is_quick else self.mass,
+            "error": self.figures.estimated_error if is_quick else self.error,
+            "domain_sizes": model.active_sizes,
+            "arithmetic": "linear" if model.arrays.arithmetic == LINEAR else "log",
+            "factor_marginals": NOT_ASKED_FOR if model.undecided is None else STILL_UNDECIDED,
+        }
+
+    def _marginals(self) -> tuple[Marginals, float]:
         """Return the marginals, and log Z; with the states outside that a look has found, where there are any."""
         model, whole = self.model, self.model.whole
         start, states = model.active.start, model.active.state
+        belief: FloatArray | Callable[[], FloatArray]
         belief, log_normaliser = model.domain_beliefs
         log_z = bethe_terms(model.layout, model.arrays, log_normaliser)
         log_z += float(model.workspace.tables.log_scale.sum() + whole.domains.log_prior_scale.sum())
-        if self.tail is not None and self.reach is not None:
-            log_z += float(np.log1p(self.tail.odds).sum())
-            belief = model.beliefs(self.reach, self.tail.odds, self.tail.least)
+        if whole.has_leaves or self.tail is not None:
             start, states = whole.universe_start, NO_STATES
-        elif whole.has_leaves:
-            belief = model.beliefs(whole.nothing, np.zeros(len(model.size)), 0.0)
-            start, states = whole.universe_start, NO_STATES
+            belief = partial(model.beliefs, whole.nothing, np.zeros(len(model.size)), 0.0)
+            if self.tail is not None and self.reach is not None:
+                log_z += float(np.log1p(self.tail.odds).sum())
+                belief = partial(model.beliefs, self.reach, self.tail.odds, self.tail.least)
+            if not whole.can_wait:
+                belief = belief()
         if model.undecided is not None:
             log_z = math.nan
         return Marginals(whole.compiled.variables, belief, start, states), log_z
-
-    def snapshot(self, figures: Figures, marginals: Marginals, log_z: float) -> Snapshot:
-        """Return marginals and log Z with what is known besides; what has to be asked for is when somebody reads it."""
-        model = self.model
-        is_quick = not model.whole.constrains.any()
-        return Snapshot(
-            marginals=marginals,
-            log_z=log_z,
-            outside=self.mass() if is_quick else self.mass,
-            error=self.error() if is_quick else self.error,
-            domain_sizes=read_only(active_sizes(model)),
-            arithmetic="linear" if model.arrays.arithmetic == LINEAR else "log",
-            factor_marginals=NOT_ASKED_FOR if model.undecided is None else STILL_UNDECIDED,
-            **figures.shown(),
-        )
-
-
-def active_sizes(model: ActiveModel) -> IndexArray:
-    """Return (V,) the active states; all of those of a leaf that was summed out are."""
-    whole = model.whole
-    return np.where(whole.is_leaf, whole.domains.sizes, model.size)

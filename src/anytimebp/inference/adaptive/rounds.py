@@ -11,24 +11,24 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
-from anytimebp.inference.adaptive.known import NO_STATES, Known, Tail, active_sizes
+from anytimebp.inference.adaptive.known import NO_STATES, Known, Tail
 from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Reach, WholeModel
 from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.control.estimated_error import TINY
+from anytimebp.inference.figures import SLICE_COST, UNLIMITED
 from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
 from anytimebp.kernels.codes import LINEAR, LOG, OK, STRUCTURED
 from anytimebp.model.source import FloatArray
-from anytimebp.results.marginals import Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace
@@ -45,6 +45,7 @@ The deviation is what messages have been seen to add to active states, or more i
 MORE = 2.0  # times what a round has cost that the next one is expected to
 MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
 SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
+FIRST_SLICE = 2 * SLICE_COST  # cost of a first round that is made in one slice, of some five milliseconds
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 SETTLED = 10.0  # times the threshold that later ones settle to
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
@@ -77,6 +78,7 @@ class Rounds:
 
     Attributes:
         outcome: Why there are no more, or None.
+        is_quick: Whether the first round is so cheap that nobody looks at the clock before it has settled.
     """
 
     def __init__(self, task: Task, whole: WholeModel, begin: Beginning, *, at_any_cost: bool = False) -> None:
@@ -94,12 +96,13 @@ class Rounds:
         self._arithmetic = LINEAR
         self._locate(whole)
         self._most_cost = WORTH * begin.full_cost
+        self.is_quick = begin.cost <= FIRST_SLICE and not task.limits.work < UNLIMITED
         self._nats = begin.nats
         self._threshold: float | None = None
         self._left = [t for t in THRESHOLDS if t < math.exp(-begin.nats)]
         self._loose = FIRST_TOLERANCE
         self._known: Known | None = None
-        self._answer: tuple[Known, Marginals, float] | None = None
+        self._answer: tuple[Known, dict[str, Any]] | None = None
         self._shrinks = 1.0
         self._reach: Reach | None = None
         self._ranges = np.empty(0)
@@ -119,7 +122,7 @@ class Rounds:
             self._model = self._cut_down(lists, before)
         except OutOfRangeError:
             self._begin_in_logs(lists)
-        self._figures.states = int(active_sizes(self._model).sum())
+        self._figures.states = int(self._model.active_sizes.sum())
 
     def _begin_in_logs(self, lists: ActiveLists) -> None:
         """Stand before the same round in log arithmetic; leaves are summed out no more, and all their states active."""
@@ -175,7 +178,8 @@ class Rounds:
     def _fill(self) -> Iterator[Step]:
         for read in self._model.fill():
             self._figures.work_parts["growth"] += read
-            yield Step.WORKING
+            if not self.is_quick:
+                yield Step.WORKING
 
     @property
     def _gives_up(self) -> bool:
@@ -199,6 +203,7 @@ class Rounds:
     def _end_round(self) -> None:
         """Take down what is known now."""
         figures, tolerance = self._figures, self._tolerance
+        self.is_quick = False
         figures.rounds += 1
         figures.settled_rounds += 1
         figures.tolerance = tolerance
@@ -379,5 +384,5 @@ class Rounds:
                 source, figures, swept=True, factor_marginals=True, outside=known.mass(), error=known.error()
             )
         if self._answer is None or self._answer[0] is not known:
-            self._answer = known, *known.marginals()
-        return known.snapshot(figures, *self._answer[1:])
+            self._answer = known, known.answer()
+        return Snapshot.holding(**self._answer[1], **figures.shown())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -117,25 +116,27 @@ class WholeModel:
         self.domains = domains
         layout, n_factors = compiled.arrays, len(compiled.extent.log_max)
         n_edges = len(layout.edge_variable)
-        self.universe_start = row_starts(compiled.universe_sizes)
-        kind = source_kinds(compiled)
+        self.universe_start = domains.slot_start if domains.is_whole else row_starts(compiled.universe_sizes)
+        kinds = [_source_kind(block) for _, block in compiled.message_blocks]
+        kind = np.repeat(np.array(kinds, dtype=np.int64), [len(block.scopes) for _, block in compiled.message_blocks])
         numbers = np.empty((3, n_factors), dtype=np.int64)
         edge, stride = np.empty(n_edges, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
-        is_asked = (kind == ASKED) | (kind == STRUCTURED)
+        is_asked, is_dense = np.zeros(n_factors, dtype=np.bool_), np.full(n_factors, sum_out)
+        if not {ASKED, STRUCTURED, WIDE_TABLE}.isdisjoint(kinds):
+            is_asked = (kind == ASKED) | (kind == STRUCTURED)
+            is_dense &= ~is_asked & (kind != WIDE_TABLE)
         self.asked: list[int] = np.flatnonzero(is_asked).tolist()
-        self.n_structures = int(np.count_nonzero(kind == STRUCTURED))
-        self.wide: list[int] = np.flatnonzero(kind == WIDE_TABLE).tolist()
-        is_dense = ~is_asked & (kind != WIDE_TABLE) & sum_out
+        self.n_structures = int(np.count_nonzero(kind == STRUCTURED)) if self.asked else 0
+        self.wide: list[int] = np.flatnonzero(kind == WIDE_TABLE).tolist() if WIDE_TABLE in kinds else []
         n_left = find_leaves(layout, compiled.universe_sizes, is_dense, edge, stride, *numbers)
         leaf, leaf_stride, size = numbers
         self.edge, self.has_leaves = edge[:n_left], n_left < n_edges
         self.is_leaf = np.zeros(len(domains.sizes), dtype=np.bool_)
         if self.has_leaves:
             self.is_leaf[leaf[leaf >= 0]] = True
-            self.compiled = copy(compiled)
-            self.compiled.arrays = _without_leaves(layout, self.edge)
+            self.compiled = compiled.with_topology(_without_leaves(layout, self.edge))
         log_max = compiled.extent.log_max
-        shift = np.where(np.isnan(log_max), 0.0, log_max)
+        shift = np.where(np.isnan(log_max), 0.0, log_max) if self.asked else log_max
         address, self._owners = np.zeros(n_factors, dtype=np.int64), [np.empty(0)]
         self.sources = Sources(address, kind, shift, size, stride[:n_left], leaf, leaf_stride)
         self.constrains = compiled.extent.has_zero | is_asked
@@ -160,6 +161,12 @@ class WholeModel:
             self.leaf_weight = np.zeros(int(self.universe_start[-1]))
             first_slot = np.repeat(self.universe_start[:-1], self.domains.sizes)
             self.leaf_weight[first_slot + self.domains.slot_state] = self._prior
+
+    @cached_property
+    def can_wait(self) -> bool:
+        """Whether beliefs may be made when somebody reads them: leaves have our own tables, and cannot vanish."""
+        with_leaf = self.sources.leaf >= 0
+        return bool(with_leaf.any() and (self.sources.kind == SCALED)[with_leaf].all() and not self.constrains.any())
 
     def release(self) -> None:
         """Let go of tables that were exponentiated, unless the beliefs of leaves are read from them."""
@@ -303,13 +310,8 @@ def _without_leaves(layout: GraphLayout, edge: IndexArray) -> GraphLayout:
     return left
 
 
-def source_kinds(compiled: CompiledGraph) -> IndexArray:
-    """Return (F,) what the factors' sources are; SCALED where many share a log table."""
-    kinds = [_source_kind(block) for _, block in compiled.message_blocks]
-    return np.repeat(np.array(kinds, dtype=np.int64), [len(block.scopes) for _, block in compiled.message_blocks])
-
-
 def _source_kind(block: FactorBlock) -> int:
+    """Return what a block's source is; SCALED where many factors share a log table."""
     tables = block.source.tables
     if tables is None:
         return ASKED if block.source.sums is None else STRUCTURED

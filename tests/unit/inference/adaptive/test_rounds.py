@@ -316,6 +316,40 @@ def test_log_z_counts_the_states_outside(seed):
             assert found.read(settled=True).log_z == pytest.approx(exact, abs=1e-6)
 
 
+# ---------------------------------------------------------------- when answers are made
+def many_tied_leaves(seed=0):
+    """Return variables of few likely states, all tied to each other by one table whose leaves are relations."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    types, pairs = graph.add_variables(12, 15), np.array([[a, b] for a in range(12) for b in range(12) if a != b])
+    relations = np.array(graph.add_variables(len(pairs), 10))
+    graph.add_factors(np.array(types)[:, None], log_table=rng.normal(0.0, 6.0, (12, 15)))
+    graph.add_factors(relations[:, None], log_table=rng.normal(0.0, 3.0, (len(pairs), 10)))
+    graph.add_factors(np.column_stack([pairs, relations]), log_table=rng.normal(0.0, 0.5, (15, 15, 10)))
+    return graph
+
+
+def test_answers_that_are_read_late_are_those_that_are_read_at_once():
+    graph, late = many_tied_leaves(), []
+    early = [snapshot.marginals.concatenated() for snapshot in abp.Inference(graph, "adaptive")]
+    late = list(abp.Inference(graph, "adaptive"))
+    assert late[0].choice.startswith("rounds on likely states")
+    assert callable(late[0].marginals._known)
+    assert callable(late[1].marginals._known)
+    for now, before in zip(late, early, strict=True):
+        assert (now.marginals.concatenated() == before).all()
+
+
+def test_a_run_without_time_answers_with_its_first_round_where_that_is_quick():
+    graph = many_tied_leaves()
+    first = next(abp.Inference(graph, "adaptive"))
+    with pytest.warns(abp.UncertainResultWarning):
+        found = abp.infer(many_tied_leaves(), "adaptive", seconds=1e-9)
+    assert found.stop_reason is abp.StopReason.OUT_OF_TIME
+    assert found.consistent
+    assert (found.marginals.concatenated() == first.marginals.concatenated()).all()
+
+
 # ---------------------------------------------------------------- what comes after
 @few
 @given(seed=seeds)
