@@ -17,6 +17,7 @@ from anytimebp.inference.adaptive.whole_model import ActiveLists, WholeModel
 from anytimebp.kernels.active_states import count_entries
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE
 from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.model.block_rows import ARITY, ENTRIES, IS_LOG, MEMBERS
 from anytimebp.model.source import IndexArray
 
 FULL_COST = 4.0  # to exponentiate an entry in order, into fresh memory
@@ -75,16 +76,26 @@ def _counted(whole: WholeModel, size: IndexArray, reach: IndexArray) -> tuple[fl
 
 
 def whole_cost(whole: WholeModel) -> float:
-    """Return about what full BP costs: making tables, summing leaves out and sending to them, and some sweeps."""
+    """Return about what full BP costs: making tables, summing leaves out and sending to them, and some sweeps.
+
+    Potentials are read where they lie. What earlier runs on the graph have made does not count: runs decide the same,
+    whichever comes first.
+    """
     sizes = np.where(whole.is_leaf, 1, whole.domains.sizes)
     entries, _, _, with_leaves, _ = _counted(whole, sizes, sizes)
-    made = FULL_COST * whole.compiled.n_table_entries
-    for _, block in whole.compiled.message_blocks:
+    made = FULL_COST * _log_entries(whole)
+    for _, block in whole.compiled.message_blocks if whole.asked else ():
         if block.source.sums is not None:
             made += FULL_COST * float(structured_entries(block.source, np.array([block.source.shape], dtype=float))[0])
         elif block.source.tables is None:
             made += ASK_COST * block.source.n_members * prod(block.source.shape)
     return made + 2.0 * with_leaves + SWEEPS * (entries + EDGE_COST * len(whole.compiled.arrays.edge_variable))
+
+
+def _log_entries(whole: WholeModel) -> float:
+    """Return the entries of all tables of message factors that are log scores, which full BP exponentiates."""
+    rows = whole.compiled.rows
+    return float((rows[:, MEMBERS] * rows[:, ENTRIES])[(rows[:, ARITY] > 1) & (rows[:, IS_LOG] == 1)].sum())
 
 
 def round_cost(whole: WholeModel, size: IndexArray) -> float:
@@ -106,10 +117,15 @@ def look_cost(whole: WholeModel, size: IndexArray, reach: IndexArray) -> float:
 
 
 def may_pay(layout: GraphLayout, domains: Domains) -> bool:
-    """Tell whether rounds are worth thinking about, by a quick look at the priors of all variables together."""
-    if (layout.variable_edge_start[1:] - layout.variable_edge_start[:-1] == 1).any():
-        return True  # leaves may be summed out, whatever their priors are
-    log_prior, prior = domains.log_prior, np.exp(domains.log_prior)
+    """Tell whether rounds are worth thinking about, by a quick look at the priors of all variables together.
+
+    Variables of one factor are left out, unless there are no others: they may be summed out, whatever their priors are.
+    """
+    is_inner = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1] != 1
+    log_prior = domains.log_prior
+    if not is_inner.all() and is_inner.any():
+        log_prior = log_prior[np.repeat(is_inner, domains.sizes)]
+    prior = np.exp(log_prior)
     total, n_states = float(prior.sum()), len(prior)
     for nats in FIRST_DOMAINS:
         is_near = log_prior >= -nats
