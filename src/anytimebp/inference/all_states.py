@@ -27,7 +27,7 @@ from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.bands import make_bands
+from anytimebp.tables.bands import NEVER, make_bands, sweeps_before_bands
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.core import Core
 from anytimebp.tables.leaves import Leaves, peel
@@ -110,6 +110,7 @@ class AllStates:
         self.leaves: Leaves | None = None
         self._history, self._follows_core = BeliefHistory(domains.slot_start), False
         self._sweeps, self._sweep_began, self._is_quick = 0, self._figures.updates, False
+        self._bands_due = NEVER
         self._is_through = False
         figures = self._figures
         self._n_states = figures.states = int(domains.slot_start[-1])
@@ -187,8 +188,8 @@ class AllStates:
             schedule.on_core = self._plain_schedule(core, disturbed)
 
     def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
-        if self._options.max_memory is None:
-            make_bands(messages.layout, messages.arrays, self.workspace.tables, self._task.load)
+        if self._options.max_memory is None and not self._sweeps:
+            self._bands_due = 0 if self._at_any_cost else sweeps_before_bands(messages.layout, messages.arrays)
         is_adaptive = self._options.method == "adaptive"
         self._is_quick = is_adaptive and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
         return plain_schedule(messages, self._options, disturbed, is_lazy=is_adaptive and not self._is_quick)
@@ -251,6 +252,9 @@ class AllStates:
             self._begin_core()
             return Progress(OK, -1, 0, 0)
         assert schedule is not None  # noqa: S101  (`begin` has made it)
+        if self._sweeps >= self._bands_due and not self._core_waits:
+            make_bands(self._messages.layout, self._messages.arrays, self.workspace.tables, self._task.load)
+            self._bands_due = NEVER
         updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work)
         sweeps = schedule.on_core if isinstance(schedule, LeavesFirst) else schedule
         if isinstance(sweeps, SweepSchedule):
@@ -276,7 +280,7 @@ class AllStates:
         if self._limits.is_watched or self._compact is not None:
             return 1
         next_look = QUICK_SWEEPS if self._is_quick else max(UNWATCHED, self._history.next_due(self._sweeps))
-        return min(self._damper.quiet_sweeps, next_look - self._sweeps)
+        return min(self._damper.quiet_sweeps, next_look - self._sweeps, self._bands_due - self._sweeps)
 
     def _count_sweep(self, max_residual: float, mean_residual: float) -> None:
         figures = self._figures

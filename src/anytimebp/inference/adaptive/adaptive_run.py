@@ -31,6 +31,7 @@ from anytimebp.tables.memory import check_memory, check_universe
 from anytimebp.tables.sizes import update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
+FLAT = "unary scores say little: more than half of all states would be needed to hold most of the prior"
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -93,14 +94,14 @@ class AdaptiveRun:
         if not self._full_fits:
             return ""
         if self._entries == 0.0:
-            return "there are no factors to send messages"
+            return "no factor has two or more variables, so that there are no messages"
         if self._entries < SMALL and not self._at_any_cost:
             return f"tables of {self._entries:,.0f} entries in all are too small to save anything"
         if self._task.semiring != SUM:
-            return "rounds know sums alone"
+            return "rounds on likely states are made for sums, and this run takes maxima"
         if self._at_any_cost:
             return ""
-        return "" if may_pay(self._compiled.arrays, self._domains) else "no few states hold most of the prior"
+        return "" if may_pay(self._compiled.arrays, self._domains) else FLAT
 
     def _all_states(self) -> AllStates:
         return AllStates(self._task, self._domains, is_checked=self._full_fits)

@@ -174,22 +174,30 @@ def _offer(whole: WholeModel, nats: float) -> _Offer:
 def first_choice(whole: WholeModel) -> Beginning:
     """Decide between rounds and full BP, before any table is read."""
     full = whole_cost(whole)
-    way = Way.FULL
-    bar = f"; at most {100.0 * FIRST_WORTH:.0f} %, and at least {100.0 * FIRST_MASS:.0f} %, are worth a round"
     if whole.asked and _least_cost(whole) > FIRST_WORTH * full:
         reason = (
-            f"asking {len(whole.asked):,} factors for a few scores costs more than {100.0 * FIRST_WORTH:.0f} % of it"
+            f"{len(whole.asked):,} factors have no tables, and to ask each of them for a few scores would take more "
+            f"than {FIRST_WORTH:.0%} of the time of full BP"
         )
         nats = FIRST_DOMAINS[0]
         return Beginning(Choice(Way.FULL, reason), full, whole.likely(nats)[0], nats)
     for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
         offer = _offer(whole, nats)
         if offer.cost <= FIRST_WORTH * full and offer.mass >= FIRST_MASS:
-            way, bar, offer = Way.ROUNDS, "", _with_more(whole, offer, FIRST_WORTH * full)
-            break
-    text = f"states within {offer.nats:g} nats of the best hold {100.0 * offer.mass:.0f} % of the prior, and cost "
-    text += f"{100.0 * offer.cost / full:.0f} % of full BP{bar}"
-    return Beginning(Choice(way, text), full, offer.likely, offer.nats)
+            offer = _with_more(whole, offer, FIRST_WORTH * full)
+            return Beginning(Choice(Way.ROUNDS, _in_words(offer, full)), full, offer.likely, offer.nats)
+    return Beginning(Choice(Way.FULL, _in_words(offer, full)), full, offer.likely, offer.nats)
+
+
+def _in_words(offer: _Offer, full: float) -> str:
+    """Return what first domains hold and cost, and what speaks against them."""
+    states = f"the states within {offer.nats:g} nats of the best unary score"
+    if offer.mass < FIRST_MASS:
+        return f"{states} hold {offer.mass:.0%} of the prior, and with less than {FIRST_MASS:.0%} an answer says little"
+    cost = f"{states} hold {offer.mass:.0%} of the prior, and a round on them takes about {offer.cost / full:.0%} of"
+    if offer.cost > FIRST_WORTH * full:
+        return f"{cost} the time of full BP, more than the {FIRST_WORTH:.0%} that a first answer is worth"
+    return f"{cost} the time of full BP"
 
 
 def _with_more(whole: WholeModel, offer: _Offer, most: float) -> _Offer:

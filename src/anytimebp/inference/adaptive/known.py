@@ -96,7 +96,7 @@ class Known(NamedTuple):
     def snapshot(self, figures: Figures, marginals: Marginals, log_z: float) -> Snapshot:
         """Return marginals and log Z with what is known besides; what has to be asked for is when somebody reads it."""
         model = self.model
-        is_quick = not model.whole.constrains.any()
+        is_quick = self.reach is None or not model.whole.constrains.any()
         return Snapshot(
             marginals=marginals,
             log_z=log_z,

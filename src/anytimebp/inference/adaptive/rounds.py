@@ -48,6 +48,7 @@ SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enou
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 SETTLED = 10.0  # times the threshold that later ones settle to
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
+LOST = 0.25  # the same of all rounds together, where full BP does not go on from their messages
 NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 T = TypeVar("T")
@@ -64,12 +65,12 @@ def _cut_off(reach: Reach, spread: FloatArray) -> FloatArray:
 
 
 class Outcome(Enum):
-    """Why there are no more rounds; the texts complete "left the domains because"."""
+    """Why there are no more rounds; the texts are reasons for full BP."""
 
-    DEAR = "a further round would cost too much beside whole tables"
-    CLOSE = "what is left out hardly counts"
-    UNSETTLED = "messages on the domains do not settle"
-    IMPOSSIBLE = "no joint state of the domains is possible"
+    DEAR = "another round on likely states would take too much of the time of full BP"
+    CLOSE = "the states outside the domains hardly count any more"
+    UNSETTLED = "messages on the likely states do not settle"
+    IMPOSSIBLE = "hard zeros exclude every joint state of the likely states"
 
 
 class Rounds:
@@ -93,7 +94,9 @@ class Rounds:
         self.outcome: Outcome | None = None
         self._arithmetic = LINEAR
         self._locate(whole)
-        self._most_cost = WORTH * begin.full_cost
+        self._spent = 0.0
+        self._is_lost = bool(whole.compiled.extent.has_zero.any() or (whole.sources.kind == STRUCTURED).any())
+        self._most_cost = (LOST if self._is_lost else WORTH) * begin.full_cost
         self._nats = begin.nats
         self._threshold: float | None = None
         self._left = [t for t in THRESHOLDS if t < math.exp(-begin.nats)]
@@ -120,6 +123,8 @@ class Rounds:
         except OutOfRangeError:
             self._begin_in_logs(lists)
         self._figures.states = int(active_sizes(self._model).sum())
+        if self._is_lost:
+            self._spent += round_cost(self._whole, self._model.size)
 
     def _begin_in_logs(self, lists: ActiveLists) -> None:
         """Stand before the same round in log arithmetic; leaves are summed out no more, and all their states active."""
@@ -227,6 +232,7 @@ class Rounds:
         else:
             self.outcome = Outcome.DEAR if self._left else Outcome.CLOSE
             return
+        self._spent += cost if self._is_lost else 0.0
         yield from self._look(reach)
         if self.outcome is None:
             yield from self._count_outside(reach, spread, seen)
@@ -243,7 +249,7 @@ class Rounds:
             yield Step.WORKING
 
     def _pays(self, cost: float) -> bool:
-        return cost <= self._most_cost or self._at_any_cost
+        return cost <= self._most_cost - self._spent or self._at_any_cost
 
     def _join(self, reach: Reach, threshold: float, cost: float, spread: FloatArray, seen: float) -> None:
         """Let states of a belief above the threshold join; or above a higher one, if those are too many.
@@ -256,6 +262,7 @@ class Rounds:
             seen: What they have been seen to add.
         """
         whole, model = self._whole, self._model
+        cost = 0.0 if self._is_lost else cost  # which is among what was spent
         for limit in (t for t in self._left[::-1] if t >= threshold):
             lists, left = whole.joined(model.active, reach, limit)
             if self._pays(cost + round_cost(whole, lists[0])):
@@ -333,19 +340,9 @@ class Rounds:
         Not those of constraints: where states are likely only together, few of them may lead to a fixed point that is
         far from the one that all of them lead to.
         """
-        if self._known is not None and not self._has_constraints:
+        if self._known is not None and not self._is_lost and not self._model.arrays.table_has_zero.any():
             model, start = self._known.model, self._whole.domains.slot_start
             model.put_messages(workspace.layout, workspace.arrays, start, NO_STATES, model.whole.edge)
-
-    @property
-    def _has_constraints(self) -> bool:
-        """Whether there are hard zeros, or structures."""
-        whole = self._whole
-        return bool(
-            whole.compiled.extent.has_zero.any()
-            or self._model.arrays.table_has_zero.any()
-            or (whole.sources.kind == STRUCTURED).any()
-        )
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:

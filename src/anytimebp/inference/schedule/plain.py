@@ -17,7 +17,7 @@ from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
 from anytimebp.tables.sizes import table_entries
 
-TINY = 2**16  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more
+TINY = 2**17  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more
 
 
 def is_tiny(messages: Messages) -> bool:
