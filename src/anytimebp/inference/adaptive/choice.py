@@ -27,7 +27,7 @@ SETTLING = 6.0  # sweeps over the active states until they have settled
 ROUND_COST = 1e5  # of a round, however small
 SETTING_UP = 300.0  # of a round, per edge
 CALL_COST = 1e5  # to ask for a factor's scores from Python, however few
-STRUCTURE_COST = 4e5  # the same of lists and structures, beside that: to find what they sum
+STRUCTURE_COST = 4e5  # the same of lists and structures, beside that: to find what they sum; or best joint states
 ASK_COST = 50.0  # to ask for one more
 ENTRY_COSTS = np.zeros((6, 2))
 """What it costs to pick up an entry out of order, by the kind of its source; and with a leaf, each of its states."""

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
-from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
+from anytimebp.inference.adaptive.choice import FIXED_COST, STRUCTURE_COST, Beginning, look_cost, round_cost
 from anytimebp.inference.adaptive.known import NO_STATES, Known, Tail, active_sizes
 from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Reach, WholeModel
@@ -124,7 +124,7 @@ class Rounds:
             self._begin_in_logs(lists)
         self._figures.states = int(active_sizes(self._model).sum())
         if self._is_lost:
-            self._spent += round_cost(self._whole, self._model.size)
+            self._spent += FIXED_COST + round_cost(self._whole, self._model.size)
 
     def _begin_in_logs(self, lists: ActiveLists) -> None:
         """Stand before the same round in log arithmetic; leaves are summed out no more, and all their states active."""
@@ -183,6 +183,7 @@ class Rounds:
     def _widen(self, factors: list[int]) -> Iterator[Step]:
         """Let states join domains that admit no joint state; or find that it does not pay."""
         lists = yield from self._counted("growth", widened(self._whole, self._model.active, factors))
+        self._spent += STRUCTURE_COST * len(factors)
         if lists is None:
             self.outcome = Outcome.IMPOSSIBLE
         elif not self._pays(round_cost(self._whole, lists[0])):
