@@ -25,7 +25,7 @@ zeros = st.sampled_from([0.0, 0.2])
 def lazy_from_the_start():
     """Small graphs, too, begin with lazy sweeps here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("anytimebp.inference.adaptive.adaptive_run.TINY", 0)
+        patch.setattr("anytimebp.inference.schedule.plain.TINY", 0)
         yield
 
 

@@ -89,7 +89,7 @@ def read_model_file(
     read = _handler(READERS, file if like is None else Path(like), "a model")
     odd: list[str] = []
     try:
-        return read(file, odd), odd
+        graph = read(file, odd)
     except FormatError as error:
         raise FormatError(name, error.message, error.line) from None
     except InconsistentModelError as error:
@@ -97,6 +97,8 @@ def read_model_file(
         raise InconsistentModelError(message) from None
     except AnytimeBPError as error:
         raise FormatError(name, str(error)) from None
+    graph.own_tables()
+    return graph, odd
 
 
 def read_evidence(path: PathLike, graph: FactorGraph) -> dict[str, object]:

@@ -17,7 +17,7 @@ from anytimebp.inference.method import LEAVES, LOGS, Step, Task
 from anytimebp.inference.reading_time import LARGE, expect_reading, first_domains
 from anytimebp.inference.readout import prior_snapshot, take_snapshot
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
-from anytimebp.inference.schedule.plain import plain_schedule
+from anytimebp.inference.schedule.plain import is_tiny, plain_schedule
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.inference.schedule.sweeps import SweepSchedule
@@ -26,7 +26,7 @@ from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.bands import make_bands
+from anytimebp.tables.bands import NEVER, make_bands, sweeps_before_bands
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.core import Core
 from anytimebp.tables.leaves import Leaves, TreeOrder, order_of_trees, peel
@@ -34,7 +34,7 @@ from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
-QUICK_SWEEPS = 12  # of `bp`, that `adaptive` begins with on small graphs; the few that take longer gain by lazy sweeps
+QUICK_SWEEPS = 12  # of `bp`, that `adaptive` begins with where they are tiny; the few longer runs gain by lazy sweeps
 AS_BEFORE, FIRST_SWEEPS = 2.0, 3
 """A run that starts from messages of estimated error e is expected to have one of at most 2 e in its first 3 sweeps.
 
@@ -59,7 +59,7 @@ class AllStates:
         domains: Domains | None = None,
         *,
         at_any_cost: bool = False,
-        is_small: bool = False,
+        is_checked: bool = False,
         start: Start | None = None,
         put: Callable[[Workspace], None] | None = None,
         error: float = float("inf"),
@@ -70,18 +70,18 @@ class AllStates:
             task: What is to be done.
             domains: All states, if somebody has put them together already; owned.
             at_any_cost: Whether to make a core even where it does not pay.
-            is_small: Whether `adaptive` is to begin as `bp` does; the memory has been checked.
+            is_checked: Whether the memory has been checked.
             start: Messages to start from.
             put: Puts messages to start from into a workspace.
             error: Estimated, of the marginals that belong to those messages.
         """
         self._task, self._options = task, task.options
         self._figures, self._limits = task.figures, task.limits
-        self._at_any_cost, self._is_small = at_any_cost, is_small
+        self._at_any_cost = at_any_cost
         self._start, self._put, self._error_before = start, put, error
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
-        if not is_small:
+        if not is_checked:
             check_memory(self._compiled, domain_sizes(self._compiled, self._options.observed), self._options.max_memory)
         if domains is None:
             domains = first_domains(task, self._compiled)
@@ -101,7 +101,8 @@ class AllStates:
         self._damper = Damper(self._options.damping, self.workspace, self._options.tolerance)
         self.leaves: Leaves | None = None
         self._history, self._follows_core = BeliefHistory(domains.slot_start), False
-        self._sweeps, self._sweep_began = 0, self._figures.updates
+        self._sweeps, self._sweep_began, self._is_quick = 0, self._figures.updates, False
+        self._bands_due = NEVER
         self._is_through = False
         figures = self._figures
         self._n_states = figures.states = int(domains.slot_start[-1])
@@ -162,7 +163,6 @@ class AllStates:
 
     def _make_schedule(self) -> Schedule:
         if self.leaves is not None:
-            self._is_small = False
             return LeavesFirst(self.leaves)
         return self._plain_schedule(self.workspace, self.disturbed)
 
@@ -183,14 +183,11 @@ class AllStates:
             schedule.on_core = self._plain_schedule(core, disturbed)
 
     def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
-        if self._options.max_memory is None:
-            make_bands(messages.layout, messages.arrays, self.workspace.tables, self._task.load)
-        return plain_schedule(messages, self._options, disturbed, is_lazy=self._is_adaptive)
-
-    @property
-    def _is_adaptive(self) -> bool:
-        """Whether sweeps may leave factors out."""
-        return self._options.method == "adaptive" and not self._is_small
+        if self._options.max_memory is None and not self._sweeps:
+            self._bands_due = 0 if self._at_any_cost else sweeps_before_bands(messages.layout, messages.arrays)
+        is_adaptive = self._options.method == "adaptive"
+        self._is_quick = is_adaptive and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
+        return plain_schedule(messages, self._options, disturbed, is_lazy=is_adaptive and not self._is_quick)
 
     @property
     def _core(self) -> Core | None:
@@ -249,6 +246,9 @@ class AllStates:
             self._begin_core()
             return Progress(OK, -1, 0, 0)
         assert schedule is not None  # noqa: S101  (`begin` has made it)
+        if self._sweeps >= self._bands_due and not self._core_waits:
+            make_bands(self._messages.layout, self._messages.arrays, self.workspace.tables, self._task.load)
+            self._bands_due = NEVER
         updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work)
         sweeps = schedule.on_core if isinstance(schedule, LeavesFirst) else schedule
         if isinstance(sweeps, SweepSchedule):
@@ -273,8 +273,8 @@ class AllStates:
         """Return how many sweeps can be made until somebody looks at messages."""
         if self._limits.is_watched:
             return 1
-        next_look = QUICK_SWEEPS if self._is_small else max(UNWATCHED, self._history.next_due(self._sweeps))
-        return min(self._damper.quiet_sweeps, next_look - self._sweeps)
+        next_look = QUICK_SWEEPS if self._is_quick else max(UNWATCHED, self._history.next_due(self._sweeps))
+        return min(self._damper.quiet_sweeps, next_look - self._sweeps, self._bands_due - self._sweeps)
 
     def _count_sweep(self, max_residual: float, mean_residual: float) -> None:
         figures = self._figures
@@ -297,9 +297,12 @@ class AllStates:
         elif self._damper.hopeless(progress.max_residual):
             figures.ending = StopReason.NOT_CONVERGED
         figures.damping = self._damper.damping
-        if self._is_small and self._sweeps == QUICK_SWEEPS and figures.ending is None:
-            self._is_small = False
-            self._schedule = self._plain_schedule(self.workspace, None)
+        if self._is_quick and self._sweeps == QUICK_SWEEPS and figures.ending is None:
+            schedule = self._plain_schedule(self._messages, None)
+            if isinstance(self._schedule, LeavesFirst):
+                self._schedule.on_core = schedule
+            else:
+                self._schedule = schedule
 
     # ------------------------------------------------------------ what is left
     def look(self) -> Iterator[Step]:

@@ -31,6 +31,8 @@ ASKED_FOR = (
 )
 """Stops that somebody asked for, or set a budget for: `consistent` says whether messages had settled."""
 
+BUDGETS = (StopReason.OUT_OF_TIME, StopReason.OUT_OF_UPDATES, StopReason.OUT_OF_WORK)
+
 LARGE_ERROR = 0.5  # mean L2 distance; a uniform marginal is about 0.7 to 1 away from a certain one
 NEARLY_ALL = 0.9  # of the belief of a variable, outside its domain
 MANY = 15.0  # nats; on peaked models messages to unlikely states move by up to twelve at a fair estimate of 0.1
@@ -94,6 +96,12 @@ def warn_of_end(graph: FactorGraph, result: Result) -> None:
             "messages have settled on the active states, but most of the belief may be outside of them: the run knows "
             "next to nothing of these marginals (see `estimated_error` and `unexplored_mass`); allow more time, memory "
             'or states (`grow`, `fraction`), or try method="bp"',
+            UncertainResultWarning,
+        )
+    elif reason in BUDGETS and not callable(result.outside) and result.estimated_error > LARGE_ERROR:
+        warn_caller(
+            "the run was stopped so early that its marginals may be anything: their estimated distance to those of BP "
+            "is more than 0.5 (see `estimated_error`); allow more time or updates",
             UncertainResultWarning,
         )
     elif reason is StopReason.TARGET_REACHED and not result.max_residual <= MANY:

@@ -211,7 +211,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
         yield from _run_stages(graph, options)
         return
     if method == BANDS:
-        yield from _run_small(AllStates, new_task(_banded(), options))
+        yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_banded(), options))
         return
     if method == LOGS:
         graph.add_factor([0, 1], log_table=[[0.0, -1000.0], [-np.inf, 0.0]])

@@ -55,6 +55,7 @@ class CompiledGraph:
         n_joint_states: Joint states of all message factors, as a float.
         n_table_entries: Entries of the tables of message factors, as many as there are.
         rows: (blocks, WIDTH) what kernels need to know of them, see `model/block_rows.py`.
+        lends_tables: Whether a user may hold arrays that tables are read from, and change them.
         extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
         orders: Elimination orders found by earlier runs, by domain sizes; a cache for whoever finds them.
@@ -68,6 +69,7 @@ class CompiledGraph:
         "blocks",
         "extent",
         "has_tables_only",
+        "lends_tables",
         "message_blocks",
         "n_joint_states",
         "n_slots",
@@ -88,6 +90,7 @@ class CompiledGraph:
         self.variables: VariableTable = graph.variables.copy()
         self.universe_sizes: IndexArray = self.variables.sizes()
         self.blocks: tuple[FactorBlock, ...] = graph.blocks
+        self.lends_tables: bool = graph.lends_tables
         self.rows: IndexArray = rows.numbers()
         self.message_blocks: list[MessageBlock] = rows.message_blocks.copy()
         self.n_slots, self.n_table_entries = rows.n_slots, rows.n_table_entries

@@ -45,6 +45,8 @@ class FactorGraph:
         self._n_factors = 0
         self._factor_names: dict[str, int] = {}
         self._watch = TableWatch()
+        self.lends_tables = False
+        """Whether a user may hold arrays that the graph reads, and change them."""
         self.compiled: object | None = None
         """Room for the compiled layout, which later runs reuse; dropped by every `add_*`."""
         self._tried_rules: set[int] = set()  # code that was looked through for labels
@@ -262,7 +264,7 @@ class FactorGraph:
         twin._firsts = self._firsts.copy()
         twin._n_factors = self._n_factors
         twin._factor_names = self._factor_names.copy()
-        twin._watch = self._watch.copy()
+        twin._watch, twin.lends_tables = self._watch.copy(), self.lends_tables
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
@@ -271,12 +273,17 @@ class FactorGraph:
         Rows hold addresses, which mean nothing elsewhere.
         """
         self.take_changes()
-        return self.__dict__ | {"compiled": None, "_watch": TableWatch(), "_tried_rules": set(), "_rows": None}
+        own = {"_watch": TableWatch(), "lends_tables": False}
+        return self.__dict__ | own | {"compiled": None, "_tried_rules": set(), "_rows": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Write the rows anew."""
         self.__dict__.update(state)
         self._rows = BlockRows(self._blocks)
+
+    def own_tables(self) -> None:
+        """Watch no table any longer: whoever has added the factors has kept none of their arrays."""
+        self._watch, self.lends_tables = TableWatch(), False
 
     def take_changes(self) -> None:
         """Check tables that were changed in place since they were added or last checked, and use the new numbers.
@@ -308,6 +315,7 @@ class FactorGraph:
         tables = source.tables
         if tables is not None and is_shared(given, tables.values):
             self._watch.add(len(self._blocks), tables.values)
+            self.lends_tables = True
         if name is not None:
             self._factor_names[name] = first
         block = FactorBlock(first, scopes, source, name)

@@ -10,10 +10,21 @@ from anytimebp.kernels.bands import LEAST_ENTRIES, fill_bands, find_bands
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.tables.arrays import WorkspaceArrays
+from anytimebp.tables.sizes import table_entries
 from anytimebp.tables.store import Tables
 
 BANDS = "bands of tables with zeros"  # the kernels that only runs on such tables need
+SMALL = 2**16  # entries of all tables, under which finding bands takes as long as some sweeps: most are over by then
+LATER = 8  # sweeps before which small tables get no bands
+NEVER = 2**62
 MOST_ENTRIES = 2**22  # of tables with zeros that are looked through: more would take longer than a slice
+
+
+def sweeps_before_bands(layout: GraphLayout, arrays: WorkspaceArrays) -> int:
+    """Return after how many sweeps it is time to look for bands; NEVER where there are no zeros."""
+    if arrays.semiring != SUM or not arrays.table_has_zero.any():
+        return NEVER
+    return LATER if table_entries(layout, arrays.domain_size) < SMALL else 0
 
 
 def make_bands(

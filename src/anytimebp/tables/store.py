@@ -35,7 +35,7 @@ class Tables:
         structure_work: (F,) entries that an update of a structure reads.
         scored: Entries asked from rules and lists.
         unscaled: Factors with room for a table of which no positive number is known.
-        are_borrowed: Whether some are read where the user's own arrays lie.
+        are_borrowed: Whether some are read from arrays that may change: the user's own, or domains that grow.
     """
 
     def __init__(self, extent: TableRange, arithmetic: int, kind: IndexArray) -> None:
@@ -71,8 +71,8 @@ class Tables:
         return wide
 
     def borrow(self, compiled: CompiledGraph) -> None:
-        """Keep the user's own tables alive: some are read where they lie."""
-        self.are_borrowed = True
+        """Keep the graph's own tables alive: some are read where they lie."""
+        self.are_borrowed = compiled.lends_tables
         self._lender, self._borrowed_bytes = compiled.blocks, 8 * compiled.n_table_entries
 
     def place_log_values(self, factors: slice | IndexArray, values: FloatArray) -> None:

@@ -71,11 +71,26 @@ def test_a_loop_shows_one_warning():
 
 @pytest.mark.parametrize("method", abp.METHODS)
 @pytest.mark.parametrize("budget", [{"seconds": 0.0}, {"max_updates": 3}, {"max_work": 30}], ids=str)
-def test_a_budget_that_ends_a_run_needs_no_warning(method, budget):
+def test_a_budget_that_ends_a_run_warns_where_the_estimated_error_is_large_and_nowhere_else(method, budget):
     graph = grid(3, 3, 1.0, 0.3, seed=0)
     results = []
-    assert not caught_by("always", lambda: results.append(abp.infer(graph, method, rng=0, **budget)))
+    caught = caught_by("always", lambda: results.append(abp.infer(graph, method, rng=0, **budget)))
     assert results[0].stop_reason.name in {"OUT_OF_TIME", "OUT_OF_UPDATES", "OUT_OF_WORK"}
+    is_large = not callable(results[0].outside) and results[0].estimated_error > 0.5
+    assert [w.category for w in caught] == [abp.UncertainResultWarning] * is_large
+
+
+@pytest.mark.parametrize("method", ["bp", "residual", "adaptive", "auto"])
+def test_a_run_without_any_message_warns_that_its_marginals_may_be_anything(method):
+    with pytest.warns(abp.UncertainResultWarning, match=r"may be anything.*more than 0\.5"):
+        assert abp.infer(grid(12, 30, 1.0, 0.3, seed=0), method, max_work=1).estimated_error > 0.5
+
+
+def test_a_budget_that_leaves_a_fair_estimate_needs_no_warning():
+    graph = grid(6, 10, 1.0, 0.3, seed=0)
+    results = []
+    assert not caught_by("always", lambda: results.append(abp.infer(graph, "bp", max_updates=3 * graph.n_factors)))
+    assert (results[0].consistent, results[0].estimated_error < 0.5) == (False, True)
 
 
 # Uncertain

@@ -193,3 +193,37 @@ def test_a_table_that_turned_bad_is_not_written(tmp_path):
     with pytest.raises(abp.ModelError, match="factor 0"):
         abp.write_model(graph, tmp_path / "bad.uai")
     assert not (tmp_path / "bad.uai").exists()
+
+
+def test_a_graph_knows_whether_a_user_may_hold_its_arrays(tmp_path):
+    unary, pairwise = tables()
+    graph = chain(unary, pairwise, "table")
+    assert graph.lends_tables
+    assert copy.copy(graph).lends_tables
+    assert not pickle.loads(pickle.dumps(graph)).lends_tables
+    assert not chain(unary.astype(np.float32), pairwise.astype(np.float32), "table").lends_tables
+    abp.write_model(graph, tmp_path / "model.uai")
+    read = abp.read_model(tmp_path / "model.uai")
+    assert not read.lends_tables
+    read.add_factor([1], table=unary)
+    assert read.lends_tables
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_snapshot_stays_what_it_was_whoever_holds_the_tables(tmp_path, is_read):
+    rng = np.random.default_rng(0)
+    given = rng.random((3, 30, 30, 30)) + 0.1
+    graph = abp.FactorGraph()
+    graph.add_variables(6, 30)
+    graph.add_factors([[0, 1, 3], [1, 2, 4], [2, 0, 5]], table=given)
+    if is_read:
+        abp.write_model(graph, tmp_path / "model.npz")
+        graph = abp.read_model(tmp_path / "model.npz")
+    inference = abp.Inference(graph, "bp")
+    first, now = next(inference), abp.Inference(graph, "bp")
+    assert inference._run.method.leaves is not None
+    before = next(now).marginals.concatenated()
+    for _ in inference:
+        pass
+    given[:] = 1.0  # nobody else's, if it was written and read
+    assert np.array_equal(first.marginals.concatenated(), before)

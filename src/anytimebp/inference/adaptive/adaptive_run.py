@@ -8,10 +8,11 @@ as far as it reaches (`large_rounds.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.errors import MemoryLimitError
-from anytimebp.inference.adaptive.choice import EDGE_COST, Choice, Way, first_choice, may_pay
+from anytimebp.inference.adaptive.choice import Choice, Way, first_choice, may_pay
 from anytimebp.inference.adaptive.large_rounds import LargeRounds
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
@@ -26,7 +27,7 @@ from anytimebp.tables.memory import check_memory, check_universe
 from anytimebp.tables.sizes import update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
-TINY = 2**16  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more
+FLAT = "unary scores say little: more than half of all states would be needed to hold most of the prior"
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -67,44 +68,44 @@ class AdaptiveRun(Stages):
         compiled, domains = self._compiled, self._domains
         if not self._full_fits and not self._at_any_cost:
             return self._large()
-        if self._entries == 0.0:
-            return Choice(Way.FULL, "there are no factors to send messages"), AllStates(self._task, domains)
-        if self._is_small:
-            reason = f"tables of {self._entries:,.0f} entries in all are too small to save anything"
-            return Choice(Way.FULL, reason), AllStates(self._task, domains, is_small=self._is_tiny)
-        if self._task.semiring != SUM:
-            return Choice(Way.FULL, "rounds know sums alone"), AllStates(self._task, domains)
-        if not self._at_any_cost and not may_pay(compiled.arrays, domains):
-            reason = "no few states hold most of the prior"
-            return Choice(Way.FULL, reason), AllStates(self._task, domains)
+        if self._why_full:
+            return Choice(Way.FULL, self._why_full), self._all_states()
         whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
         begin = first_choice(whole)
         if begin.choice.way is Way.FULL and not self._at_any_cost:
-            return begin.choice, AllStates(self._task, domains)
+            return begin.choice, self._all_states()
         self._rounds = Rounds(self._task, whole, begin, at_any_cost=self._at_any_cost)
         return Choice(Way.ROUNDS, begin.choice.reason), self._rounds
+
+    @cached_property
+    def _why_full(self) -> str:
+        """Why full BP is the way, as far as a quick look tells; empty if rounds may be."""
+        if not self._full_fits:
+            return ""
+        if self._entries == 0.0:
+            return "no factor has two or more variables, so that there are no messages"
+        if self._entries < SMALL and not self._at_any_cost:
+            return f"tables of {self._entries:,.0f} entries in all are too small to save anything"
+        if self._task.semiring != SUM:
+            return "rounds on likely states are made for sums, and this run takes maxima"
+        if self._at_any_cost:
+            return ""
+        return "" if may_pay(self._compiled.arrays, self._domains) else FLAT
+
+    def _all_states(self) -> AllStates:
+        return AllStates(self._task, self._domains, is_checked=self._full_fits)
 
     # ------------------------------------------------------------ stages
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that."""
-        if not self._is_small:
-            while not self._task.load(ROUNDS):
-                yield Step.WORKING
+        while not self._why_full and not self._task.load(ROUNDS):
+            yield Step.WORKING
         choice, self.now = self._begin_with()
         self._figures.choice = str(choice)
-        if not self._is_tiny and not (self._rounds is not None and self._rounds.is_quick):
+        if not self._why_full and not (self._rounds is not None and self._rounds.is_quick):
             yield Step.WORKING
         yield from self.current.begin()
 
-    @property
-    def _is_small(self) -> bool:
-        """Whether the run is sure to make no rounds."""
-        return self._full_fits and not self._at_any_cost and self._entries < SMALL
-
-    @property
-    def _is_tiny(self) -> bool:
-        """Whether sweeps that leave factors out cost more than those of `bp`."""
-        return self._is_small and self._entries + EDGE_COST * len(self._compiled.arrays.edge_variable) < TINY
 
     def grow(self) -> Iterator[Step]:
         """Grow as the stage does; where it has come to its end, the next one begins."""
@@ -129,7 +130,8 @@ class AdaptiveRun(Stages):
         rounds.release()
         self._figures.choice = str(Choice(Way.FULL, rounds.outcome.value))
         self._n_rounds = self._figures.rounds
-        self.now = AllStates(self._task, self._domains, put=rounds.put_messages, error=rounds.error)
+        given = rounds.put_messages, rounds.error
+        self.now = AllStates(self._task, self._domains, is_checked=self._full_fits, put=given[0], error=given[1])
         yield from self.current.begin()
 
     # ------------------------------------------------------------ reading

@@ -17,6 +17,7 @@ from anytimebp.inference.adaptive.whole_model import ActiveLists, WholeModel
 from anytimebp.kernels.active_states import count_entries
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE
 from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.model.block_rows import ARITY, ENTRIES, IS_LOG, MEMBERS
 from anytimebp.model.source import IndexArray
 
 FULL_COST = 4.0  # to exponentiate an entry in order, into fresh memory
@@ -26,7 +27,7 @@ SETTLING = 6.0  # sweeps over the active states until they have settled
 ROUND_COST = 1e5  # of a round, however small
 SETTING_UP = 300.0  # of a round, per edge
 CALL_COST = 1e5  # to ask for a factor's scores from Python, however few
-STRUCTURE_COST = 4e5  # the same of lists and structures, beside that: to find what they sum
+STRUCTURE_COST = 4e5  # the same of lists and structures, beside that: to find what they sum; or best joint states
 ASK_COST = 50.0  # to ask for one more
 ENTRY_COSTS = np.zeros((6, 2))
 """What it costs to pick up an entry out of order, by the kind of its source; and with a leaf, each of its states."""
@@ -74,16 +75,26 @@ def _counted(whole: WholeModel, size: IndexArray, reach: IndexArray) -> tuple[fl
 
 
 def whole_cost(whole: WholeModel) -> float:
-    """Return about what full BP costs: making tables, summing leaves out and sending to them, and some sweeps."""
+    """Return about what full BP costs: making tables, summing leaves out and sending to them, and some sweeps.
+
+    Potentials are read where they lie. What earlier runs on the graph have made does not count: runs decide the same,
+    whichever comes first.
+    """
     sizes = np.where(whole.is_leaf, 1, whole.domains.sizes)
     entries, _, _, with_leaves, _ = _counted(whole, sizes, sizes)
-    made = FULL_COST * whole.compiled.n_table_entries
-    for _, block in whole.compiled.message_blocks:
+    made = FULL_COST * _log_entries(whole)
+    for _, block in whole.compiled.message_blocks if whole.asked else ():
         if block.source.sums is not None:
             made += FULL_COST * float(structured_entries(block.source, np.array([block.source.shape], dtype=float))[0])
         elif block.source.tables is None:
             made += ASK_COST * block.source.n_members * math.prod(block.source.shape)
     return made + 2.0 * with_leaves + SWEEPS * (entries + EDGE_COST * len(whole.compiled.arrays.edge_variable))
+
+
+def _log_entries(whole: WholeModel) -> float:
+    """Return the entries of all tables of message factors that are log scores, which full BP exponentiates."""
+    rows = whole.compiled.rows
+    return float((rows[:, MEMBERS] * rows[:, ENTRIES])[(rows[:, ARITY] > 1) & (rows[:, IS_LOG] == 1)].sum())
 
 
 def round_cost(whole: WholeModel, size: IndexArray) -> float:
@@ -105,10 +116,15 @@ def look_cost(whole: WholeModel, size: IndexArray, reach: IndexArray) -> float:
 
 
 def may_pay(layout: GraphLayout, domains: Domains) -> bool:
-    """Tell whether rounds are worth thinking about, by a quick look at the priors of all variables together."""
-    if (layout.variable_edge_start[1:] - layout.variable_edge_start[:-1] == 1).any():
-        return True  # leaves may be summed out, whatever their priors are
-    log_prior, prior = domains.log_prior, np.exp(domains.log_prior)
+    """Tell whether rounds are worth thinking about, by a quick look at the priors of all variables together.
+
+    Variables of one factor are left out, unless there are no others: they may be summed out, whatever their priors are.
+    """
+    is_inner = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1] != 1
+    log_prior = domains.log_prior
+    if not is_inner.all() and is_inner.any():
+        log_prior = log_prior[np.repeat(is_inner, domains.sizes)]
+    prior = np.exp(log_prior)
     total, n_states = float(prior.sum()), len(prior)
     for nats in FIRST_DOMAINS:
         is_near = log_prior >= -nats
@@ -159,22 +175,30 @@ def _offer(whole: WholeModel, nats: float) -> _Offer:
 def first_choice(whole: WholeModel) -> Beginning:
     """Decide between rounds and full BP, before any table is read."""
     full = whole_cost(whole)
-    way = Way.FULL
-    bar = f"; at most {100.0 * FIRST_WORTH:.0f} %, and at least {100.0 * FIRST_MASS:.0f} %, are worth a round"
     if whole.asked and _least_cost(whole) > FIRST_WORTH * full:
         reason = (
-            f"asking {len(whole.asked):,} factors for a few scores costs more than {100.0 * FIRST_WORTH:.0f} % of it"
+            f"{len(whole.asked):,} factors have no tables, and to ask each of them for a few scores would take more "
+            f"than {FIRST_WORTH:.0%} of the time of full BP"
         )
         nats = FIRST_DOMAINS[0]
         return Beginning(Choice(Way.FULL, reason), full, math.inf, whole.likely(nats)[0], nats)
     for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
         offer = _offer(whole, nats)
         if offer.cost <= FIRST_WORTH * full and offer.mass >= FIRST_MASS:
-            way, bar, offer = Way.ROUNDS, "", _with_more(whole, offer, FIRST_WORTH * full)
-            break
-    text = f"states within {offer.nats:g} nats of the best hold {100.0 * offer.mass:.0f} % of the prior, and cost "
-    text += f"{100.0 * offer.cost / full:.0f} % of full BP{bar}"
-    return Beginning(Choice(way, text), full, offer.cost, offer.likely, offer.nats)
+            offer = _with_more(whole, offer, FIRST_WORTH * full)
+            return Beginning(Choice(Way.ROUNDS, _in_words(offer, full)), full, offer.cost, offer.likely, offer.nats)
+    return Beginning(Choice(Way.FULL, _in_words(offer, full)), full, offer.cost, offer.likely, offer.nats)
+
+
+def _in_words(offer: _Offer, full: float) -> str:
+    """Return what first domains hold and cost, and what speaks against them."""
+    states = f"the states within {offer.nats:g} nats of the best unary score"
+    if offer.mass < FIRST_MASS:
+        return f"{states} hold {offer.mass:.0%} of the prior, and with less than {FIRST_MASS:.0%} an answer says little"
+    cost = f"{states} hold {offer.mass:.0%} of the prior, and a round on them takes about {offer.cost / full:.0%} of"
+    if offer.cost > FIRST_WORTH * full:
+        return f"{cost} the time of full BP, more than the {FIRST_WORTH:.0%} that a first answer is worth"
+    return f"{cost} the time of full BP"
 
 
 def _with_more(whole: WholeModel, offer: _Offer, most: float) -> _Offer:

@@ -84,7 +84,7 @@ class Known(NamedTuple):
     # ------------------------------------------------------------ the answer
     def answer(self) -> dict[str, Any]:
         """Return the fields of a snapshot but for figures; what has to be asked for is when somebody reads it."""
-        model, is_quick = self.model, not self.model.whole.constrains.any()
+        model, is_quick = self.model, self.reach is None or not self.model.whole.constrains.any()
         marginals, log_z = self._marginals()
         return {
             "marginals": marginals,

@@ -79,7 +79,7 @@ class LargeRounds(Rounds):
         is_active = np.zeros(int(start[-1]), dtype=np.bool_)
         is_active[[int(start[v] + whole.domains.log_prior[start[v] : start[v + 1]].argmax()) for v in range(n)]] = True
         self._decide(is_active, None)
-        super().__init__(task, whole, Beginning(choice, math.inf, whole.listed(is_active), FIRST_DOMAIN))
+        super().__init__(task, whole, Beginning(choice, math.inf, math.inf, whole.listed(is_active), FIRST_DOMAIN))
 
     def _cut_down(self, lists: ActiveLists, before: ActiveModel | None) -> ActiveModel:
         if before is not None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
-from anytimebp.inference.adaptive.choice import Beginning, look_cost, round_cost
+from anytimebp.inference.adaptive.choice import FIXED_COST, STRUCTURE_COST, Beginning, look_cost, round_cost
 from anytimebp.inference.adaptive.known import NO_STATES, Known, Tail
 from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Reach, WholeModel
@@ -49,6 +49,7 @@ FIRST_SLICE = 2 * SLICE_COST  # cost of a first round that is made in one slice,
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 SETTLED = 10.0  # times the threshold that later ones settle to
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
+LOST = 0.25  # the same of all rounds together, where full BP does not go on from their messages
 NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 T = TypeVar("T")
@@ -65,12 +66,12 @@ def _cut_off(reach: Reach, spread: FloatArray) -> FloatArray:
 
 
 class Outcome(Enum):
-    """Why there are no more rounds; the texts complete "left the domains because"."""
+    """Why there are no more rounds; the texts are reasons for full BP."""
 
-    DEAR = "a further round would cost too much beside whole tables"
-    CLOSE = "what is left out hardly counts"
-    UNSETTLED = "messages on the domains do not settle"
-    IMPOSSIBLE = "no joint state of the domains is possible"
+    DEAR = "another round on likely states would take too much of the time of full BP"
+    CLOSE = "the states outside the domains hardly count any more"
+    UNSETTLED = "messages on the likely states do not settle"
+    IMPOSSIBLE = "hard zeros exclude every joint state of the likely states"
 
 
 class Rounds:
@@ -95,7 +96,9 @@ class Rounds:
         self.outcome: Outcome | None = None
         self._arithmetic = LINEAR
         self._locate(whole)
-        self._most_cost = WORTH * begin.full_cost
+        self._spent = 0.0
+        self._is_lost = bool(whole.compiled.extent.has_zero.any() or (whole.sources.kind == STRUCTURED).any())
+        self._most_cost = (LOST if self._is_lost else WORTH) * begin.full_cost
         self.is_quick = begin.cost <= FIRST_SLICE and not task.limits.work < UNLIMITED
         self._nats = begin.nats
         self._threshold: float | None = None
@@ -123,6 +126,8 @@ class Rounds:
         except OutOfRangeError:
             self._begin_in_logs(lists)
         self._figures.states = int(self._model.active_sizes.sum())
+        if self._is_lost:
+            self._spent += FIXED_COST + round_cost(self._whole, self._model.size)
 
     def _begin_in_logs(self, lists: ActiveLists) -> None:
         """Stand before the same round in log arithmetic; leaves are summed out no more, and all their states active."""
@@ -193,6 +198,7 @@ class Rounds:
     def _widen(self, factors: list[int]) -> Iterator[Step]:
         """Let states join domains that admit no joint state; or find that it does not pay."""
         lists = yield from self._counted("growth", widened(self._whole, self._model.active, factors))
+        self._spent += STRUCTURE_COST * len(factors)
         if lists is None:
             self.outcome = Outcome.IMPOSSIBLE
         elif not self._pays(round_cost(self._whole, lists[0])):
@@ -243,6 +249,7 @@ class Rounds:
         else:
             self.outcome = Outcome.DEAR if self._left else Outcome.CLOSE
             return
+        self._spent += cost if self._is_lost else 0.0
         yield from self._look(reach)
         if self.outcome is None:
             yield from self._count_outside(reach, spread, seen)
@@ -259,7 +266,7 @@ class Rounds:
             yield Step.WORKING
 
     def _pays(self, cost: float) -> bool:
-        return cost <= self._most_cost or self._at_any_cost
+        return cost <= self._most_cost - self._spent or self._at_any_cost
 
     def _join(self, reach: Reach, threshold: float, cost: float, spread: FloatArray, seen: float) -> None:
         """Let states of a belief above the threshold join; or above a higher one, if those are too many.
@@ -272,6 +279,7 @@ class Rounds:
             seen: What they have been seen to add.
         """
         whole, model = self._whole, self._model
+        cost = 0.0 if self._is_lost else cost  # which is among what was spent
         for limit in (t for t in self._left[::-1] if t >= threshold):
             lists, left = whole.joined(model.active, reach, limit)
             if self._pays(cost + round_cost(whole, lists[0])):
@@ -353,19 +361,9 @@ class Rounds:
         Not those of constraints: where states are likely only together, few of them may lead to a fixed point that is
         far from the one that all of them lead to.
         """
-        if self._known is not None and not self._has_constraints:
+        if self._known is not None and not self._is_lost and not self._model.arrays.table_has_zero.any():
             model, start = self._known.model, self._whole.domains.slot_start
             model.put_messages(workspace.layout, workspace.arrays, start, NO_STATES, model.whole.edge)
-
-    @property
-    def _has_constraints(self) -> bool:
-        """Whether there are hard zeros, or structures."""
-        whole = self._whole
-        return bool(
-            whole.compiled.extent.has_zero.any()
-            or self._model.arrays.table_has_zero.any()
-            or (whole.sources.kind == STRUCTURED).any()
-        )
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:

@@ -12,7 +12,7 @@ from anytimebp.domains.domains import Domains
 from anytimebp.kernels.active_states import choose_likely, find_leaves, find_reach, join_likely, leave_edges
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SCALED, STRUCTURED, WIDE_TABLE
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.factor import FactorBlock
+from anytimebp.model.block_rows import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, TABLES
 from anytimebp.model.rows import row_starts
 from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray
 
@@ -117,17 +117,14 @@ class WholeModel:
         layout, n_factors = compiled.arrays, len(compiled.extent.log_max)
         n_edges = len(layout.edge_variable)
         self.universe_start = domains.slot_start if domains.is_whole else row_starts(compiled.universe_sizes)
-        kinds = [_source_kind(block) for _, block in compiled.message_blocks]
-        kind = np.repeat(np.array(kinds, dtype=np.int64), [len(block.scopes) for _, block in compiled.message_blocks])
+        kind = source_kinds(compiled)
         numbers = np.empty((3, n_factors), dtype=np.int64)
         edge, stride = np.empty(n_edges, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
-        is_asked, is_dense = np.zeros(n_factors, dtype=np.bool_), np.full(n_factors, sum_out)
-        if not {ASKED, STRUCTURED, WIDE_TABLE}.isdisjoint(kinds):
-            is_asked = (kind == ASKED) | (kind == STRUCTURED)
-            is_dense &= ~is_asked & (kind != WIDE_TABLE)
+        is_asked = (kind == ASKED) | (kind == STRUCTURED)
         self.asked: list[int] = np.flatnonzero(is_asked).tolist()
         self.n_structures = int(np.count_nonzero(kind == STRUCTURED)) if self.asked else 0
-        self.wide: list[int] = np.flatnonzero(kind == WIDE_TABLE).tolist() if WIDE_TABLE in kinds else []
+        self.wide: list[int] = np.flatnonzero(kind == WIDE_TABLE).tolist()
+        is_dense = ~is_asked & (kind != WIDE_TABLE) & sum_out
         n_left = find_leaves(layout, compiled.universe_sizes, is_dense, edge, stride, *numbers)
         leaf, leaf_stride, size = numbers
         self.edge, self.has_leaves = edge[:n_left], n_left < n_edges
@@ -146,17 +143,18 @@ class WholeModel:
 
     def locate(self) -> None:
         """Find where tables lie, once rounds are to be made; those that many factors share are exponentiated."""
-        address, kind = self.sources.address, self.sources.kind
-        for first, block in self.compiled.message_blocks:
-            tables, factors = block.source.tables, slice(first, first + len(block.scopes))
-            if tables is None or kind[first] == ASKED:
-                continue
-            if kind[first] == SCALED:
-                made = tables.values[0] - tables.range.log_max[0]
-                self._owners.append(np.exp(made, out=made))
-                address[factors] = self._owners[-1].ctypes.data
-            else:
-                address[factors] = tables.member_addresses()
+        address, kind, rows = self.sources.address, self.sources.kind, _message_rows(self.compiled)
+        first = np.cumsum(rows[:, FACTORS]) - rows[:, FACTORS]
+        stride = np.where(rows[:, MEMBERS] > 1, 8 * rows[:, ENTRIES], 0)
+        address[:] = np.repeat(rows[:, TABLES] - first * stride, rows[:, FACTORS])
+        address += np.arange(len(address)) * np.repeat(stride, rows[:, FACTORS])
+        address[self.asked] = 0
+        for place in np.flatnonzero(kind[first] == SCALED).tolist():
+            tables = self.compiled.message_blocks[place].block.source.tables
+            assert tables is not None  # noqa: S101  (such sources have them)
+            made = tables.values[0] - tables.range.log_max[0]
+            self._owners.append(np.exp(made, out=made))
+            address[first[place] : first[place] + rows[place, FACTORS]] = self._owners[-1].ctypes.data
         if self.has_leaves and not self.domains.is_whole:
             self.leaf_weight = np.zeros(int(self.universe_start[-1]))
             first_slot = np.repeat(self.universe_start[:-1], self.domains.sizes)
@@ -215,8 +213,9 @@ class WholeModel:
         """
         extent = self.compiled.extent
         log_range: FloatArray = extent.log_max - extent.log_min
-        for first, block in self.compiled.message_blocks:
-            if np.isnan(log_range[first]):
+        unknown = np.isnan(log_range)
+        for first, block in self.compiled.message_blocks if unknown.any() else ():
+            if unknown[first]:
                 each = max(2, int(SAMPLE ** (1.0 / len(block.source.shape))))
                 states = [np.unique(np.linspace(0, n - 1, each).astype(np.int64)) for n in block.source.shape]
                 scores = block.log_values(0, states, self.compiled.variables)
@@ -310,13 +309,22 @@ def _without_leaves(layout: GraphLayout, edge: IndexArray) -> GraphLayout:
     return left
 
 
-def _source_kind(block: FactorBlock) -> int:
-    """Return what a block's source is; SCALED where many factors share a log table."""
-    tables = block.source.tables
-    if tables is None:
-        return ASKED if block.source.sums is None else STRUCTURED
-    if (tables.range.log_max - tables.range.log_min > MAX_LINEAR_RANGE).any():
-        return WIDE_TABLE if tables.is_log else ASKED
-    if not tables.is_log:
-        return POTENTIALS
-    return SCALED if tables.n_members == 1 and len(block.scopes) >= MANY_TIED else LOG_TABLE
+def source_kinds(compiled: CompiledGraph) -> IndexArray:
+    """Return (F,) what the factors' sources are; SCALED where many share a log table."""
+    rows, extent = _message_rows(compiled), compiled.extent
+    is_log, n_factors = rows[:, IS_LOG] == 1, rows[:, FACTORS]
+    kinds = np.where(is_log, LOG_TABLE, POTENTIALS)
+    kinds[is_log & (rows[:, MEMBERS] == 1) & (n_factors >= MANY_TIED)] = SCALED
+    for place in np.flatnonzero(rows[:, EXTENT] == 0).tolist():
+        kinds[place] = ASKED if compiled.message_blocks[place].block.source.sums is None else STRUCTURED
+    kind = np.repeat(kinds, n_factors)
+    if compiled.widest > MAX_LINEAR_RANGE:
+        is_wide = (extent.log_max - extent.log_min > MAX_LINEAR_RANGE) & (kind != STRUCTURED) & (kind != ASKED)
+        kind[is_wide] = np.where(np.repeat(is_log, n_factors)[is_wide], WIDE_TABLE, ASKED)
+    return kind
+
+
+def _message_rows(compiled: CompiledGraph) -> IndexArray:
+    """Return the rows of the blocks of message factors, see `model/block_rows.py`."""
+    found: IndexArray = compiled.rows[compiled.rows[:, ARITY] > 1]
+    return found

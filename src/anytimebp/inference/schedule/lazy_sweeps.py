@@ -17,7 +17,7 @@ from anytimebp.kernels.codes import OK
 from anytimebp.kernels.lazy import lazy_slice
 from anytimebp.model.source import FloatArray, IndexArray
 
-WAITS = 0.01  # what a factor may have to catch up with, as a part of the largest residual of the sweep before
+WAITS = 0.3  # what a factor may have to catch up with, as a part of the largest residual of the sweep before
 
 FALLS = 0.9  # part of its least value so far that the largest residual has to fall to, once in
 STUCK = 20  # passes; from then on, factors may have to catch up with half as much after every pass

@@ -12,8 +12,19 @@ from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
 from anytimebp.inference.schedule.protocol import Messages
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.inference.schedule.sweeps import SweepSchedule, random_orders, sequential_orders, there_and_back
+from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
+from anytimebp.tables.sizes import table_entries
+
+TINY = 2**17  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more
+
+
+def is_tiny(messages: Messages) -> bool:
+    """Tell whether sweeps over a graph, or its core, cost less than deciding which factors to leave out."""
+    layout = messages.layout
+    entries = table_entries(layout, messages.arrays.domain_size)
+    return entries + EDGE_COST * len(layout.edge_variable) < TINY
 
 
 def sweep_orders(layout: GraphLayout, options: RunOptions) -> Iterator[IndexArray]:

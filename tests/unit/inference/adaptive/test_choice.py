@@ -34,9 +34,9 @@ def first_words(graph, **options):
 
 @pytest.mark.compiled
 def test_flat_models_begin_with_full_bp_and_large_peaked_ones_on_domains():
-    assert first_words(grid(6, 60, 0.5, 0.5, seed=0)) == "full BP: no few states hold most of the prior"
-    assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("rounds on likely states: states within 12 nats")
-    assert first_words(grid(3, 60, 10.0, 1.0, seed=0)).startswith("full BP: states within 2 nats")
+    assert first_words(grid(6, 60, 0.5, 0.5, seed=0)).startswith("full BP: unary scores say little")
+    assert first_words(grid(4, 300, 10.0, 1.0, seed=0)).startswith("rounds on likely states: the states within 12 nats")
+    assert first_words(grid(3, 60, 10.0, 1.0, seed=0)).startswith("full BP: the states within 2 nats")
     assert first_words(grid(4, 8, 10.0, 1.0, seed=0)).startswith("full BP: tables of")
 
 
@@ -56,6 +56,45 @@ def test_zeros_wide_ranges_and_damping_do_not_rule_rounds_out_but_memory_does():
     assert first_words(large(), max_memory=10**6).startswith("domains that grow in batches: whole tables do not fit")
     assert first_words(zeros, max_memory=10**6).startswith("domains that grow in batches: ")
     assert first_words(large(), evidence={f"x{i}": 0 for i in range(16)}).startswith("full BP: tables of 24 entries")
+
+
+@pytest.mark.compiled
+def test_flat_models_with_leaves_begin_with_full_bp_before_rounds_are_thought_about(monkeypatch):
+    monkeypatch.setattr("anytimebp.inference.adaptive.adaptive_run.WholeModel", None)
+    graph = abp.FactorGraph()
+    graph.add_variables(12, 40)
+    rng = np.random.default_rng(0)
+    graph.add_factors([[k, (k + 1) % 6, 6 + k] for k in range(6)], log_table=rng.normal(size=(6, 40, 40, 40)))
+    graph.add_factors([[k] for k in range(6, 12)], log_table=rng.normal(0.0, 10.0, (6, 40)))  # of leaves alone
+    assert first_words(graph).startswith("full BP: unary scores say little")
+
+
+def test_leaves_count_where_there_is_nothing_else():
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 50)
+    graph.add_factor([0, 1], log_table=np.zeros((50, 50)))
+    compiled = compiled_graph(graph)
+    assert not choice.may_pay(compiled.arrays, full_domains(compiled, {}))
+    graph.add_factors([[0], [1]], log_table=np.linspace(0.0, 300.0, 50))
+    compiled = compiled_graph(graph)
+    assert choice.may_pay(compiled.arrays, full_domains(compiled, {}))
+
+
+def test_potentials_cost_full_bp_nothing_to_make_and_log_scores_do():
+    rng = np.random.default_rng(0)
+    tables, costs = rng.normal(size=(3, 20, 20)), []
+    for stated in ({"log_table": tables}, {"table": np.exp(tables)}):
+        graph = abp.FactorGraph()
+        graph.add_variables(3, 20)
+        graph.add_factors([[0, 1], [1, 2], [2, 0]], **stated)
+        costs.append(whole_cost(whole_of(graph)))
+    assert costs[0] - costs[1] == choice.FULL_COST * tables.size
+
+
+def test_reasons_name_what_speaks_against_rounds():
+    flat, dear = (str(first_choice(whole_of(grid(4, n, s, 1.0, seed=0))).choice) for n, s in ((300, 1.0), (30, 10.0)))
+    assert "of the prior, and with less than 80% an answer says little" in flat
+    assert "of the time of full BP, more than the 20% that a first answer is worth" in dear
 
 
 def whole_of(graph):
