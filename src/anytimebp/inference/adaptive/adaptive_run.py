@@ -106,7 +106,6 @@ class AdaptiveRun(Stages):
             yield Step.WORKING
         yield from self.current.begin()
 
-
     def grow(self) -> Iterator[Step]:
         """Grow as the stage does; where it has come to its end, the next one begins."""
         stage = self.current
