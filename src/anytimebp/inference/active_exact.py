@@ -8,7 +8,7 @@ states outside hold less than the tolerance, or where larger cliques do not fit.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -17,22 +17,18 @@ from anytimebp.domains.domains import Domains, full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError, MemoryLimitError
 from anytimebp.exact.cost import plan_within
-from anytimebp.exact.passes import Passes
-from anytimebp.exact.potentials import make_potentials
-from anytimebp.exact.readout import CliqueMarginals
-from anytimebp.exact.tree import Tree
+from anytimebp.exact.relevance import Part
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.figures import Figures, Limits
 from anytimebp.inference.method import Step, Task, steps
 from anytimebp.inference.readout import unary_snapshot
+from anytimebp.inference.solution import Solution
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.rows import row_starts
-from anytimebp.model.source import FloatArray, IndexArray, read_only
-from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_universe
-from anytimebp.tables.store import Tables
 
 FIRST, SHRINK, LAST = 0.1, 0.1, 1e-14
 """Beliefs above which states are active in the first round; what is done to that in each; and where all join."""
@@ -107,7 +103,9 @@ class ActiveExactRun:
             return
         try:
             tree = plan_within(self._compiled, domains.sizes, self._options.max_memory)
-            tables, passes = yield from self._solve(domains, tree)
+            solution = Solution(self._task, domains, Part(self._compiled.arrays, domains.sizes), tree)
+            yield from solution.prepare()
+            yield from solution.calibrate()
         except MemoryLimitError:
             self._figures.is_news = False
             self._fails = max(self._threshold, LAST / 100.0)
@@ -119,41 +117,11 @@ class ActiveExactRun:
             self._fits = self._threshold
             return
         self._fits = self._threshold
-        self._end_round(domains, most_outside, 0.0 if is_whole else 2.0 * mean_outside)
-        self._known = self._snapshot(domains, tables, passes, most_outside)
-
-    def _solve(self, domains: Domains, tree: Tree) -> Generator[Step, None, tuple[Tables, Passes]]:
-        """Go up and down a tree over some states."""
-        figures, limits = self._figures, self._task.limits
-        making, asked = make_potentials(self._compiled, domains), figures.work_parts["growth"]
-        while True:
-            try:
-                figures.work_parts["growth"] = asked + next(making)
-            except StopIteration as end:
-                tables: Tables = end.value
-                break
-            yield Step.WORKING
-        figures.work_parts["growth"] = asked + tables.scored
-        passes = Passes(self._compiled, domains, tree, tables)
-        while not passes.is_done:
-            figures.count(*passes.advance(limits.updates - figures.updates, limits.slice_cost(figures.work)))
-            if not passes.is_possible:
-                msg = "no joint state is possible: every one has a factor that excludes it"
-                raise InconsistentModelError(msg)
-            yield Step.WORKING
-        return tables, passes
-
-    def _end_round(self, domains: Domains, outside: float, error: float) -> None:
-        figures = self._figures
-        figures.rounds += 1
-        figures.settled_rounds += 1
-        figures.states = int(domains.sizes.sum())
-        figures.max_residual = figures.mean_residual = 0.0
-        figures.consistent, figures.swept = True, True
-        figures.exact = len(domains.log_prior) == len(self._domains.log_prior)
-        figures.estimated_error = error
-        if figures.exact or outside < self._options.tolerance:
-            figures.ending = StopReason.CONVERGED
+        self._figures.states = int(domains.sizes.sum())
+        solution.end_round(exact=is_whole, error=0.0 if is_whole else 2.0 * mean_outside)
+        if is_whole or most_outside < self._options.tolerance:
+            self._figures.ending = StopReason.CONVERGED
+        self._known = solution.snapshot(most_outside)
 
     def look(self) -> Iterator[Step]:
         """Do nothing: BP's beliefs have said what is outside."""
@@ -182,22 +150,6 @@ class ActiveExactRun:
             return None
         universe = Universe(self._compiled, self._options.observed, self._domains)
         return unary_snapshot(universe, self._figures, factor_marginals=self._options.factor_marginals)
-
-    def _snapshot(self, domains: Domains, tables: Tables, passes: Passes, outside: float) -> Snapshot:
-        marginals = Marginals(self._compiled.variables, passes.belief, domains.slot_start, domains.slot_state)
-        joint: FactorMarginals = NOT_ASKED_FOR
-        if self._options.factor_marginals:
-            joint = CliqueMarginals(marginals, self._compiled.blocks, passes.joints())
-        return Snapshot.holding(
-            marginals=marginals,
-            log_z=float(passes.log_total + tables.log_scale.sum() + domains.log_prior_scale.sum()),
-            outside=outside,
-            error=self._figures.estimated_error,
-            domain_sizes=read_only(domains.sizes),
-            arithmetic="log" if passes.in_logs else "linear",
-            factor_marginals=joint,
-            **self._figures.shown(),
-        )
 
 
 def _scaled(whole: Domains, sizes: IndexArray, states: IndexArray, log_prior: FloatArray) -> Domains:
