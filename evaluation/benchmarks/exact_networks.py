@@ -5,9 +5,9 @@ Usage:
 
 FOLDER holds .bif.gz files, such as those in the wheel of pgmpy 0.1.26; PYTHON is an interpreter that has pyAgrum. Each
 side runs in a process of its own, on the same evidence, which a joint state drawn from the network agrees with. *All*
-are the posteriors of all variables, *target* that of one, drawn at random. *First* is a query whose engine, or layout, is
-new, so that an order has to be found; *again* one of the same engine with other evidence. Figures are medians over
-evidence sets of the least wall time of some repeats, in milliseconds.
+are the posteriors of all variables, *target* that of one, drawn at random. *First* is a query whose engine, or layout,
+is new, so that an order has to be found; *again* one of the same engine with other evidence. Figures are medians over
+evidence sets of the least wall time of some repeats, in milliseconds: ours, pyAgrum's, and how many times as fast.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ def time_ours(path: Path, sets: Queries) -> Times:
     other()
     query(sets[0][0], [sets[0][1]])
     return {
-        way: [least(partial(query, g, [t] if "target" in way else None), forget if "first" in way else other) for g, t in sets]
+        way: [
+            least(partial(query, g, [t] if "target" in way else None), forget if "first" in way else other)
+            for g, t in sets
+        ]
         for way in WAYS
     }
 

@@ -7,7 +7,7 @@ import numpy as np
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.order import Shape
 from anytimebp.exact.relevance import Part
-from anytimebp.exact.tree import MEASURING, MOST_ENTRIES, TooWide, Tree, plan
+from anytimebp.exact.tree import MEASURING, MOST_ENTRIES, TooWide, Tree, plan, plan_by
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes
@@ -29,9 +29,7 @@ def tree_bytes(compiled: CompiledGraph, sizes: IndexArray, tree: Tree) -> int:
     return int(8.0 * numbers + asked + 48.0 * states + 8.0 * (len(tree.arrays.scope) + 16.0 * tree.n))
 
 
-def plan_within(
-    compiled: CompiledGraph, sizes: IndexArray, max_memory: int | None, part: Part | None = None
-) -> Tree:
+def plan_within(compiled: CompiledGraph, sizes: IndexArray, max_memory: int | None, part: Part | None = None) -> Tree:
     """Return a tree for domains of these sizes that fits into memory.
 
     Args:
@@ -50,6 +48,14 @@ def plan_within(
         tree = plan(shape, wanted, MOST_ENTRIES if there is None else there / 8.0)
     if isinstance(tree, TooWide):
         tree = plan(shape, wanted, MOST_ENTRIES, MEASURING)
+    check_tree(compiled, sizes, tree, max_memory)
+    assert isinstance(tree, Tree)  # noqa: S101  (it would have been refused)
+    return tree
+
+
+def plan_by_order(compiled: CompiledGraph, sizes: IndexArray, order: IndexArray, max_memory: int | None) -> Tree:
+    """Return the tree that belongs to an order, if it fits into memory; raise MemoryLimitError if not."""
+    tree = plan_by(compiled, sizes, order)
     check_tree(compiled, sizes, tree, max_memory)
     assert isinstance(tree, Tree)  # noqa: S101  (it would have been refused)
     return tree

@@ -86,7 +86,8 @@ def _kept_sums(compiled: CompiledGraph) -> _Sums:
     count, first = rows[:, FACTORS], np.cumsum(rows[:, FACTORS]) - rows[:, FACTORS]
     member = np.arange(int(count.sum())) - np.repeat(first, count)
     stride = np.where(rows[:, MEMBERS] > 1, 8 * rows[:, ENTRIES], 0)
-    address = np.repeat(rows[:, TABLES], count) + np.repeat(stride, count) * member
+    address: IndexArray = np.repeat(rows[:, TABLES], count)
+    address += np.repeat(stride, count) * member
     address *= np.repeat(is_plain, count)
     made = _Sums(address, np.full(len(compiled.arrays.edge_variable), np.nan))
     compiled.shared_tables[SUMS] = made

@@ -2,7 +2,8 @@
 
 BP says which states are likely. A round takes those above a threshold, solves the model restricted to them exactly, and
 lowers the threshold. Domains are nested, so that log Z rises from round to round, and is a lower bound on the true one
-at every moment. What is left outside is estimated by BP's beliefs, and as wrong as these are. The run ends where the
+at every moment. What is left outside is judged by exact sums over single states (`exact/outside.py`), which are made
+when somebody reads them and do not rest on BP; by BP's beliefs where they would take too long. The run ends where the
 states outside hold less than the tolerance, or where larger cliques do not fit.
 """
 
@@ -13,10 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from anytimebp.domains.domains import Domains, full_domains
+from anytimebp.domains.domains import full_domains
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError, MemoryLimitError
 from anytimebp.exact.cost import plan_within
+from anytimebp.exact.outside import Outside, restricted
 from anytimebp.exact.relevance import Part
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.figures import Figures, Limits
@@ -25,13 +27,18 @@ from anytimebp.inference.readout import unary_snapshot
 from anytimebp.inference.solution import Solution
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.rows import row_starts
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import BoolArray, FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_universe
 
 FIRST, SHRINK, LAST = 0.1, 0.1, 1e-14
 """Beliefs above which states are active in the first round; what is done to that in each; and where all join."""
+LOOSE = 1e-3  # residual to which BP settles: enough to tell which states are likely
+CHOICE = "exact on likely states: cliques over all states do not fit into memory"
+SUMS = "exact sums over single ones"
+MOST_SUMMED = 2.0**30  # entries that exact sums over the states outside may read: about a second
+PER_VARIABLE = 2.0**19  # entries that could be read in the time that a sum takes besides
 FIT = 4  # times that the threshold is halved, in logs, between one that fits into memory and one that does not
 
 
@@ -49,7 +56,7 @@ class ActiveExactRun:
         self._threshold, self._fits, self._fails = FIRST, 1.0, 0.0
         self._halvings = 0
         self._known: Snapshot | None = None
-        self._figures.choice = "exact on likely states: cliques over all states do not fit into memory"
+        self._figures.choice = CHOICE
         self._figures.states = 0
         self._figures.work_parts["priorities"] += self._domains.scored
 
@@ -59,6 +66,7 @@ class ActiveExactRun:
         while not self._task.load("adaptive"):
             yield Step.WORKING
         options = self._options.for_method("adaptive")
+        object.__setattr__(options, "tolerance", max(options.tolerance, LOOSE))
         figures = Figures(options.method, options.tolerance, options.damping)
         self._bp = AdaptiveRun(self._task._replace(options=options, figures=figures, limits=Limits(is_watched=False)))
         outer, before = self._figures, dict(self._figures.work_parts)
@@ -81,22 +89,18 @@ class ActiveExactRun:
         chosen: FloatArray = belief[domains.slot_state + np.repeat(start[:-1], domains.sizes)]
         return chosen
 
-    def _cut(self, threshold: float) -> tuple[Domains, float, float]:
-        """Return the domains of states above a threshold, and the largest and the mean belief outside of them."""
+    def _likely(self, threshold: float) -> BoolArray:
+        """Return the slots of states above a threshold, and of the best of each variable."""
         whole, start = self._domains, self._domains.slot_start
         best = np.maximum.reduceat(self._belief, start[:-1])
-        keep = (self._belief > threshold) | (self._belief >= np.repeat(best, whole.sizes))
-        sizes = np.add.reduceat(keep.astype(np.int64), start[:-1])
-        states = np.arange(len(keep)) - np.repeat(start[:-1], whole.sizes) if whole.is_whole else whole.slot_state
-        cut = _scaled(whole, sizes, states[keep], whole.log_prior[keep])
-        outside = np.add.reduceat(np.where(keep, 0.0, self._belief), start[:-1])
-        return (whole if keep.all() else cut), float(outside.max()), float(outside.mean())
+        keep: BoolArray = (self._belief > threshold) | (self._belief >= np.repeat(best, whole.sizes))
+        return keep
 
     # ------------------------------------------------------------ rounds
     def settle(self) -> Iterator[Step]:
         """Solve the model on the states of the present round exactly."""
-        domains, most_outside, mean_outside = self._cut(self._threshold)
-        is_whole = len(domains.log_prior) == len(self._domains.log_prior)
+        keep = self._likely(self._threshold)
+        is_whole, domains = bool(keep.all()), restricted(self._domains, keep)
         if self._known is not None and int(domains.sizes.sum()) == self._figures.states:
             self._figures.is_news = False
             self._fits = self._threshold
@@ -118,10 +122,21 @@ class ActiveExactRun:
             return
         self._fits = self._threshold
         self._figures.states = int(domains.sizes.sum())
-        solution.end_round(exact=is_whole, error=0.0 if is_whole else 2.0 * mean_outside)
-        if is_whole or most_outside < self._options.tolerance:
+        outside = np.add.reduceat(np.where(keep, 0.0, self._belief), self._domains.slot_start[:-1])
+        solution.end_round(exact=is_whole, error=0.0 if is_whole else 2.0 * float(outside.mean()))
+        n_open = int((domains.sizes < self._domains.sizes).sum())
+        can_sum = not is_whole and n_open * (tree.work + PER_VARIABLE) <= MOST_SUMMED
+        self._figures.choice = f"{CHOICE}; states outside are judged by {SUMS if can_sum else 'BP'}"
+        found = solution.snapshot(float(outside.max()))
+        is_over = is_whole or float(outside.max()) < self._options.tolerance
+        if can_sum:
+            order = tree.arrays.variable[: tree.n]
+            sums = Outside(self._compiled, self._domains, keep, order, found.log_z, self._options.max_memory)
+            found = replace(found, outside=sums.mass, error=sums.error)
+            is_over = is_over and sums.mass() < self._options.tolerance
+        if is_over:
             self._figures.ending = StopReason.CONVERGED
-        self._known = solution.snapshot(most_outside)
+        self._known = found
 
     def look(self) -> Iterator[Step]:
         """Do nothing: BP's beliefs have said what is outside."""
@@ -150,21 +165,3 @@ class ActiveExactRun:
             return None
         universe = Universe(self._compiled, self._options.observed, self._domains)
         return unary_snapshot(universe, self._figures, factor_marginals=self._options.factor_marginals)
-
-
-def _scaled(whole: Domains, sizes: IndexArray, states: IndexArray, log_prior: FloatArray) -> Domains:
-    """Return domains of some of all states, with priors whose largest is 0 again.
-
-    A variable of one state has no clique, so that its prior must be in the scale.
-    """
-    start = row_starts(sizes)
-    largest = np.maximum.reduceat(log_prior, start[:-1])
-    return Domains(
-        sizes=sizes,
-        slot_start=start,
-        slot_state=states,
-        log_prior=log_prior - np.repeat(largest, sizes),
-        log_prior_scale=whole.log_prior_scale + largest,
-        log_prior_min=whole.log_prior_min - largest,
-        scored=whole.scored,
-    )

@@ -160,8 +160,11 @@ def choose(
         return Chosen(None, f"exact inference would ask rules for {asked:,.0f} scores before the first answer")
     of_bp = bp_cost(compiled, sizes)
     most = CHEAP if has_budget else max(CHEAP, of_bp)
-    shape, wanted = (compiled, sizes) if part is None or part.kept is None else (Shape.of_part(compiled, part), part.sizes)
-    tree = plan(shape, wanted, most, max(LEAST_STEPS, STEP_SHARE * of_bp))
+    steps = max(LEAST_STEPS, STEP_SHARE * of_bp)
+    if part is None or part.kept is None:
+        tree = plan(compiled, sizes, most, steps)
+    else:
+        tree = plan(Shape.of_part(compiled, part), part.sizes, most, steps)
     if isinstance(tree, TooWide):
         if tree.entries <= most:
             return Chosen(None, "a search for a junction tree would take too long")

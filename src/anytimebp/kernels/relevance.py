@@ -119,12 +119,10 @@ def _drop_barren(layout, at):
 @kernel(inline=True)
 def _says_nothing(at, v):
     """Tell whether a variable is no target, and all its states are as likely as each other but for its factors."""
-    if at.is_target[v] or at.size[v] == 1 or at.size[v] < at.universe_size[v]:
-        return False
-    for slot in range(at.slot_start[v], at.slot_start[v + 1]):
-        if at.log_prior[slot] < 0.0:
-            return False
-    return True
+    says_nothing = not at.is_target[v] and at.size[v] > 1 and at.size[v] == at.universe_size[v]
+    for slot in range(at.slot_start[v], at.slot_start[v + 1] if says_nothing else 0):
+        says_nothing &= at.log_prior[slot] == 0.0
+    return says_nothing
 
 
 @kernel(inline=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -73,7 +74,12 @@ class Marginals(Mapping[str, FloatArray]):
         start, sizes = self._slot_start[targets], np.diff(self._slot_start)[targets]
         slots = row_items(start, sizes)
         states = self._states[slots] if len(self._states) else self._states
-        return Marginals(self.variables, _Limited(self, slots), row_starts(sizes), states, targets)
+        return Marginals(self.variables, partial(self._some, slots), row_starts(sizes), states, targets)
+
+    def _some(self, slots: IndexArray) -> FloatArray:
+        """Return the beliefs of some slots."""
+        belief: FloatArray = self._belief[slots]
+        return belief
 
     def read(self) -> None:
         """Make what is made only when somebody reads."""
@@ -195,17 +201,6 @@ def likeliest(marginal: FloatArray, count: int) -> list[int]:
     return best
 
 
-class _Limited:
-    """Makes the beliefs of some slots when they are first read."""
-
-    def __init__(self, whole: Marginals, slots: IndexArray) -> None:
-        self._whole, self._slots = whole, slots
-
-    def __call__(self) -> FloatArray:
-        belief: FloatArray = self._whole._belief[self._slots]
-        return belief
-
-
 def _check_beliefs(marginals: Marginals, belief: FloatArray, slot_start: IndexArray) -> None:
     """Raise InternalError unless the beliefs of every variable are probabilities: the last net under all kernels."""
     excess = np.add.reduceat(belief, slot_start[:-1])
@@ -218,8 +213,9 @@ def _check_beliefs(marginals: Marginals, belief: FloatArray, slot_start: IndexAr
         return
     worst = int(bad.argmax())
     own = belief[slot_start[worst] : slot_start[worst + 1]]
+    name = marginals.variables.name(marginals.indices[worst])
     msg = (
-        f"internal error: the marginal of variable {marginals.variables.name(marginals.indices[worst])!r} is no distribution, "
+        f"internal error: the marginal of variable {name!r} is no distribution, "
         f"its sum is {own.sum()} and its smallest number {own.min()}; {REPORT_IT}"
     )
     raise InternalError(msg)
