@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -124,7 +125,10 @@ def _figures(result: Result, n_allowed: int, *, is_forest: bool) -> str:
     active = int(result.domain_sizes.sum())
     everything = result.consistent and active == n_allowed
     kind = ("a forest: exact" if everything else "a forest") if is_forest else "with loops: BP's approximation"
-    kind = "exact" if result.method == "exact" and result.exact else kind
+    if result.method == "exact":
+        kind = "exact" if result.exact else "a lower bound"
+    if result.marginals.is_limited and math.isnan(result.log_z):
+        kind = "unknown: parts that the targets do not depend on were left out"
     return (
         f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
         f"{active:,} of {n_allowed:,} states active{_settled_before(result)}\n"
