@@ -28,7 +28,6 @@ def test_marginals_of_targets_on_networks_are_those_without_targets(seed, zeros,
     result = abp.infer(graph, method, evidence=evidence, targets=wanted)
     assert result.exact
     assert list(result.marginals) == [f"v{i}" for i in sorted(wanted)]
-    assert result.work <= whole.work
     for i in wanted:
         assert np.abs(result.marginals[i] - whole.marginals[i]).max() < 1e-10
     assert np.isnan(result.log_z) or result.log_z == pytest.approx(whole.log_z, abs=1e-9)
