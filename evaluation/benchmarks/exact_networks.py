@@ -1,12 +1,13 @@
-"""Exact inference on Bayesian networks: all posteriors with three variables observed, beside pyAgrum's LazyPropagation.
+"""Exact inference on Bayesian networks with three variables observed, beside pyAgrum's LazyPropagation.
 
 Usage:
     python evaluation/benchmarks/exact_networks.py FOLDER --pyagrum PYTHON
 
 FOLDER holds .bif.gz files, such as those in the wheel of pgmpy 0.1.26; PYTHON is an interpreter that has pyAgrum. Each
-side runs in a process of its own, on the same evidence, which a joint state drawn from the network agrees with. *First*
-is a query whose engine, or layout, is new, so that an order has to be found; *again* one of the same engine with other
-evidence. Figures are medians over evidence sets of the least wall time of some repeats, in milliseconds.
+side runs in a process of its own, on the same evidence, which a joint state drawn from the network agrees with. *All*
+are the posteriors of all variables, *target* that of one, drawn at random. *First* is a query whose engine, or layout,
+is new, so that an order has to be found; *again* one of the same engine with other evidence. Figures are medians over
+evidence sets of the least wall time of some repeats, in milliseconds: ours, pyAgrum's, and how many times as fast.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
 
@@ -27,23 +29,26 @@ import numpy as np
 NETWORKS = ("alarm", "insurance", "win95pts", "hepar2", "water", "mildew", "pigs", "andes", "pathfinder")
 SETS, REPEATS, OBSERVED = 10, 5, 3
 
-Evidence = list[dict[str, str]]
+WAYS = ("all, first", "all, again", "target, first", "target, again")
+
+Queries = list[tuple[dict[str, str], str]]
+Times = dict[str, list[float]]
 
 
-def draw_evidence(path: Path) -> Evidence:
-    """Return evidence on three variables each, taken from joint states drawn from a network."""
+def draw_queries(path: Path) -> Queries:
+    """Return evidence on three variables each, taken from joint states drawn from a network, and a target."""
     import anytimebp as abp  # noqa: PLC0415  (the other side has none)
 
     graph, rng = abp.read_model(path), np.random.default_rng(1)
-    sets: Evidence = []
+    sets: Queries = []
     while len(sets) < SETS:
-        chosen = rng.choice(len(graph.variables), size=OBSERVED, replace=False).tolist()
+        *chosen, target = rng.choice(len(graph.variables), size=OBSERVED + 1, replace=False).tolist()
         given: dict[str, str] = {}
         for index in chosen:  # one after the other, each given the others: a draw from their joint marginal
             marginal = abp.infer(graph, "exact", evidence=given).marginals[index]
             variable = graph.variables[index]
             given[variable.name] = str(variable.labels[int(rng.choice(len(marginal), p=marginal / marginal.sum()))])
-        sets.append(given)
+        sets.append((given, graph.variables[target].name))
     return sets
 
 
@@ -58,60 +63,89 @@ def least(query: Callable[[], object], before: Callable[[], object]) -> float:
     return min(times)
 
 
-def time_ours(path: Path, sets: Evidence) -> dict[str, list[float]]:
-    """Return the times of first queries and of others, by evidence set."""
+def time_ours(path: Path, sets: Queries) -> Times:
+    """Return the times of all ways to ask, by evidence set."""
     import anytimebp as abp  # noqa: PLC0415
 
     graph = abp.read_model(path)
-    names = list(graph.variables)
+    names = [variable.name for variable in graph.variables]
 
-    def query(given: dict[str, str]) -> None:
-        marginals = abp.infer(graph, "exact", evidence=given).marginals
-        for variable in names:
-            marginals[variable.name]
+    def query(given: dict[str, str], targets: list[str] | None) -> None:
+        marginals = abp.infer(graph, "exact", evidence=given, targets=targets).marginals
+        for name in targets or names:
+            marginals[name]
 
-    query(sets[0])
-    first = [least(lambda g=g: query(g), lambda: setattr(graph, "compiled", None)) for g in sets]
-    return {"first": first, "again": [least(lambda g=g: query(g), lambda: query(sets[0])) for g in sets]}
+    def forget() -> None:
+        graph.compiled = None
+
+    def other() -> None:
+        query(sets[0][0], None)
+
+    other()
+    query(sets[0][0], [sets[0][1]])
+    return {
+        way: [
+            least(partial(query, g, [t] if "target" in way else None), forget if "first" in way else other)
+            for g, t in sets
+        ]
+        for way in WAYS
+    }
 
 
-def time_pyagrum(path: Path, sets: Evidence) -> dict[str, list[float]]:
+def time_pyagrum(path: Path, sets: Queries) -> Times:
     """Do the same with pyAgrum."""
     import pyagrum as gum  # noqa: PLC0415
 
     network = gum.loadBN(str(path))
     names = list(network.names())
+    same = gum.LazyPropagation(network)
 
-    def query(engine: gum.LazyPropagation, given: dict[str, str]) -> None:
+    def query(given: dict[str, str], targets: list[str] | None, *, first: bool) -> None:
+        engine = gum.LazyPropagation(network) if first else same
+        if targets or not first:
+            engine.setTargets(set(targets or names))
         engine.setEvidence(given)
         engine.makeInference()
-        for name in names:
+        for name in targets or names:
             engine.posterior(name)
 
-    same = gum.LazyPropagation(network)
-    first = [least(lambda g=g: query(gum.LazyPropagation(network), g), lambda: None) for g in sets]
-    return {"first": first, "again": [least(lambda g=g: query(same, g), lambda: query(same, sets[0])) for g in sets]}
+    def nothing() -> None:
+        return
+
+    def other() -> None:
+        query(sets[0][0], None, first=False)
+
+    return {
+        way: [
+            least(
+                partial(query, g, [t] if "target" in way else None, first="first" in way),
+                nothing if "first" in way else other,
+            )
+            for g, t in sets
+        ]
+        for way in WAYS
+    }
 
 
 SIDES = {"anytimebp": time_ours, "pyAgrum": time_pyagrum}
 
 
-def _ask(python: str, side: str, path: Path, evidence: Path) -> dict[str, list[float]]:
+def _ask(python: str, side: str, path: Path, evidence: Path) -> Times:
     """Time one side in a process of its own."""
     command = [python, __file__, str(path), "--side", side, "--evidence", str(evidence)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    found: Times = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def _compare(folder: Path, pyagrum: str) -> None:
-    ratios: dict[str, list[float]] = {"first": [], "again": []}
-    print("| network | ours, first | pyAgrum, first | ours, again | pyAgrum, again |\n|---|---|---|---|---|")
+def _compare(folder: Path, pyagrum: str, names: Sequence[str]) -> None:
+    ratios: dict[str, list[float]] = {way: [] for way in WAYS}
+    print(f"| network | {' | '.join(WAYS)} |\n|---|{'---|' * len(WAYS)}")
     with tempfile.TemporaryDirectory() as scratch:
-        for name in NETWORKS:
+        for name in names:
             path, evidence = Path(scratch) / f"{name}.bif", Path(scratch) / f"{name}.json"
             path.write_bytes(gzip.decompress((folder / f"{name}.bif.gz").read_bytes()))
-            evidence.write_text(json.dumps(draw_evidence(path)))
+            evidence.write_text(json.dumps(draw_queries(path)))
             ours, theirs = (
                 _ask(p, s, path, evidence) for p, s in ((sys.executable, "anytimebp"), (pyagrum, "pyAgrum"))
             )
@@ -119,7 +153,7 @@ def _compare(folder: Path, pyagrum: str) -> None:
             for way, ratio in ratios.items():
                 own, other = median(ours[way]), median(theirs[way])
                 ratio.append(other / own)
-                cells += [f"{own:.2f}", f"{other:.2f} ({other / own:.1f} x)"]
+                cells.append(f"{own:.2f} / {other:.2f} ({other / own:.1f} x)")
             print(f"| {name} | {' | '.join(cells)} |", flush=True)
     for way, ratio in ratios.items():
         print(f"{way}: {geometric_mean(ratio):.1f} times as fast in the geometric mean, {min(ratio):.1f} at the least")
@@ -130,11 +164,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path)
     parser.add_argument("--pyagrum", default=sys.executable)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--side", choices=SIDES)
     parser.add_argument("--evidence", type=Path)
     given = parser.parse_args()
     if given.side is None:
-        _compare(given.path, given.pyagrum)
+        _compare(given.path, given.pyagrum, given.networks)
     else:
         print(json.dumps(SIDES[given.side](given.path, json.loads(given.evidence.read_text()))))
 

@@ -11,6 +11,7 @@ from anytimebp.inference.options import RandomLike
 from anytimebp.inference.recording import Every
 from anytimebp.model.evidence import EvidenceLike
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.targets import Targets
 from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.report.progress import RunDisplay
 from anytimebp.results.snapshot import Result, Snapshot
@@ -38,6 +39,7 @@ def infer(
     fraction: float = 0.25,
     policy: GrowthPolicy | None = None,
     threads: int = 1,
+    targets: Targets | None = None,
 ) -> Result:
     """Return the marginals of a factor graph.
 
@@ -77,6 +79,8 @@ def infer(
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of that of "dynamic", "fixed" or "random".
         threads: A positive integer, without effect: every run uses one thread.
+        targets: The variables (names, handles or indices) whose marginals are wanted; None for all. The result has no
+            others. "exact" leaves out what these do not depend on; `log_z` is NaN if that has a sum of its own.
 
     Returns:
         Marginals, log Z, and how the run ended.
@@ -96,6 +100,7 @@ def infer(
         fraction=fraction,
         policy=policy,
         threads=threads,
+        targets=targets,
     )
     go = partial(inference.run, seconds, max_updates, max_work=max_work, target_error=target_error, callback=callback)
     if not progress:

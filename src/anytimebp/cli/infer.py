@@ -79,6 +79,12 @@ PAGE_ENDINGS = {".html": None, ".htm": None}
 @click.option(
     "--variable", multiple=True, metavar="NAME", help="Show this variable's marginal instead; may be repeated."
 )
+@click.option(
+    "--target",
+    multiple=True,
+    metavar="NAME",
+    help="Compute and show this variable's marginal alone, which may be less work; may be repeated.",
+)
 def infer(
     model: Path,
     kind: str | None,
@@ -92,6 +98,7 @@ def infer(
     report: Path | None,
     top: int,
     variable: tuple[str, ...],
+    target: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Print and write the marginals of a model file.
@@ -108,7 +115,9 @@ def infer(
     _check_files(model, evidence, output, report)
     graph = read_given_model(model, kind)
     observed = read_observed(evidence, observe, graph)
-    asked = [graph.variables.index_of(name) for name in dict.fromkeys(variable)]
+    if target:
+        options["targets"] = target
+    asked = [graph.variables.index_of(name) for name in dict.fromkeys(variable or target)]
     summary = graph.summary()
     record = _record(method) if report or wants_bar() else "end"
     inference = abp.Inference(graph, method, evidence=observed, record=record, **options)

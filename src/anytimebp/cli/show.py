@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -124,7 +125,10 @@ def _figures(result: Result, n_allowed: int, *, is_forest: bool) -> str:
     active = int(result.domain_sizes.sum())
     everything = result.consistent and active == n_allowed
     kind = ("a forest: exact" if everything else "a forest") if is_forest else "with loops: BP's approximation"
-    kind = "exact" if result.method == "exact" and result.exact else kind
+    if result.method == "exact":
+        kind = "exact" if result.exact else "a lower bound"
+    if result.marginals.is_limited and math.isnan(result.log_z):
+        kind = "unknown: parts that the targets do not depend on were left out"
     return (
         f"{result.method}, {result.seconds:.3g} s, {result.updates:,} updates, "
         f"{active:,} of {n_allowed:,} states active{_settled_before(result)}\n"
@@ -171,8 +175,8 @@ def whole_marginals(result: Result, variables: Iterable[int]) -> Iterator[Table]
 
 def telling_marginals(result: Result, top: int, fixed: set[int]) -> Iterator[Table]:
     """Give the likeliest states of the most uncertain and of the most certain variables, fixed ones left out."""
-    entropy = result.marginals.entropies()
-    free = np.array([i for i in range(len(entropy)) if i not in fixed], dtype=np.int64)
+    entropy, indices = result.marginals.entropies(), result.marginals.indices
+    free = np.array([place for place, index in enumerate(indices) if index not in fixed], dtype=np.int64)
     order = free[np.argsort(entropy[free], kind="stable")].tolist()
     if 0 < len(order) <= 2 * top:
         yield _likeliest("most uncertain first", result, order[::-1])
@@ -181,19 +185,20 @@ def telling_marginals(result: Result, top: int, fixed: set[int]) -> Iterator[Tab
         yield _likeliest("most certain", result, order[:top])
 
 
-def _likeliest(title: str, result: Result, variables: Iterable[int]) -> Table:
+def _likeliest(title: str, result: Result, places: Iterable[int]) -> Table:
     table = _new_table(title)
     table.add_column("variable", overflow="fold")
     table.add_column("states in effect", justify="right")
     table.add_column("likeliest states", overflow="fold")
     effective = np.exp(result.marginals.entropies())
-    for index in variables:
+    for place in places:
+        index = result.marginals.indices[place]
         variable = result.marginals.variables[index]
         likeliest = ", ".join(
             f"{printable_name(label)}: {probability_text(p)}" for label, p in result.top(index, 3) if p > 0.0
         )
         table.add_row(
-            Text(printable_name(variable.name)), f"{effective[index]:.4g} of {variable.n_states:,}", Text(likeliest)
+            Text(printable_name(variable.name)), f"{effective[place]:.4g} of {variable.n_states:,}", Text(likeliest)
         )
     return table
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.errors import MemoryLimitError
-from anytimebp.exact.tree import MEASURING, MOST_ENTRIES, TooWide, Tree, plan
+from anytimebp.exact.order import Shape
+from anytimebp.exact.relevance import Part
+from anytimebp.exact.tree import MEASURING, MOST_ENTRIES, TooWide, Tree, plan, plan_by
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes
@@ -27,18 +29,33 @@ def tree_bytes(compiled: CompiledGraph, sizes: IndexArray, tree: Tree) -> int:
     return int(8.0 * numbers + asked + 48.0 * states + 8.0 * (len(tree.arrays.scope) + 16.0 * tree.n))
 
 
-def plan_within(compiled: CompiledGraph, sizes: IndexArray, max_memory: int | None) -> Tree:
+def plan_within(compiled: CompiledGraph, sizes: IndexArray, max_memory: int | None, part: Part | None = None) -> Tree:
     """Return a tree for domains of these sizes that fits into memory.
+
+    Args:
+        compiled: The graph.
+        sizes: (V,) domain sizes.
+        max_memory: Bytes that a run may allocate.
+        part: What of the graph is to be solved; None for all.
 
     Raises:
         MemoryLimitError: If there is none; says how much it would need, if that can be found out quickly.
     """
-    tree = plan(compiled, sizes, FEW if max_memory is None else min(FEW, max_memory / 8.0))
+    shape, wanted = (compiled, sizes) if part is None else (Shape.of_part(compiled, part), part.sizes)
+    tree = plan(shape, wanted, FEW if max_memory is None else min(FEW, max_memory / 8.0))
     if isinstance(tree, TooWide):
         there = memory_limit(MOST_ENTRIES, max_memory)
-        tree = plan(compiled, sizes, MOST_ENTRIES if there is None else there / 8.0)
+        tree = plan(shape, wanted, MOST_ENTRIES if there is None else there / 8.0)
     if isinstance(tree, TooWide):
-        tree = plan(compiled, sizes, MOST_ENTRIES, MEASURING)
+        tree = plan(shape, wanted, MOST_ENTRIES, MEASURING)
+    check_tree(compiled, sizes, tree, max_memory)
+    assert isinstance(tree, Tree)  # noqa: S101  (it would have been refused)
+    return tree
+
+
+def plan_by_order(compiled: CompiledGraph, sizes: IndexArray, order: IndexArray, max_memory: int | None) -> Tree:
+    """Return the tree that belongs to an order, if it fits into memory; raise MemoryLimitError if not."""
+    tree = plan_by(compiled, sizes, order)
     check_tree(compiled, sizes, tree, max_memory)
     assert isinstance(tree, Tree)  # noqa: S101  (it would have been refused)
     return tree

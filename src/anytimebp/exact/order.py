@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anytimebp.exact.relevance import Part
 from anytimebp.kernels.elimination import (
     MIN_FILL,
     MIN_WEIGHT,
@@ -31,6 +32,9 @@ MOST_SEARCHES = 60
 KEPT, KEPT_BYTES = 64, 2**25  # orders for different evidence that stay with a layout, and what they may take
 
 
+ORDERS = "orders of parts"  # where they are kept with a layout
+
+
 class Shape(NamedTuple):
     """What of a compiled graph orders depend on: no more of it stays alive with what is asked later.
 
@@ -48,6 +52,13 @@ class Shape(NamedTuple):
     def of(cls, compiled: CompiledGraph) -> Shape:
         """Return that of a graph."""
         return cls(compiled.arrays, compiled.universe_sizes, compiled.orders)
+
+    @classmethod
+    def of_part(cls, compiled: CompiledGraph, part: Part) -> Shape:
+        """Return that of a part of a graph, whose orders are kept apart."""
+        orders = compiled.shared_tables.setdefault(ORDERS, {})
+        assert isinstance(orders, dict)  # noqa: S101  (nobody else puts something there)
+        return cls(part.layout, part.sizes, orders)
 
 
 class Order(NamedTuple):
@@ -69,7 +80,7 @@ def find_order(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries:
 
     Args:
         compiled: The graph.
-        sizes: (V,) domain sizes; variables of one state are left out.
+        sizes: (V,) domain sizes; variables of one state, or of none, are left out.
         most_entries: Entries of all cliques together beyond which no order is of use.
         most_steps: Numbers that each search may look at.
     """
@@ -91,7 +102,7 @@ def find_order(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries:
 
 def _search(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries: float, most_steps: float) -> Order:
     """Search by each rule, and while it may pay, again with noise."""
-    log_size, steps, best = np.log(sizes), 0, Order(None, 0.0, 0)
+    log_size, steps, best = np.log(np.maximum(sizes, 1)), 0, Order(None, 0.0, 0)
     arrays = _arrays(len(sizes), 4 * len(compiled.arrays.edge_variable) + 16 * len(sizes))
     bound, is_known = least_clique(compiled.arrays, log_size, np.log(most_entries), arrays)
     if is_known and bound > np.log(most_entries):

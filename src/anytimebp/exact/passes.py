@@ -7,12 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
+from anytimebp.exact.relevance import Part
 from anytimebp.exact.tree import Tree
 from anytimebp.kernels.cliques import CliqueArrays, collect_slice, distribute_slice
 from anytimebp.kernels.codes import OK
-from anytimebp.kernels.junction_tree import TreeArrays
+from anytimebp.kernels.junction_tree import TreeArrays, mark_wanted
 from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.variable import VariableTable
+from anytimebp.results.marginals import Marginals
 from anytimebp.tables.store import Tables
 
 
@@ -55,16 +59,17 @@ class Passes:
         is_possible: Whether a joint state is possible, as far as is known.
     """
 
-    def __init__(self, compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables) -> None:
+    def __init__(self, compiled: CompiledGraph, domains: Domains, part: Part, tree: Tree, tables: Tables) -> None:
         """Make room.
 
         Args:
             compiled: The graph.
             domains: The active states.
-            tree: For these domains.
+            part: Of the graph, that is solved.
+            tree: Of that part over these domains.
             tables: Of all factors, over these domains; none of them a structure.
         """
-        self.tree, self._sizes, self._layout = tree, domains.sizes, compiled.arrays
+        self.tree, self._sizes, self._layout = tree, domains.sizes, part.layout
         self._tables = tables  # keeps the numbers alive
         scopes = tree.arrays.scope_start[: tree.n + 1]
         n_axes = int((scopes[1:] - scopes[:-1]).max(initial=1))
@@ -85,7 +90,10 @@ class Passes:
             axes=np.empty((3, n_axes), dtype=np.int64),
             place=np.empty(tree.n, dtype=np.int64),
             ratio=np.empty(tree.largest_message),
+            is_wanted=np.ones(tree.n, dtype=np.bool_),
         )
+        if part.targets is not None:
+            mark_wanted(tree.arrays, part.targets, self._arrays.is_wanted)
         self.belief: FloatArray = np.ones(int(domains.slot_start[-1]))
         self._up, self._down = 0, tree.n - 1
         self.log_total, self.in_logs, self.is_possible = self._observed_total(), False, True
@@ -93,7 +101,8 @@ class Passes:
     def _observed_total(self) -> float:
         """Return the log scores of the factors whose variables are all observed; tables of one entry."""
         tree = self.tree.arrays
-        factors = tree.factor[tree.factor_start[self.tree.n] :]
+        factors, start = tree.factor[tree.factor_start[self.tree.n] :], self._layout.factor_edge_start
+        factors = factors[start[factors + 1] > start[factors]]  # others are left out
         # a table of one possible entry is stored as 1, or as the user gave it
         return float(self._arrays.log_min[factors].sum())
 
@@ -127,6 +136,15 @@ class Passes:
         before = self._down
         self._down, work = distribute_slice(self._sizes, tree, arrays, self.belief, self._down, cost)
         return before - self._down, work
+
+    def marginals(self, variables: VariableTable, domains: Domains, targets: IndexArray | None) -> Marginals:
+        """Return the marginals of all variables, or of the targets; once the passes are through."""
+        if targets is None:
+            return Marginals(variables, self.belief, domains.slot_start, domains.slot_state)
+        sizes = domains.sizes[targets]
+        slots = row_items(domains.slot_start[targets], sizes)
+        states = domains.slot_state[slots] if len(domains.slot_state) else domains.slot_state
+        return Marginals(variables, self.belief[slots], row_starts(sizes), states, targets)
 
     def joints(self) -> Joints:
         """Return the joint marginals of all cliques; once the passes are through."""

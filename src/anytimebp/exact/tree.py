@@ -72,6 +72,11 @@ def plan(
     return better if isinstance(better, Tree) or isinstance(found, TooWide) else found
 
 
+def plan_by(shape: CompiledGraph | Shape, sizes: IndexArray, order: IndexArray) -> Tree | TooWide:
+    """Return the tree that belongs to an order, which holds all variables of more than one state."""
+    return _planned(shape, sizes, Order(order, 0.0, 0), MOST_ENTRIES)
+
+
 def is_forest(compiled: CompiledGraph | Shape, sizes: IndexArray) -> bool:
     """Tell whether the factors and the variables of more than one state form no loop."""
     n_nodes = len(sizes) + len(compiled.arrays.factor_edge_start) - 1

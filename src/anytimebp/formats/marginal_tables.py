@@ -29,7 +29,7 @@ def write_csv(result: Snapshot, file: BinaryIO, path: Path) -> None:
     """
     del path
     file.write(b"variable,state,probability\n")
-    for variable in result.marginals.variables:
+    for variable in map(result.marginals.variables.__getitem__, result.marginals.indices):
         name, labels = _field(variable.name), map(_field, label_texts(variable.labels))
         marginal = result.marginals[variable.index].tolist()
         rows = [f"{name},{label},{p!r}\n" for label, p in zip(labels, marginal, strict=True)]
@@ -72,9 +72,10 @@ def _figures(result: Snapshot) -> dict[str, Any]:
 
 
 def _variables(result: Snapshot) -> Iterator[str]:
-    for variable in result.marginals.variables:
+    for place, index in enumerate(result.marginals.indices):
+        variable = result.marginals.variables[index]
         each = {"labels": _json_labels(variable.labels), "probabilities": result.marginals[variable.index].tolist()}
-        comma = "," if variable.index else ""
+        comma = "," if place else ""
         yield f"{comma}\n  {json.dumps(variable.name)}: {json.dumps(each)}"
 
 

@@ -62,8 +62,10 @@ def _observations(tokens: Tokens, graph: FactorGraph, numbers: IndexArray, start
 
 def write_mar(result: Snapshot, file: BinaryIO, path: Path) -> None:
     """Write marginals; every number can be read back to the last bit."""
-    del path
     marginals = result.marginals
+    if len(marginals) < len(marginals.variables):
+        message = "this format holds the marginals of all variables, and the run had `targets`; write .json or .csv"
+        raise FormatError(path, message)
     file.write(f"MAR\n{len(marginals)}".encode("ascii"))
     for index in range(len(marginals)):
         marginal = marginals[index].tolist()

@@ -2,37 +2,42 @@
 
 BP says which states are likely. A round takes those above a threshold, solves the model restricted to them exactly, and
 lowers the threshold. Domains are nested, so that log Z rises from round to round, and is a lower bound on the true one
-at every moment. What is left outside is estimated by BP's beliefs, and as wrong as these are. The run ends where the
+at every moment. What is left outside is judged by exact sums over single states (`exact/outside.py`), which are made
+when somebody reads them and do not rest on BP; by BP's beliefs where they would take too long. The run ends where the
 states outside hold less than the tolerance, or where larger cliques do not fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from anytimebp.domains.domains import Domains, full_domains
+from anytimebp.domains.domains import full_domains
 from anytimebp.errors import InconsistentModelError, MemoryLimitError
 from anytimebp.exact.cost import plan_within
-from anytimebp.exact.passes import Passes
-from anytimebp.exact.tree import Tree
+from anytimebp.exact.outside import Outside, restricted
+from anytimebp.exact.relevance import Part
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
-from anytimebp.inference.exact_run import exact_snapshot, make_tables
 from anytimebp.inference.figures import Figures, Limits
 from anytimebp.inference.method import Step, Task, steps
 from anytimebp.inference.readout import prior_snapshot
+from anytimebp.inference.solution import Solution
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.rows import row_starts
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import BoolArray, FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_universe
-from anytimebp.tables.store import Tables
 
 FIRST, SHRINK, LAST = 0.1, 0.1, 1e-14
 """Beliefs above which states are active in the first round; what is done to that in each; and where all join."""
+LOOSE = 1e-3  # residual to which BP settles: enough to tell which states are likely
+CHOICE = "exact on likely states: cliques over all states do not fit into memory"
+SUMS = "exact sums over single ones"
+MOST_SUMMED = 2.0**30  # entries that exact sums over the states outside may read: about a second
+PER_VARIABLE = 2.0**19  # entries that could be read in the time that a sum takes besides
 FIT = 4  # times that the threshold is halved, in logs, between one that fits into memory and one that does not
 
 
@@ -50,7 +55,7 @@ class ActiveExactRun:
         self._threshold, self._fits, self._fails = FIRST, 1.0, 0.0
         self._halvings = 0
         self._known: Snapshot | None = None
-        self._figures.choice = "exact on likely states: cliques over all states do not fit into memory"
+        self._figures.choice = CHOICE
         self._figures.states = 0
         self._figures.work_parts["priorities"] += self._domains.scored
 
@@ -60,6 +65,7 @@ class ActiveExactRun:
         while not self._task.load("adaptive"):
             yield Step.WORKING
         options = self._options.for_method("adaptive")
+        object.__setattr__(options, "tolerance", max(options.tolerance, LOOSE))
         figures = Figures(options.method, options.tolerance, options.damping)
         self._bp = AdaptiveRun(self._task._replace(options=options, figures=figures, limits=Limits(is_watched=False)))
         outer, before = self._figures, dict(self._figures.work_parts)
@@ -82,29 +88,27 @@ class ActiveExactRun:
         chosen: FloatArray = belief[domains.slot_state + np.repeat(start[:-1], domains.sizes)]
         return chosen
 
-    def _cut(self, threshold: float) -> tuple[Domains, float, float]:
-        """Return the domains of states above a threshold, and the largest and the mean belief outside of them."""
+    def _likely(self, threshold: float) -> BoolArray:
+        """Return the slots of states above a threshold, and of the best of each variable."""
         whole, start = self._domains, self._domains.slot_start
         best = np.maximum.reduceat(self._belief, start[:-1])
-        keep = (self._belief > threshold) | (self._belief >= np.repeat(best, whole.sizes))
-        sizes = np.add.reduceat(keep.astype(np.int64), start[:-1])
-        states = np.arange(len(keep)) - np.repeat(start[:-1], whole.sizes) if whole.is_whole else whole.slot_state
-        cut = _scaled(whole, sizes, states[keep], whole.log_prior[keep])
-        outside = np.add.reduceat(np.where(keep, 0.0, self._belief), start[:-1])
-        return (whole if keep.all() else cut), float(outside.max()), float(outside.mean())
+        keep: BoolArray = (self._belief > threshold) | (self._belief >= np.repeat(best, whole.sizes))
+        return keep
 
     # ------------------------------------------------------------ rounds
     def settle(self) -> Iterator[Step]:
         """Solve the model on the states of the present round exactly."""
-        domains, most_outside, mean_outside = self._cut(self._threshold)
-        is_whole = len(domains.log_prior) == len(self._domains.log_prior)
+        keep = self._likely(self._threshold)
+        is_whole, domains = bool(keep.all()), restricted(self._domains, keep)
         if self._known is not None and int(domains.sizes.sum()) == self._figures.states:
             self._figures.is_news = False
             self._fits = self._threshold
             return
         try:
             tree = plan_within(self._compiled, domains.sizes, self._options.max_memory)
-            tables, passes = yield from self._solve(domains, tree)
+            solution = Solution(self._task, domains, Part(self._compiled.arrays, domains.sizes), tree)
+            yield from solution.prepare()
+            yield from solution.calibrate()
         except MemoryLimitError:
             self._figures.is_news = False
             self._fails = max(self._threshold, LAST / 100.0)
@@ -116,34 +120,22 @@ class ActiveExactRun:
             self._fits = self._threshold
             return
         self._fits = self._threshold
-        self._end_round(domains, most_outside, 0.0 if is_whole else 2.0 * mean_outside)
-        given, joint = (self._compiled, domains, tables, passes, self._figures), self._options.factor_marginals
-        self._known = exact_snapshot(*given, outside=most_outside, factor_marginals=joint)
-
-    def _solve(self, domains: Domains, tree: Tree) -> Generator[Step, None, tuple[Tables, Passes]]:
-        """Go up and down a tree over some states."""
-        figures, limits = self._figures, self._task.limits
-        tables = yield from make_tables(self._compiled, domains, figures)
-        passes = Passes(self._compiled, domains, tree, tables)
-        while not passes.is_done:
-            figures.count(*passes.advance(limits.updates - figures.updates, limits.slice_cost(figures.work)))
-            if not passes.is_possible:
-                msg = "no joint state is possible: every one has a factor that excludes it"
-                raise InconsistentModelError(msg)
-            yield Step.WORKING
-        return tables, passes
-
-    def _end_round(self, domains: Domains, outside: float, error: float) -> None:
-        figures = self._figures
-        figures.rounds += 1
-        figures.settled_rounds += 1
-        figures.states = int(domains.sizes.sum())
-        figures.max_residual = figures.mean_residual = 0.0
-        figures.consistent, figures.swept = True, True
-        figures.exact = len(domains.log_prior) == len(self._domains.log_prior)
-        figures.estimated_error = error
-        if figures.exact or outside < self._options.tolerance:
-            figures.ending = StopReason.CONVERGED
+        self._figures.states = int(domains.sizes.sum())
+        outside = np.add.reduceat(np.where(keep, 0.0, self._belief), self._domains.slot_start[:-1])
+        solution.end_round(exact=is_whole, error=0.0 if is_whole else 2.0 * float(outside.mean()))
+        n_open = int((domains.sizes < self._domains.sizes).sum())
+        can_sum = not is_whole and n_open * (tree.work + PER_VARIABLE) <= MOST_SUMMED
+        self._figures.choice = f"{CHOICE}; states outside are judged by {SUMS if can_sum else 'BP'}"
+        found = solution.snapshot(float(outside.max()))
+        is_over = is_whole or float(outside.max()) < self._options.tolerance
+        if can_sum:
+            order = tree.arrays.variable[: tree.n]
+            sums = Outside(self._compiled, self._domains, keep, order, found.log_z, self._options.max_memory)
+            found = replace(found, outside=sums.mass, error=sums.error)
+            is_over = is_over and sums.mass() < self._options.tolerance
+        if is_over:
+            self._figures.ending = StopReason.CONVERGED
+        self._known = found
 
     def look(self) -> Iterator[Step]:
         """Do nothing: BP's beliefs have said what is outside."""
@@ -172,21 +164,3 @@ class ActiveExactRun:
             return None
         joint = self._options.factor_marginals
         return prior_snapshot(self._compiled, self._domains, self._figures, outside=1.0, factor_marginals=joint)
-
-
-def _scaled(whole: Domains, sizes: IndexArray, states: IndexArray, log_prior: FloatArray) -> Domains:
-    """Return domains of some of all states, with priors whose largest is 0 again.
-
-    A variable of one state has no clique, so that its prior must be in the scale.
-    """
-    start = row_starts(sizes)
-    largest = np.maximum.reduceat(log_prior, start[:-1])
-    return Domains(
-        sizes=sizes,
-        slot_start=start,
-        slot_state=states,
-        log_prior=log_prior - np.repeat(largest, sizes),
-        log_prior_scale=whole.log_prior_scale + largest,
-        log_prior_min=whole.log_prior_min - largest,
-        scored=whole.scored,
-    )

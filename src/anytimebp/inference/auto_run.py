@@ -8,10 +8,12 @@ from typing import NamedTuple
 from anytimebp.domains.domains import domain_sizes, full_domains
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.cost import check_tree, count_text
+from anytimebp.exact.order import Shape
+from anytimebp.exact.relevance import Part, relevant_part
 from anytimebp.exact.tree import TooWide, Tree, is_forest, plan
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import EDGE_COST, SWEEPS
-from anytimebp.inference.exact_run import ExactRun
+from anytimebp.inference.exact_run import ExactRun, Planned
 from anytimebp.inference.method import FORESTS, Stages, Step, Task
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
@@ -43,13 +45,19 @@ class AutoRun(Stages):
         """Choose, and let what was chosen begin."""
         options, limits = self._task.options, self._task.limits
         sizes = domain_sizes(self._compiled, options.observed)
+        part, domains = Part(self._compiled.arrays, sizes), None
         tree, reason = None, self._why_not(sizes)
         if len(sizes) > MOST_VARIABLES:
             yield Step.WORKING
         if not reason:
             while not self._task.load("exact"):
                 yield Step.WORKING
-            tree, reason = choose(self._compiled, sizes, has_budget=limits.has_budget, max_memory=options.max_memory)
+            if options.targets is not None and len(sizes) <= MOST_VARIABLES:
+                domains = full_domains(self._compiled, options.observed, self._task.unary)
+                part = relevant_part(self._compiled, domains, options.targets)
+            tree, reason = choose(
+                self._compiled, sizes, part, has_budget=limits.has_budget, max_memory=options.max_memory
+            )
         if tree is None:
             while not self._task.load("adaptive"):
                 yield Step.WORKING
@@ -58,7 +66,7 @@ class AutoRun(Stages):
         self._figures.method, self._figures.reason = options.method, reason
         if tree is not None:
             self._figures.choice = "a junction tree"
-            self.now = ExactRun(task, tree)
+            self.now = ExactRun(task, Planned(part, tree, domains))
         else:
             self.now = AdaptiveRun(task)
         yield from self.now.begin()
@@ -70,7 +78,7 @@ class AutoRun(Stages):
         if self._task.options.damping > 0.0:
             return "damping is for belief propagation"
         compiled, n_edges = self._compiled, len(self._compiled.arrays.edge_variable)
-        if compiled.n_joint_states < SMALL_FOREST:
+        if compiled.n_joint_states < SMALL_FOREST or self._task.options.targets is not None:
             return ""
         n_nodes = len(sizes) + len(compiled.arrays.factor_edge_start) - 1
         if sizes is compiled.universe_sizes and n_edges >= n_nodes > 0 and int(sizes.min()) > 1:
@@ -108,13 +116,19 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    compiled: CompiledGraph, sizes: IndexArray, *, has_budget: bool = False, max_memory: int | None = None
+    compiled: CompiledGraph,
+    sizes: IndexArray,
+    part: Part | None = None,
+    *,
+    has_budget: bool = False,
+    max_memory: int | None = None,
 ) -> Chosen:
     """Choose for a graph with loops.
 
     Args:
         compiled: The graph.
         sizes: (V,) states that the evidence allows.
+        part: What of the graph the targets depend on; None for all.
         has_budget: Whether something may stop the run before its end.
         max_memory: Bytes that it may allocate.
     """
@@ -125,7 +139,11 @@ def choose(
         return Chosen(None, f"exact inference would ask rules for {asked:,.0f} scores before the first answer")
     of_bp = bp_cost(compiled, sizes)
     most = CHEAP if has_budget else max(CHEAP, of_bp)
-    tree = plan(compiled, sizes, most, max(LEAST_STEPS, STEP_SHARE * of_bp))
+    steps = max(LEAST_STEPS, STEP_SHARE * of_bp)
+    if part is None or part.kept is None:
+        tree = plan(compiled, sizes, most, steps)
+    else:
+        tree = plan(Shape.of_part(compiled, part), part.sizes, most, steps)
     if isinstance(tree, TooWide):
         if tree.entries <= most:
             return Chosen(None, "a search for a junction tree would take too long")

@@ -81,8 +81,9 @@ def warn_of_end(graph: FactorGraph, result: Result) -> None:
     elif result.consistent and result.method == "exact" and not result.exact:
         warn_caller(
             "cliques over all states do not fit into memory: the marginals are exact for the model cut to its likely "
-            "states, and which states are likely was judged by belief propagation, which may be wrong on loops; allow "
-            "more memory (`max_memory`), or observe more variables",
+            "states, and which states are likely was judged by belief propagation, which may be wrong on loops (see "
+            "`estimated_error`, and `choice` for what it rests on); allow more memory (`max_memory`), or observe more "
+            "variables",
             UncertainResultWarning,
         )
     elif result.consistent and result.method == "adaptive" and not callable(result.error) and result.error == np.inf:

@@ -17,6 +17,7 @@ from anytimebp.inference.run import Run
 from anytimebp.inference.warm_up import compile_rules, load_kernels, load_structures
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.targets import Targets, read_targets
 from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
@@ -72,6 +73,7 @@ class Inference:
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of the method's.
         threads: A positive integer, without effect: every run uses one thread.
+        targets: The variables (names, handles or indices) whose marginals are wanted; None for all.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Inference:
         fraction: float = 0.25,
         policy: GrowthPolicy | None = None,
         threads: int = 1,
+        targets: Targets | None = None,
     ) -> None:
         """Check the options; the work starts with the first snapshot or `run`."""
         if not isinstance(graph, FactorGraph):
@@ -111,6 +114,7 @@ class Inference:
             fraction=fraction,
             policy=policy,
             threads=threads,
+            targets=read_targets(targets, graph.variables),
         )
         self._run = Run(graph, self._options)
         self._exclusively = Exclusively(self._run)

@@ -13,6 +13,7 @@ from anytimebp.errors import OptionError
 from anytimebp.inference.methods import GROWING_METHODS, METHODS
 from anytimebp.inference.recording import Every, read_record
 from anytimebp.model.evidence import Observation
+from anytimebp.model.source import IndexArray
 from anytimebp.paper.policy import GrowthPolicy
 
 RandomLike: TypeAlias = int | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | None
@@ -39,6 +40,7 @@ class RunOptions:
     fraction: float
     policy: GrowthPolicy | None
     threads: int
+    targets: IndexArray | None = None
 
     def __post_init__(self) -> None:
         """Raise OptionError for what cannot be."""
@@ -47,6 +49,9 @@ class RunOptions:
         read_record(self.record)
         self._check_growth()
         _check_count("threads", self.threads)
+        if self.targets is not None and self.factor_marginals:
+            msg = "targets are variables: marginals of factors (`factor_marginals=True`) need a run without targets"
+            raise OptionError(msg)
         check_number("tolerance", self.tolerance, above=0.0)
         if not (_is_number(self.damping) and 0.0 <= self.damping < 1.0):
             msg = f"damping must be a number from 0 up to, but not including, 1, got {self.damping!r}"

@@ -181,15 +181,23 @@ class Run:
         """Return what is known now."""
         assert self.method is not None  # noqa: S101  (the first step makes it)
         self._read_clock()
-        snapshot = self.method.read(settled=False)
+        snapshot = self._read(settled=False)
         assert snapshot is not None  # noqa: S101  (there are unary scores, at least)
         return snapshot
+
+    def _read(self, *, settled: bool) -> Snapshot | None:
+        """Read the marginals of the targets."""
+        found = self.method.read(settled=settled) if self.method else None
+        targets = self._task.options.targets
+        if found is not None and targets is not None and not found.marginals.is_limited:
+            found = replace(found, marginals=found.marginals.limited(targets))
+        return found
 
     def last_settled(self) -> Snapshot | None:
         """Return the last consistent state, if the current one is not and there was one."""
         if self.method is None or self.figures.consistent:
             return None
-        found = self.method.read(settled=True)
+        found = self._read(settled=True)
         return None if found is None else replace(found, seconds=self._clock.seconds)
 
     def _last_consistent(self) -> Snapshot | None:

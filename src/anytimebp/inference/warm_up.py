@@ -39,6 +39,7 @@ from anytimebp.kernels import (
     log_sums,
     messages,
     readout,
+    relevance,
     residual,
 )
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
@@ -73,7 +74,7 @@ SECONDS_OF_STRUCTURES = 5
 logger = logging.getLogger("anytimebp")
 
 _unfinished: set[tuple[Any, ...]] = set()  # of runs whose loading was given up
-_loaded_meanwhile: set[tuple[str, bool, bool]] = set()
+_loaded_meanwhile: set[tuple[str, bool, bool, bool]] = set()
 
 
 def load_kernels(
@@ -129,6 +130,8 @@ def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     kernels = list(FIRST_KERNELS.get(method, (growth.growth_slice,)))
     if options.factor_marginals and method not in {"exact", "auto", FORESTS}:
         kernels.append(readout.read_weights)
+    if method == "exact" and options.targets is not None:
+        kernels.append(relevance.find_part)
     if _cuts_tables(method, options):
         kernels.append(cutting.cut_tables_slice)
     return tuple(kernels)
@@ -160,7 +163,7 @@ def load_meanwhile(watch: Stopwatch, interrupt: InterruptFlag, options: RunOptio
     Knows the clock and the flag, not the inference: a run that led back to what owns it would keep its tables until the
     garbage collector comes.
     """
-    known = kernels, bool(options.observed), options.factor_marginals
+    known = kernels, bool(options.observed), options.factor_marginals, options.targets is None
     if known in _loaded_meanwhile:
         return True
     try:
@@ -200,6 +203,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
         damping=0.0,
         grow=1,
         policy=None,
+        targets=None if options.targets is None else np.zeros(1, dtype=np.int64),
     )
     graph = FactorGraph()
     graph.add_variables(3, 2)

@@ -47,6 +47,7 @@ class CliqueArrays(NamedTuple):
         axes: (3, members of the largest clique) scratch.
         place: (N,) scratch: the axis of a member in the present clique.
         ratio: Numbers of the largest message; scratch.
+        is_wanted: (N,) whether the way down comes to a clique.
     """
 
     address: Any
@@ -64,6 +65,7 @@ class CliqueArrays(NamedTuple):
     axes: Any
     place: Any
     ratio: Any
+    is_wanted: Any
 
 
 @kernel()
@@ -296,7 +298,7 @@ def distribute_slice(size, tree, at, belief, clique, cost_limit):
         size: (V,) domain sizes.
         tree: The cliques.
         at: After the way up; overwritten.
-        belief: A number per slot, overwritten with the marginals.
+        belief: A number per slot, overwritten with the marginals of cliques that are wanted.
         clique: The last one that is still to do.
         cost_limit: Entries to read, after which it stops.
 
@@ -306,6 +308,9 @@ def distribute_slice(size, tree, at, belief, clique, cost_limit):
     tree, at = borrow(tree), borrow(at)
     cost = 0
     while clique >= 0 and cost < cost_limit:
+        if not at.is_wanted[clique]:
+            clique -= 1
+            continue
         start, end = tree.table_start[clique], tree.table_start[clique + 1]
         table, first = at.table[start:end], tree.message_start[clique]
         n = tree.message_start[clique + 1] - first

@@ -121,6 +121,24 @@ def plan_tree(layout, size, order, most_entries, tree):
 
 
 @kernel()
+def mark_wanted(tree, is_target, is_wanted):
+    """Mark the cliques of targets, and those that lie between them and the roots.
+
+    Args:
+        tree: The cliques.
+        is_target: (V,).
+        is_wanted: (N,) overwritten.
+    """
+    tree = borrow(tree)
+    for clique in range(is_wanted.size):
+        is_wanted[clique] = False
+    for clique in range(is_wanted.size):
+        is_wanted[clique] |= is_target[tree.variable[clique]]
+        if is_wanted[clique] and tree.parent[clique] >= 0:
+            is_wanted[tree.parent[clique]] = True
+
+
+@kernel()
 def _number_cliques(size, order, tree):
     """Number the variables of more than one state in order; return how many there are."""
     n = 0

@@ -209,7 +209,7 @@ def _residual_help(result: Result, tolerance: str) -> str:
 
 
 def _mass_help(result: Result) -> str:
-    if result.method in (*FULL_METHODS, "exact"):
+    if result.method in FULL_METHODS or (result.method == "exact" and result.exact):
         return "All states that the evidence allows took part, so that nothing is left to explore."
     if math.isnan(result.unexplored_mass):
         return "Unknown while hard zeros shut states out that others, which do not take part yet, may let in."

@@ -75,7 +75,7 @@ def shown_marginals(marginals: Marginals, domain_sizes: IndexArray) -> ShownMarg
     texts = TextList()
     cards: list[Card] = []
     name_characters = 0
-    for index in range(min(len(marginals), MOST_VARIABLES)):
+    for index in marginals.indices[:MOST_VARIABLES]:
         marginal = marginals[index]
         cards.append(_card(marginals, index, marginal, int(domain_sizes[index]), texts))
         name_characters += len(cards[-1].name)

@@ -14,7 +14,7 @@ SHOWN_STATES = 3
 def result_html(figures: Mapping[str, str], marginals: Marginals) -> str:
     """Return a table of figures and a table of the likeliest states of the first variables."""
     head = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in figures.items())
-    body = "".join(_variable_row(marginals, i) for i in range(min(SHOWN_VARIABLES, len(marginals))))
+    body = "".join(_variable_row(marginals, i) for i in marginals.indices[:SHOWN_VARIABLES])
     more = len(marginals) - SHOWN_VARIABLES
     rest = f"<p>and {more:,} more variables</p>" if more > 0 else ""
     return (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from anytimebp.errors import (
     UnknownVariableError,
 )
 from anytimebp.model.factor import FactorBlock, FactorKey, describe_factor
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
 
@@ -25,7 +27,7 @@ SUM_ERROR = 1e-6  # by which the sum of a marginal may differ from 1; rounding g
 class Marginals(Mapping[str, FloatArray]):
     """A read-only mapping from variable name to its marginal over the whole universe."""
 
-    __slots__ = ("_known", "_slot_start", "_states", "variables")
+    __slots__ = ("_known", "_slot_start", "_states", "_targets", "variables")
 
     def __init__(
         self,
@@ -33,6 +35,7 @@ class Marginals(Mapping[str, FloatArray]):
         belief: FloatArray | Callable[[], FloatArray],
         slot_start: IndexArray,
         states: IndexArray,
+        targets: IndexArray | None = None,
     ) -> None:
         """Hold the beliefs over the domains.
 
@@ -41,11 +44,13 @@ class Marginals(Mapping[str, FloatArray]):
             belief: A number per slot, owned by this object from now on; or how to make them when they are first read.
             slot_start: (V + 1,) first slot of each variable.
             states: The state in each slot; empty where every domain is the universe in order.
+            targets: The variables, rising, that alone have marginals; slots are theirs. None for all.
         """
         self.variables = variables
         self._known = belief
         self._slot_start = slot_start
         self._states = states
+        self._targets = targets
         if not callable(belief):
             self._check(belief)
 
@@ -62,7 +67,19 @@ class Marginals(Mapping[str, FloatArray]):
     def _check(self, belief: FloatArray) -> None:
         belief.flags.writeable = False
         if len(belief):
-            _check_beliefs(self.variables, belief, self._slot_start)
+            _check_beliefs(self, belief, self._slot_start)
+
+    def limited(self, targets: IndexArray) -> Marginals:
+        """Return the marginals of some variables alone, given by their indices, rising."""
+        start, sizes = self._slot_start[targets], np.diff(self._slot_start)[targets]
+        slots = row_items(start, sizes)
+        states = self._states[slots] if len(self._states) else self._states
+        return Marginals(self.variables, partial(self._some, slots), row_starts(sizes), states, targets)
+
+    def _some(self, slots: IndexArray) -> FloatArray:
+        """Return the beliefs of some slots."""
+        belief: FloatArray = self._belief[slots]
+        return belief
 
     def read(self) -> None:
         """Make what is made only when somebody reads."""
@@ -76,7 +93,8 @@ class Marginals(Mapping[str, FloatArray]):
     def __getitem__(self, key: VariableKey) -> FloatArray:
         """Return the marginal of a variable, given by name (or by handle or index)."""
         index = self.variables.index_of(key)
-        belief = self._belief[self._slot_start[index] : self._slot_start[index + 1]]
+        place = self._place(index)
+        belief = self._belief[self._slot_start[place] : self._slot_start[place + 1]]
         states = self.domain(index)
         if states is None:
             belief.flags.writeable = False  # unpickling does not keep the flag of the whole
@@ -86,34 +104,70 @@ class Marginals(Mapping[str, FloatArray]):
         marginal.flags.writeable = False
         return marginal
 
+    def _place(self, index: int) -> int:
+        """Return where a variable is among those that have marginals."""
+        if self._targets is None:
+            return index
+        place = int(np.searchsorted(self._targets, index))
+        if place == len(self._targets) or self._targets[place] != index:
+            msg = f"variable {self.variables.name(index)!r} is not one of the `targets` that this run was asked for"
+            raise UnknownVariableError(msg)
+        return place
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there are targets."""
+        return self._targets is not None
+
+    @property
+    def indices(self) -> Sequence[int]:
+        """The variables that have marginals: all, or the targets that were asked for."""
+        if self._targets is None:
+            return range(len(self.variables))
+        indices: list[int] = self._targets.tolist()
+        return indices
+
+    @property
+    def listed(self) -> VariableTable:
+        """The same variables as a table of their own."""
+        if self._targets is None:
+            return self.variables
+        table = VariableTable()
+        for variable in (self.variables[index] for index in self.indices):
+            table.append(variable.labels, (variable.name,), 1)
+        return table
+
     def concatenated(self) -> FloatArray:
-        """Return the marginals of all variables in order, one after the other, as a new array."""
+        """Return the marginals of all variables, or targets, in order, one after the other, as a new array."""
         if not len(self._states):  # every domain is the universe in order
             return self._belief.copy()
         sizes = self.variables.sizes()
+        if self._targets is not None:
+            sizes = sizes[self._targets]
         whole = np.zeros(int(sizes.sum()))
         whole[self._states + np.repeat(np.cumsum(sizes) - sizes, np.diff(self._slot_start))] = self._belief
         return whole
 
     def domain(self, index: int) -> IndexArray | None:
         """Return the states in a variable's slots, or None for the whole universe in order."""
-        return self._states[self._slot_start[index] : self._slot_start[index + 1]] if len(self._states) else None
+        place = self._place(index)
+        return self._states[self._slot_start[place] : self._slot_start[place + 1]] if len(self._states) else None
 
     def __contains__(self, key: object) -> bool:
-        """Tell whether there is such a variable."""
+        """Tell whether there is a marginal of such a variable."""
         try:
-            self.variables.index_of(key)  # type: ignore[arg-type]
+            self._place(self.variables.index_of(key))  # type: ignore[arg-type]
         except UnknownVariableError:
             return False
         return True
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names in order."""
-        return (self.variables.name(i) for i in range(len(self.variables)))
+        return (self.variables.name(i) for i in self.indices)
 
     def __len__(self) -> int:
-        """Return the number of variables."""
-        return len(self.variables)
+        """Return the number of variables, or of targets."""
+        return len(self.variables) if self._targets is None else len(self._targets)
 
     def __repr__(self) -> str:
         """Return one line."""
@@ -147,7 +201,7 @@ def likeliest(marginal: FloatArray, count: int) -> list[int]:
     return best
 
 
-def _check_beliefs(variables: VariableTable, belief: FloatArray, slot_start: IndexArray) -> None:
+def _check_beliefs(marginals: Marginals, belief: FloatArray, slot_start: IndexArray) -> None:
     """Raise InternalError unless the beliefs of every variable are probabilities: the last net under all kernels."""
     excess = np.add.reduceat(belief, slot_start[:-1])
     excess -= 1.0
@@ -159,8 +213,9 @@ def _check_beliefs(variables: VariableTable, belief: FloatArray, slot_start: Ind
         return
     worst = int(bad.argmax())
     own = belief[slot_start[worst] : slot_start[worst + 1]]
+    name = marginals.variables.name(marginals.indices[worst])
     msg = (
-        f"internal error: the marginal of variable {variables.name(worst)!r} is no distribution, "
+        f"internal error: the marginal of variable {name!r} is no distribution, "
         f"its sum is {own.sum()} and its smallest number {own.min()}; {REPORT_IT}"
     )
     raise InternalError(msg)

@@ -125,7 +125,7 @@ class Snapshot:
         if list(self.marginals) != list(other.marginals):
             msg = "distance: the two results are not of the same variables"
             raise OptionError(msg)
-        gaps = [self.marginals[i] - other.marginals[i] for i in range(len(self.marginals))]
+        gaps = [self.marginals[i] - other.marginals[i] for i in self.marginals.indices]
         each = [float(np.sqrt(gap @ gap)) if measure == "l2" else float(np.abs(gap).sum()) / 2 for gap in gaps]
         return sum(each) / max(1, len(each))
 

@@ -82,8 +82,8 @@ def to_pandas(marginals: Marginals) -> pd.DataFrame:
     with _naming_odd_text(marginals):
         frame: pd.DataFrame = pandas.DataFrame(
             {
-                "variable": row_names(marginals.variables),
-                "state": pandas.Series(given_labels(marginals.variables.blocks), dtype=object),
+                "variable": row_names(marginals.listed),
+                "state": pandas.Series(given_labels(marginals.listed.blocks), dtype=object),
                 "probability": marginals.concatenated(),
             }
         )
@@ -93,11 +93,11 @@ def to_pandas(marginals: Marginals) -> pd.DataFrame:
 def to_polars(marginals: Marginals) -> pl.DataFrame:
     """Return a polars data frame."""
     polars = load_optional("polars")
-    states = typed_labels(marginals.variables.blocks)
+    states = typed_labels(marginals.listed.blocks)
     with _naming_odd_text(marginals):
         frame: pl.DataFrame = polars.DataFrame(
             {
-                "variable": polars.Series(row_names(marginals.variables).tolist(), dtype=polars.String),
+                "variable": polars.Series(row_names(marginals.listed).tolist(), dtype=polars.String),
                 "state": states if states.dtype == np.int64 else polars.Series(states.tolist(), dtype=polars.String),
                 "probability": marginals.concatenated(),
             }
@@ -115,11 +115,11 @@ def arrow_stream(marginals: Marginals, requested_schema: object | None) -> objec
         except ModuleNotFoundError:
             raise missing from None
         return frame.__arrow_c_stream__(requested_schema)
-    states = typed_labels(marginals.variables.blocks)
+    states = typed_labels(marginals.listed.blocks)
     with _naming_odd_text(marginals):
         table = pa.table(
             {
-                "variable": pa.array(row_names(marginals.variables), type=pa.string()),
+                "variable": pa.array(row_names(marginals.listed), type=pa.string()),
                 "state": pa.array(states, type=pa.int64() if states.dtype == np.int64 else pa.string()),
                 "probability": marginals.concatenated(),
             }
@@ -130,7 +130,7 @@ def arrow_stream(marginals: Marginals, requested_schema: object | None) -> objec
 def to_xarray(marginals: Marginals) -> xr.DataArray:
     """Return an xarray array of shape (variables, states); refuse variables that do not share one universe."""
     xarray = load_optional("xarray")
-    variables = marginals.variables
+    variables = marginals.listed
     labels = _shared_labels(variables)
     one = [block._replace(n=1) for block in variables.blocks[:1]]
     with _naming_odd_text(marginals):

@@ -37,6 +37,9 @@ AT_ONCE = 2**18  # edges of graphs whose cores are made in one slice
 SLICE_COST = 2**22  # entries read between two moments in which Ctrl-C is heard
 
 
+BYTES = "bytes of a full run"  # under which a layout keeps them, for whole universes
+
+
 class TableArrays(NamedTuple):
     """What it takes to plan smaller tables: (F,) each, as `WorkspaceArrays` has them."""
 
@@ -334,4 +337,10 @@ def _room(workspace: Workspace, max_memory: int | None) -> int:
     """Return the entries that smaller tables may have in all, before it is known what they need."""
     if max_memory is None:
         return 2**62
-    return max(0, max_memory - full_bp_bytes(workspace.compiled.blocks, workspace.domains.sizes)) // 8
+    compiled, sizes = workspace.compiled, workspace.domains.sizes
+    if sizes is not compiled.universe_sizes:
+        return max(0, max_memory - full_bp_bytes(compiled.blocks, sizes)) // 8
+    known = compiled.shared_tables.get(BYTES)
+    if not isinstance(known, int):
+        known = compiled.shared_tables[BYTES] = full_bp_bytes(compiled.blocks, sizes)
+    return max(0, max_memory - known) // 8

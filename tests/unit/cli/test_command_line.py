@@ -473,3 +473,11 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(long_model, folder):
     code, _ = on_terminal(command, signal.SIGTERM)
     assert code == 0
     assert json.loads((folder / "r.json").read_text())["stop_reason"] == "INTERRUPTED"
+
+
+def test_targets_alone_are_computed_and_shown(folder, capsys):
+    assert run("infer", "m.bif", "--method", "exact", "--target", "grass", "--output", "r.json") == 0
+    assert "grass" in capsys.readouterr().out
+    assert list(json.loads(Path("r.json").read_text())["marginals"]) == ["grass"]
+    assert run("infer", "m.bif", "--target", "grass", "--output", "r.MAR") != 0
+    assert "the marginals of all variables" in capsys.readouterr().err

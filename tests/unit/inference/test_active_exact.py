@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.inference import active_exact
@@ -120,3 +122,33 @@ def test_marginals_of_factors_are_there_if_asked_for():
     graph = grid(5, 8, 3.0, 1.0, seed=0)
     result = abp.infer(graph, "exact", max_memory=400_000, factor_marginals=True)
     assert result.factor_marginals[graph.n_factors - 1].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.compiled
+@given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.3]))
+def test_lower_bounds_rise_and_never_exceed_log_z(seed, zeros):
+    graph = random_loopy(seed, scale=1.5, unary=3.0, zeros=zeros)
+    log_z = exact(graph)[1]
+    bounds = [snapshot.log_z for snapshot in rounds(graph)[2]]
+    assert np.all(np.diff(bounds) >= -1e-12)
+    assert max(bounds) <= log_z + 1e-10
+
+
+def test_the_estimate_does_not_rest_on_belief_propagation():
+    graph = peaked(0)
+    whole = abp.infer(graph, "exact")
+    task = new_task(graph, abp.Inference(graph, "exact")._options)
+    method = ActiveExactRun(task)
+    for _ in method.begin():
+        pass
+    sure = np.zeros_like(method._belief)
+    sure[method._domains.slot_start[:-1]] = 1.0  # as if BP were sure of the first states
+    method._belief = sure
+    for _ in method.settle():
+        pass
+    found = method.read(settled=False)
+    assert found.distance(whole) > 0.1
+    assert task.figures.estimated_error == 0.0  # by BP's beliefs
+    assert found.estimated_error > 0.1 * found.distance(whole)
+    assert task.figures.ending is None
+    assert "exact sums" in task.figures.choice

@@ -70,9 +70,9 @@ def test_iterating_gives_one_snapshot():
 
 def test_ctrl_c_ends_the_run_with_what_is_known(monkeypatch):
     from anytimebp.exact import passes  # noqa: PLC0415
-    from anytimebp.inference import exact_run  # noqa: PLC0415
+    from anytimebp.inference import solution  # noqa: PLC0415
 
-    monkeypatch.setattr(exact_run, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(solution, "WORTH_A_LOOK", 0)
     real = passes.collect_slice
 
     def pressed(*arguments):

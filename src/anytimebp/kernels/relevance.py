@@ -1,0 +1,215 @@
+"""What of a graph the marginals of some variables, the targets, depend on.
+
+Two things are left out. A variable is *barren* if it is no target, nothing is known of it, and the only factor that it
+is left in has the same sum over its states, whatever the states of the others: as a conditional distribution has. It
+goes, and the factor with it; others may be barren then. The second is whatever no path of factors, and of variables of
+more than one state, joins to a target. On a Bayesian network, both leave out all that is d-separated from the targets.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anytimebp.kernels.jit import borrow, kernel, table_view
+
+ROUNDED = 1e-6  # by what part sums may differ that count as the same: those of numbers printed with six digits
+BARREN, KEPT, LEFT_OUT = range(3)  # what becomes of a factor
+REACHED, GONE = -2, -1  # in place of the factors that a variable is left in
+
+
+class PartArrays(NamedTuple):
+    """What the search reads and writes. V variables, F message factors, E edges.
+
+    Attributes:
+        size: (V,) domain sizes.
+        universe_size: (V,).
+        log_prior: A number per slot; the largest of each variable is 0.
+        slot_start: (V + 1,) where a variable's slots start.
+        is_target: (V,).
+        address: (F,) where a factor's potentials over all states lie; 0 if it has no such table.
+        log_sum: (E,) log of what a factor sums to over a variable; infinite where that varies, NaN where it is not
+            known yet. Kept from one search to the next.
+        left: (V,) overwritten: the domain sizes of the part, 0 for variables that are left out.
+        stack: (2 V,) scratch.
+        fate: (F,) overwritten: BARREN, KEPT or LEFT_OUT.
+        factor_edge_start: (F + 1,) overwritten, as all below: the topology of the part, see `GraphLayout`.
+        edge_variable: (E,).
+        edge_factor: (E,).
+        variable_edge_start: (V + 1,).
+        variable_edge: (E,).
+    """
+
+    size: Any
+    universe_size: Any
+    log_prior: Any
+    slot_start: Any
+    is_target: Any
+    address: Any
+    log_sum: Any
+    left: Any
+    stack: Any
+    fate: Any
+    factor_edge_start: Any
+    edge_variable: Any
+    edge_factor: Any
+    variable_edge_start: Any
+    variable_edge: Any
+
+
+@kernel()
+def find_part(layout, at):
+    """Find what the targets depend on.
+
+    Args:
+        layout: Topology.
+        at: Overwritten.
+
+    Returns:
+        The edges of the part; the log of the sum over what was left out; and whether that is all of it, or something
+        was left out of which nobody knows the sum.
+    """
+    layout, at = borrow(layout), borrow(at)
+    log_known = _drop_barren(layout, at)
+    more, is_known = _reach(layout, at)
+    for factor in range(at.fate.size):
+        is_observed = at.fate[factor] == LEFT_OUT
+        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            is_observed &= at.size[layout.edge_variable[edge]] == 1
+        if is_observed:
+            at.fate[factor] = KEPT
+    for v in range(at.size.size):
+        at.left[v] = at.size[v] if at.size[v] == 1 or at.left[v] == REACHED else 0
+    return _write_layout(layout, at), log_known + more, is_known
+
+
+@kernel()
+def _drop_barren(layout, at):
+    """Leave out barren variables and their factors; return the log of what they sum to."""
+    n, log_known = 0, 0.0
+    for factor in range(at.fate.size):
+        at.fate[factor] = LEFT_OUT
+    for v in range(at.size.size):
+        at.left[v] = layout.variable_edge_start[v + 1] - layout.variable_edge_start[v]
+        if at.left[v] == 1 and _says_nothing(at, v):
+            at.stack[n] = v
+            n += 1
+    while n > 0:
+        n -= 1
+        v = at.stack[n]
+        edge = _last_edge(layout, at, v)
+        if edge < 0:
+            continue
+        if at.log_sum[edge] != at.log_sum[edge]:
+            at.log_sum[edge] = _log_sum(layout, at, edge)
+        if at.log_sum[edge] == np.inf:
+            continue
+        factor, log_known = layout.edge_factor[edge], log_known + at.log_sum[edge]
+        at.fate[factor], at.left[v] = BARREN, GONE
+        for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            u = layout.edge_variable[other]
+            if u != v:
+                at.left[u] -= 1
+                if at.left[u] == 1 and _says_nothing(at, u):
+                    at.stack[n] = u
+                    n += 1
+    return log_known
+
+
+@kernel(inline=True)
+def _says_nothing(at, v):
+    """Tell whether a variable is no target, and all its states are as likely as each other but for its factors."""
+    says_nothing = not at.is_target[v] and at.size[v] > 1 and at.size[v] == at.universe_size[v]
+    for slot in range(at.slot_start[v], at.slot_start[v + 1] if says_nothing else 0):
+        says_nothing &= at.log_prior[slot] == 0.0
+    return says_nothing
+
+
+@kernel(inline=True)
+def _last_edge(layout, at, v):
+    """Return the edge to the only factor that a variable is left in, -1 if there is none."""
+    for k in range(layout.variable_edge_start[v], layout.variable_edge_start[v + 1] if at.left[v] == 1 else 0):
+        edge = layout.variable_edge[k]
+        if at.fate[layout.edge_factor[edge]] == LEFT_OUT:
+            return edge
+    return -1
+
+
+@kernel()
+def _log_sum(layout, at, edge):
+    """Return the log of what a factor sums to over a variable, infinity if that is not always the same."""
+    factor, inner, outer = layout.edge_factor[edge], 1, 1
+    if at.address[factor] == 0:
+        return np.inf
+    for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        if other < edge:
+            outer *= at.universe_size[layout.edge_variable[other]]
+        elif other > edge:
+            inner *= at.universe_size[layout.edge_variable[other]]
+    n, first = at.universe_size[layout.edge_variable[edge]], -1.0
+    table = table_view(at.address[factor], outer * n * inner)
+    for row in range(outer * inner):
+        start, total = row // inner * n * inner + row % inner, 0.0
+        for k in range(n):
+            total += table[start + k * inner]
+        first = total if row == 0 else first
+        if abs(total - first) > ROUNDED * first:
+            return np.inf
+    return math.log(first) if first > 0.0 else np.inf
+
+
+@kernel()
+def _reach(layout, at):
+    """Keep what is joined to a target; return the log of the sum of variables without factors, and if that is all."""
+    n, log_known, is_known = 0, 0.0, True
+    for v in range(at.size.size):
+        if at.is_target[v] and at.size[v] > 1:
+            at.left[v], at.stack[n] = REACHED, v
+            n += 1
+    while n > 0:
+        n -= 1
+        v = at.stack[n]
+        for k in range(layout.variable_edge_start[v], layout.variable_edge_start[v + 1]):
+            factor = layout.edge_factor[layout.variable_edge[k]]
+            if at.fate[factor] != LEFT_OUT:
+                continue
+            at.fate[factor] = KEPT
+            for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+                u = layout.edge_variable[edge]
+                if at.size[u] > 1 and at.left[u] != REACHED:
+                    at.left[u], at.stack[n] = REACHED, u
+                    n += 1
+    for v in range(at.size.size):
+        if at.size[v] > 1 and at.left[v] > 0:
+            is_known = False
+        elif at.size[v] > 1 and at.left[v] == 0:
+            total = 0.0
+            for slot in range(at.slot_start[v], at.slot_start[v + 1]):
+                total += math.exp(at.log_prior[slot])
+            log_known += math.log(total)
+    return log_known, is_known
+
+
+@kernel()
+def _write_layout(layout, at):
+    """Write the topology of the factors that are kept; return how many edges there are."""
+    n = 0
+    at.factor_edge_start[0] = 0
+    for factor in range(at.fate.size):
+        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            if at.fate[factor] == KEPT:
+                at.edge_variable[n], at.edge_factor[n] = layout.edge_variable[edge], factor
+                n += 1
+        at.factor_edge_start[factor + 1] = n
+    for v in range(at.size.size + 1):
+        at.variable_edge_start[v] = 0
+    for edge in range(n):
+        at.variable_edge_start[at.edge_variable[edge] + 1] += 1
+    for v in range(at.size.size):
+        at.variable_edge_start[v + 1] += at.variable_edge_start[v]
+        at.stack[v] = at.variable_edge_start[v]
+    for edge in range(n):
+        v = at.edge_variable[edge]
+        at.variable_edge[at.stack[v]] = edge
+        at.stack[v] += 1
+    return n
