@@ -29,7 +29,6 @@ from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment
 
 WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
-FEW_STATES = 2**17  # of all variables together, up to which the first slice goes on to what a method begins with
 
 
 class Run:
@@ -136,8 +135,7 @@ class Run:
             self._task.graph.take_changes()
             self.start(make_method)
             warn_of_unconnected(self._task.graph, self._task.options.observed)
-            if not self._begins_quickly:
-                return Step.WORKING
+            return Step.WORKING
         if self._failure:
             raise self._failure
         self._set_next_report(budget)
@@ -154,12 +152,6 @@ class Run:
         if self.figures.passed:
             self._record_passed()
         return step
-
-    @property
-    def _begins_quickly(self) -> bool:
-        """Whether what the method begins with is part of the first slice: on small graphs without rules."""
-        compiled = compiled_graph(self._task.graph)
-        return compiled.n_states <= FEW_STATES and compiled.has_tables_only and not compiled.asked_unary_blocks
 
     def _set_limits(self, budget: Budget) -> None:
         """Tell the method what holds for the whole of a call."""
