@@ -32,6 +32,8 @@ from anytimebp.model.kinds.at_most_one import AtMostOne
 from anytimebp.model.kinds.deterministic import Deterministic
 from anytimebp.model.kinds.difference import Difference
 from anytimebp.model.kinds.equality import Equality
+from anytimebp.model.kinds.modular_sum import ModularSum
+from anytimebp.model.kinds.xor import Xor
 from anytimebp.model.summary import GraphSummary
 from anytimebp.model.variable import Variable
 from anytimebp.results.snapshot import Result, Snapshot
@@ -81,6 +83,7 @@ __all__ = [
     "MemoryLimitError",
     "ModelError",
     "ModelWarning",
+    "ModularSum",
     "Moment",
     "NotConvergedWarning",
     "OptionError",
@@ -96,6 +99,7 @@ __all__ = [
     "UnknownStateError",
     "UnknownVariableError",
     "Variable",
+    "Xor",
     "__version__",
     "from_networkx",
     "from_pgmpy",

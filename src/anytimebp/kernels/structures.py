@@ -20,6 +20,8 @@ MODULES = {
     "list": "lists",
     "difference": "differences",
     "at_most_one": "at_most_one",
+    "group": "groups",
+    "bitwise": "bitwise",
 }
 """By the name that a factor kind gives its sums, the module that has them."""
 

@@ -16,10 +16,15 @@ from anytimebp.model.kinds.at_most_one import AtMostOneSource
 from anytimebp.model.kinds.dense import DenseSource, read_table, refuse_booleans
 from anytimebp.model.kinds.difference import DifferenceSource
 from anytimebp.model.kinds.listed import ListedSource, read_entries
+from anytimebp.model.kinds.modular_sum import ModularSumSource
 from anytimebp.model.kinds.rule import Propose, Rule, RuleSource
+from anytimebp.model.kinds.xor import XorSource
 from anytimebp.model.source import FactorSource, Structure
 
-KINDS: list[type[FactorSource]] = [DenseSource, RuleSource, ListedSource, DifferenceSource, AtMostOneSource]
+KINDS: list[type[FactorSource]] = [
+    *(DenseSource, RuleSource, ListedSource, DifferenceSource, AtMostOneSource),
+    *(XorSource, ModularSumSource),
+]
 WAYS = ("log_table", "table", "rule", "entries", "structure")
 
 
