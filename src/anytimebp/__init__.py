@@ -29,6 +29,7 @@ from anytimebp.errors import (
 )
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.kinds.at_most_one import AtMostOne
+from anytimebp.model.kinds.bitwise import And, Or
 from anytimebp.model.kinds.deterministic import Deterministic
 from anytimebp.model.kinds.difference import Difference
 from anytimebp.model.kinds.equality import Equality
@@ -60,6 +61,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "And",
     "AnytimeBPError",
     "AtMostOne",
     "Deterministic",
@@ -87,6 +89,7 @@ __all__ = [
     "Moment",
     "NotConvergedWarning",
     "OptionError",
+    "Or",
     "RandomGrowth",
     "Result",
     "RuleError",

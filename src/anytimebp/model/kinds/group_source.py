@@ -100,7 +100,7 @@ class GroupSource(FactorSource):
         if self._listed_entries(sizes)[0] <= self._transform_entries(sizes)[0]:
             return self._listed(states)
         axes = [
-            None if own is None and len(given) == self.order and (np.diff(given) == 1).all() else self.elements(k, given)
+            None if own is None and is_universe(given, self.order) else self.elements(k, given)
             for k, (given, own) in enumerate(zip(states, self._elements, strict=True))
         ]
         head = [XOR if self.is_xor else CYCLIC, self.order, self.length, *(int(axis is not None) for axis in axes)]
@@ -154,6 +154,11 @@ def _turns(length: int) -> IndexArray:
     """Return cosines and sines for Fourier transforms of a length, as words."""
     angle = 2.0 * np.pi * np.arange(length) / length
     return np.concatenate([np.cos(angle), -np.sin(angle)]).view(np.int64)
+
+
+def is_universe(states: IndexArray, n: int) -> bool:
+    """Tell whether states are all of a universe, in order."""
+    return len(states) == n and bool((states == np.arange(n)).all())
 
 
 def check_universes(shape: tuple[int, ...], name: str, what: str) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from anytimebp.errors import ModelError
 from anytimebp.model.kinds.at_most_one import AtMostOneSource
+from anytimebp.model.kinds.bitwise import BitwiseSource
 from anytimebp.model.kinds.dense import DenseSource, read_table, refuse_booleans
 from anytimebp.model.kinds.difference import DifferenceSource
 from anytimebp.model.kinds.listed import ListedSource, read_entries
@@ -23,7 +24,7 @@ from anytimebp.model.source import FactorSource, Structure
 
 KINDS: list[type[FactorSource]] = [
     *(DenseSource, RuleSource, ListedSource, DifferenceSource, AtMostOneSource),
-    *(XorSource, ModularSumSource),
+    *(XorSource, BitwiseSource, ModularSumSource),
 ]
 WAYS = ("log_table", "table", "rule", "entries", "structure")
 
