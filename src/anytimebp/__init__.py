@@ -30,10 +30,14 @@ from anytimebp.errors import (
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.kinds.at_most_one import AtMostOne
 from anytimebp.model.kinds.bitwise import And, Or
+from anytimebp.model.kinds.cardinality import Cardinality
 from anytimebp.model.kinds.deterministic import Deterministic
 from anytimebp.model.kinds.difference import Difference
 from anytimebp.model.kinds.equality import Equality
+from anytimebp.model.kinds.field_check import FieldCheck
+from anytimebp.model.kinds.low_rank import LowRank
 from anytimebp.model.kinds.modular_sum import ModularSum
+from anytimebp.model.kinds.noisy_or import NoisyOr
 from anytimebp.model.kinds.xor import Xor
 from anytimebp.model.summary import GraphSummary
 from anytimebp.model.variable import Variable
@@ -64,6 +68,7 @@ __all__ = [
     "And",
     "AnytimeBPError",
     "AtMostOne",
+    "Cardinality",
     "Deterministic",
     "Difference",
     "DistributionWarning",
@@ -73,6 +78,7 @@ __all__ = [
     "Every",
     "EvidenceError",
     "FactorGraph",
+    "FieldCheck",
     "FixedGrowth",
     "FormatError",
     "GraphSummary",
@@ -82,11 +88,13 @@ __all__ = [
     "Inference",
     "InternalError",
     "KernelCacheWarning",
+    "LowRank",
     "MemoryLimitError",
     "ModelError",
     "ModelWarning",
     "ModularSum",
     "Moment",
+    "NoisyOr",
     "NotConvergedWarning",
     "OptionError",
     "Or",

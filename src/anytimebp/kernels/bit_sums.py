@@ -56,7 +56,7 @@ def _add_half(arithmetic, what, digit, part, c):
     """Add one of the three sums to the half that it belongs to; the first of each half replaces what is there."""
     h = part.size
     begin = 0 if digit == 0 or (digit == 1 and what == CONJUNCTION) else h
-    is_first = digit == 0 or digit == (2 if what == CONJUNCTION else 1)
+    is_first = digit in (0, 2 if what == CONJUNCTION else 1)
     for v in range(h):
         c[begin + v] = part[v] if is_first else add(arithmetic, c[begin + v], part[v])
 
@@ -84,7 +84,9 @@ def sum_pairs(arithmetic, what, a, b, c, room, digit):
         half_a, half_b = room[begin : begin + h], room[begin + h : begin + 2 * h]
         half_c, end = room[begin + 2 * h : begin + 3 * h], begin + 3 * h
         up = begin - 3 * n
-        own_a, own_b, own_c = (a, b, c) if depth == 0 else (room[up : up + n], room[up + n : up + 2 * n], room[up + 2 * n : begin])
+        own_a, own_b, own_c = (
+            (a, b, c) if depth == 0 else (room[up : up + n], room[up + n : up + 2 * n], room[up + 2 * n : begin])
+        )
         if digit[depth] == HALVES:
             if depth == 0:
                 return

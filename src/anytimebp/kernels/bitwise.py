@@ -1,8 +1,8 @@
 """Messages of factors whose last variable is the AND of all others, bit by bit.
 
-Every state s of variable i stands for an element e_i(s); w_j(e) is the weight of the state that stands for e, or 0. OR is
-the AND of elements whose bits are turned round. With sums and differences as in `zeta.py`, x' = n - 1 - x, L the weights
-of the last variable and Z_j the sums of w_j:
+Every state s of variable i stands for an element e_i(s); w_j(e) is the weight of the state that stands for e, or 0. OR
+is the AND of elements whose bits are turned round. With sums and differences as in `zeta.py`, x' = n - 1 - x, L the
+weights of the last variable and Z_j the sums of w_j:
 
     o_last  =  difference_above(product of all Z_j)
     o_i(x)  =  sum_above(G * Q')(x'),   G = difference_above(L'),   Q = product of Z_j, j not i
@@ -12,8 +12,8 @@ bits, the error of o_last is at most u (2 m + 1) sum_above(product of all Z_j), 
 u (2 m + 1) sum_above(H * Q'), H = sum_above(L'). A message of which some number is not BOUND times as large as that is
 summed by `bit_sums.py`.
 
-`inputs` is a StructureInputs of `structures.py`. Words: the number n of elements; per axis, whether elements are listed;
-per listed axis the elements.
+`inputs` is a StructureInputs of `structures.py`. Words: the number n of elements; per axis, whether elements are
+listed; per listed axis the elements.
 """
 
 import math
@@ -76,7 +76,7 @@ def _send(arithmetic, line, element, is_reversed, scale, outgoing):
 def _has_digits(line, bound, least, element, is_reversed):
     """Tell whether all sums that are sent have their digits."""
     n = line.size
-    for s in range(element.size if element.size else n):
+    for s in range(element.size or n):
         x = element[s] if element.size else s
         x = n - 1 - x if is_reversed else x
         if line[x] < least * bound[x] or line[x] <= 0.0:
@@ -101,7 +101,7 @@ def _fill_sums(n, total, weight, sums, last, differences, above):
 def _by_transforms(arithmetic, axis, arity, n, total, sums, differences, above, line, bound):
     """Fill a line with the sums of one message, and another with what bounds their errors; return their scale.
 
-    Sums of the inputs are divided by their totals, so that products stay within doubles; the scale, or its log, is that.
+    Sums of the inputs are divided by their totals, so that products stay within doubles: by the scale, or its log.
     """
     if axis == arity - 1:
         line[:] = 1.0
@@ -141,10 +141,10 @@ def _take_logs(line):
 @kernel()
 def _is_certain(line):
     """Tell whether linear sums of what were logs have lost nothing."""
+    least = np.inf
     for v in range(line.size):
-        if line[v] < CERTAIN:
-            return False
-    return True
+        least = min(least, line[v])
+    return least >= CERTAIN
 
 
 @kernel()

@@ -3,8 +3,8 @@
     c(x)  =  sum over y of a(y) * b(x - y)
 
 The transform of a convolution (that of Walsh and Hadamard for XOR, of Fourier modulo n) is the product of the
-transforms. Its rounding errors are absolute ones: with u half the precision of a double, m the logarithm of the length to
-base 2, g = 1, or 5 of Fourier's, s the sums of the weights, and r their Euclidean norms,
+transforms. Its rounding errors are absolute ones: with u half the precision of a double, m the logarithm of the length
+to base 2, g = 1, or 5 of Fourier's, s the sums of the weights, and r their Euclidean norms,
 
     error of c(x)  <=  u * g * (m + 2) * (r_a * s_b + s_a * r_b)
 
@@ -218,7 +218,7 @@ def finish(group, arithmetic, a, log_a, b, log_b, scale, line, wanted, least, li
     n, count, made = a.size, 0, False
     value, log_value, tail, bound = lists[:0], lists[:0], lists[:0], lists[:0]
     state, largest, log_largest = counts[:0], 0.0, 0.0
-    total = wanted.size if wanted.size else n
+    total = wanted.size or n
     for s in range(total):
         x = wanted[s] if wanted.size else s
         if line[x] >= least:
@@ -230,9 +230,7 @@ def finish(group, arithmetic, a, log_a, b, log_b, scale, line, wanted, least, li
             state = index_view(lists[2 * n : 3 * n].ctypes.data, count)
             tail, bound = lists[3 * n : 4 * n], lists[4 * n : 5 * n]
             largest, log_largest = _largest(b), (_largest(log_b) if arithmetic == LOG else 0.0)
-        line[x] = sum_again(
-            group, arithmetic, x, value, log_value, state, tail, bound, b, log_b, largest, log_largest
-        )
+        line[x] = sum_again(group, arithmetic, x, value, log_value, state, tail, bound, b, log_b, largest, log_largest)
 
 
 @kernel()
@@ -248,7 +246,7 @@ def _list_positive(arithmetic, weight, log_weight, value, state):
 
 @kernel()
 def convolve(group, arithmetic, a, log_a, n_a, b, log_b, n_b, turn, temp, spectra, line, lists, counts):
-    """Fill the first n numbers of a line with all sums of two weights, of which n_a and n_b are positive; or the logs."""
+    """Fill the first n numbers of a line with all sums of two weights, n_a and n_b of them positive; or their logs."""
     n, length = a.size, line.size
     if n_a * n_b <= length * math.log2(2.0 * length) / PAIR_COST:
         own, other = index_view(lists[n:].ctypes.data, n), index_view(lists[3 * n :].ctypes.data, n)
@@ -302,8 +300,6 @@ def send_line(group, arithmetic, line, minus, scale, outgoing):
     """Send the sums of a line to the states; `minus` are the inverse elements that they stand for, if not their own."""
     n = line.size
     for s in range(outgoing.size):
-        if minus.size:
-            x = minus[s]
-        else:
-            x = s if group == XOR or s == 0 else n - s
+        own = s if group == XOR or s == 0 else n - s
+        x = minus[s] if minus.size else own
         outgoing[s] = line[x] + scale if arithmetic == LOG else line[x]

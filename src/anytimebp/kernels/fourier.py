@@ -5,8 +5,8 @@ algorithm of Stockham, four parts at a time; with h the half of the length and w
 
     X(k)  =  (Z(k) + conj Z(h - k)) / 2  -  i w^k (Z(k) - conj Z(h - k)) / 2,    k = 0 .. h
 
-Real and imaginary parts are arrays of their own, so that the compiler makes vectors of all loops. `turn` has the cosines
-of 2 pi k / (2 h) for k < 2 h, and then the sines of -2 pi k / (2 h).
+Real and imaginary parts are arrays of their own, so that the compiler makes vectors of all loops. `turn` has the
+cosines of 2 pi k / (2 h) for k < 2 h, and then the sines of -2 pi k / (2 h).
 """
 
 from anytimebp.kernels.jit import FAST, kernel

@@ -5,7 +5,7 @@ Every state s of variable i stands for an element e_i(s). With w_j(e) the weight
     o_i(s)  =  c(-e_i(s)),    c = convolution of all w_j, j not i
 
 One transform of each w_j and one back for each o_i give all messages. With three variables, what has lost digits is
-summed again; with more, all messages are made pair after pair: of what is in front of a variable, and what is behind it.
+summed again; with more, all messages are made pair after pair: of what is in front of a variable, and what behind it.
 
 `inputs` is a StructureInputs of `structures.py`. Words: the group, its order n, the length of transforms; per axis,
 whether its elements are listed; cosines and sines, unless the group is XOR; per listed axis the elements, and their
@@ -64,7 +64,7 @@ def _cut(group, arity, n, length, room):
 
 
 @kernel()
-def _elements(words, arity, listed, sizes, axis):
+def _elements(words, listed, sizes, axis):
     """Return the elements that the states of an axis stand for, and their inverse ones; none if they are their own."""
     begin = listed
     for k in range(axis):
@@ -96,7 +96,7 @@ def _by_transforms(group, arithmetic, arity, n, length, turn, words, listed, siz
             elif j != k:
                 whole *= total[j]
         least = least_sum(group, length, norms - norm[k] / total[k])
-        _, minus = _elements(words, arity, listed, sizes, k)
+        _, minus = _elements(words, listed, sizes, k)
         factor = log_whole if arithmetic == LOG else whole
         if arity > THREE and not _are_at_least(line[:n], minus, least):
             return False
@@ -112,10 +112,10 @@ def _by_transforms(group, arithmetic, arity, n, length, turn, words, listed, siz
 @kernel()
 def _are_at_least(line, wanted, least):
     """Tell whether all sums of a line, or those that are wanted, have their digits."""
-    for s in range(wanted.size if wanted.size else line.size):
-        if line[wanted[s] if wanted.size else s] < least:
-            return False
-    return True
+    lowest = math.inf
+    for s in range(wanted.size or line.size):
+        lowest = min(lowest, line[wanted[s] if wanted.size else s])
+    return lowest >= least
 
 
 @kernel()
@@ -132,9 +132,7 @@ def _pair_after_pair(group, arithmetic, arity, n, turn, words, listed, sizes, cu
     for k in range(1, arity - 1):
         own, log_own = weight[k * n : (k + 1) * n], log_weight[k * n : (k + 1) * n]
         n_a, n_b = int(n_front[k - 1]), int(count[k])
-        convolve(
-            group, arithmetic, front, log_front, n_a, own, log_own, n_b, turn, temp, spectra, line, lists, counts
-        )
+        convolve(group, arithmetic, front, log_front, n_a, own, log_own, n_b, turn, temp, spectra, line, lists, counts)
         begin = 2 * n * k
         front, log_front = parts[begin : begin + n], parts[begin + n : begin + 2 * n]
         more, n_front[k] = take(arithmetic, line[:n], front, log_front)
@@ -145,7 +143,7 @@ def _pair_after_pair(group, arithmetic, arity, n, turn, words, listed, sizes, cu
     back_weight, back_log, n_back, back_shift = weight[:0], weight[:0], 0.0, 0.0
     for k in range(arity - 1, -1, -1):
         offset -= sizes[k]
-        _, minus = _elements(words, arity, listed, sizes, k)
+        _, minus = _elements(words, listed, sizes, k)
         own, log_own = weight[k * n : (k + 1) * n], log_weight[k * n : (k + 1) * n]
         if k > 0:
             begin = 2 * n * (k - 1)
@@ -218,7 +216,7 @@ def through_group(inputs, factor, arithmetic):
     figures, weight, log_weight = cut[0], cut[1], cut[2]
     offset, most, next_most = 0, 0.0, 0.0
     for k in range(arity):
-        elements, _ = _elements(words, arity, listed, sizes, k)
+        elements, _ = _elements(words, listed, sizes, k)
         own, end = weight[k * n : (k + 1) * n], offset + sizes[k]
         found = fill_weights(arithmetic, inputs.incoming[offset:end], elements, own, log_weight[k * n : (k + 1) * n])
         figures[k], figures[arity + k], count = found

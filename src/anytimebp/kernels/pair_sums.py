@@ -170,9 +170,7 @@ def spread_log_pairs(group, n, value, state, other_value, other_state, peak, sum
 
 
 @kernel()
-def sum_again(
-    group, arithmetic, x, value, log_value, state, tail, bound, b, log_b, largest, log_largest
-):
+def sum_again(group, arithmetic, x, value, log_value, state, tail, bound, b, log_b, largest, log_largest):
     """Return c(x), or its log, where a transform would have lost digits."""
     total = sum_terms(group, x, value, state, tail, b, largest)
     if arithmetic != LOG:

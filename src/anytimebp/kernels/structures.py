@@ -22,6 +22,9 @@ MODULES = {
     "at_most_one": "at_most_one",
     "group": "groups",
     "bitwise": "bitwise",
+    "cardinality": "cardinality",
+    "noisy_or": "noisy_or",
+    "low_rank": "low_rank",
 }
 """By the name that a factor kind gives its sums, the module that has them."""
 

@@ -118,9 +118,7 @@ class BitwiseSource(FactorSource):
         sizes = np.array([[len(own) for own in states]], dtype=np.float64)
         if self._listed_entries(sizes)[0] <= self._transform_entries(sizes)[0]:
             return self._listed(states)
-        axes = [
-            None if not self.is_or and is_universe(own, self.order) else self._elements(own) for own in states
-        ]
+        axes = [None if not self.is_or and is_universe(own, self.order) else self._elements(own) for own in states]
         head = np.array([self.order, *(int(axis is not None) for axis in axes)])
         log_min = 0.0 if np.log(sizes).sum() < MOST_LINEAR else -2.0 * MOST_LINEAR
         extent = TableRange(np.zeros(1), np.array([log_min]), np.array([True]))
@@ -152,12 +150,13 @@ class BitwiseSource(FactorSource):
 
     def update_entries(self, sizes: FloatArray) -> FloatArray:
         """Return the entries of a list, or what transforms cost, whichever is less."""
-        return np.minimum(self._listed_entries(sizes), self._transform_entries(sizes))
+        entries: FloatArray = np.minimum(self._listed_entries(sizes), self._transform_entries(sizes))
+        return entries
 
     def most_words(self, sizes: FloatArray) -> FloatArray:
         """Return the words of a list or of what transforms need, whichever is used."""
         listed, transform = self._listed_entries(sizes), self._transform_entries(sizes)
-        return np.where(listed <= transform, list_words(listed, len(self.shape)), sizes.sum(axis=1) + 10.0)
+        return np.asarray(np.where(listed <= transform, list_words(listed, len(self.shape)), sizes.sum(axis=1) + 10.0))
 
     @classmethod
     def restated(cls, tag: str, **held: Any) -> dict[str, Any]:

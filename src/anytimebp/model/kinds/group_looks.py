@@ -1,5 +1,7 @@
-"""Convolutions of logs over a group, for looks at states outside the domains: estimates, with few digits where weights
-are far apart and too many to be added up one by one."""
+"""Convolutions of logs over a group, for looks at states outside the domains.
+
+Where weights are too many to be added up one by one, they are estimates.
+"""
 
 from __future__ import annotations
 

@@ -140,13 +140,14 @@ class GroupSource(FactorSource):
 
     def update_entries(self, sizes: FloatArray) -> FloatArray:
         """Return the entries of a list, or what transforms cost, whichever is less."""
-        return np.minimum(self._listed_entries(sizes), self._transform_entries(sizes))
+        entries: FloatArray = np.minimum(self._listed_entries(sizes), self._transform_entries(sizes))
+        return entries
 
     def most_words(self, sizes: FloatArray) -> FloatArray:
         """Return the words of a list or of what transforms need, whichever is used."""
         listed, transform = self._listed_entries(sizes), self._transform_entries(sizes)
         words = 2.0 * self.length + 2.0 * sizes.sum(axis=1) + 10.0
-        return np.where(listed <= transform, list_words(listed, len(self.shape)), words)
+        return np.asarray(np.where(listed <= transform, list_words(listed, len(self.shape)), words))
 
 
 @cache
