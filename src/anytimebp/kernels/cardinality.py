@@ -8,7 +8,9 @@ the weight of c variables on among the first k, and B_k(c) the weighted score of
     o_k(off)  =  sum over c of F_k(c) B_k+1(c),    o_k(on)  =  sum over c of F_k(c) B_k+1(c + 1)
 
 Nothing is subtracted. Counts at both ends of F_k are left out while all that is left out is, together, at most a part
-NEGLIGIBLE of the smallest sum that scores of this range can lead to; scores with hard zeros leave nothing out.
+NEGLIGIBLE of the smallest sum that scores of this range can lead to; scores with hard zeros leave nothing out. B_k is
+known of the counts of F_k and of one more at each end: o_j leaves variable j out, of which p or q may be next to
+nothing, and with that the count moves by one.
 """
 
 import numpy as np
@@ -118,10 +120,13 @@ def through_cardinality(inputs, factor, arithmetic):
     for c in range(arity + 1):
         behind[c] = scores[c]
     behind[arity + 1] = nothing
+    known_from, known_to = 0, arity + 1  # counts of which `behind` has scores
     for k in range(arity - 1, -1, -1):
-        n = inputs.domain_size[inputs.edge_variable[first + k]]
-        offset -= n
-        row, low_k = rows[begin[k] : begin[k] + width], low[k]
+        n, low_k = inputs.domain_size[inputs.edge_variable[first + k]], low[k]
+        from_count, to_count = max(0, low_k - 1), min(k + 1, low_k + width + 1)
+        behind[from_count:known_from] = nothing
+        behind[known_to : to_count + 1] = nothing
+        row, offset = rows[begin[k] : begin[k] + width], offset - n
         factor_of = whole - total[k] if arithmetic == LOG else whole / total[k]
         is_off = dot(arithmetic, row, behind[low_k : low_k + width])
         is_on = dot(arithmetic, row, behind[low_k + 1 : low_k + 1 + width])
@@ -129,13 +134,12 @@ def through_cardinality(inputs, factor, arithmetic):
         if slot[k] >= 0:
             inputs.outgoing[offset + slot[k]] = is_on + factor_of if arithmetic == LOG else is_on * factor_of
         if arithmetic == LOG:
-            _log_backward(on[k], off[k], behind[low_k : low_k + width + 1])
+            _log_backward(on[k], off[k], behind[from_count : to_count + 1])
         else:
-            _backward(on[k], off[k], behind[low_k : low_k + width + 1])
-        if k > 0:  # row k - 1 ends where row k began before it was trimmed; what was left out there is nothing
-            end, width = low_k + width, begin[k] - (low_k - low[k - 1]) - begin[k - 1]
-            behind[low[k - 1] : low_k] = nothing
-            behind[end : low[k - 1] + width + 1] = nothing
+            _backward(on[k], off[k], behind[from_count : to_count + 1])
+        known_from, known_to = from_count, to_count
+        if k > 0:  # row k - 1 ends where row k began before it was trimmed
+            width = begin[k] - (low_k - low[k - 1]) - begin[k - 1]
 
 
 def send(address):

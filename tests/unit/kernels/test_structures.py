@@ -115,8 +115,13 @@ def twins(seed, kinds, n=None, scale=1.0, unary=1.0):
 
 
 def assert_same(graph, dense, method, **options):
+    try:
+        expected = abp.infer(dense, method, tolerance=1e-11, **options)
+    except abp.InconsistentModelError:  # on the domains of `truncated`
+        with pytest.raises(abp.InconsistentModelError):
+            abp.infer(graph, method, tolerance=1e-11, **options)
+        return None
     found = abp.infer(graph, method, tolerance=1e-11, **options)
-    expected = abp.infer(dense, method, tolerance=1e-11, **options)
     for name in expected.marginals:
         np.testing.assert_allclose(found.marginals[name], expected.marginals[name], atol=1e-9)
     assert found.log_z == pytest.approx(expected.log_z, abs=1e-7)
