@@ -41,11 +41,14 @@ class FieldCheck:
     def source(self, shape: tuple[int, ...], what: str) -> FactorSource:
         """Return the structure for these universes, checked."""
         n, order = check_universes(shape, "FieldCheck", what), self.field
-        if isinstance(order, bool) or not isinstance(order, int | np.integer) or not _is_order(int(order)):
-            msg = f"{what}: the field of FieldCheck must have a prime number of elements, or 2 to 65,536, got {order!r}"
+        if isinstance(order, bool) or not isinstance(order, int | np.integer):
+            msg = f"{what}: the field of FieldCheck must be a whole number, its order; got {order!r}"
             raise ModelError(msg)
         if order != n:
             msg = f"{what}: FieldCheck over GF({order}) needs universes of {order} states, got {n}"
+            raise ModelError(msg)
+        if not _is_order(n):
+            msg = f"{what}: FieldCheck takes fields of prime order, or of 2, 4, 8, ... 65,536 elements; got {n}"
             raise ModelError(msg)
         coefficients = whole_numbers(self.coefficients, len(shape), "coefficients of FieldCheck", what)
         wrong = (coefficients <= 0) | (coefficients >= n)

@@ -140,7 +140,7 @@ class NoisyOrSource(FactorSource):
         """Return the structure."""
         del tag  # there is but one
         given = held["probabilities"]
-        return {"structure": NoisyOr(given[:-1], float(given[-1]) if len(given) else 0.0)}
+        return {"structure": NoisyOr(given[:-1], float(given[-1])) if given.ndim == 1 and len(given) else NoisyOr([])}
 
 
 def _log_complement(log_p: FloatArray) -> FloatArray:
