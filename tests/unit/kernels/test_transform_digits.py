@@ -150,3 +150,27 @@ def test_messages_over_some_of_the_states(kind):
             assert_digits(structure, made, states)
         except ValueError:  # no joint state is possible, which whoever packs it sees
             assert structure.source((n,) * 3, "").packed(states).range.log_max[0] == -INF
+
+
+@pytest.mark.parametrize("structure", [abp.Xor(), abp.And(), abp.Or(), abp.ModularSum([1, 1, -1])])
+def test_few_of_many_states_cost_their_pairs(monkeypatch, structure):
+    monkeypatch.undo()
+    rng, n = np.random.default_rng(5), 65_536
+    states = [np.sort(rng.choice(n, 50, replace=False)) for _ in range(3)]
+    states[2][0] = 0  # of few random states, no three need be possible
+    states[0][0] = states[1][0] = 0
+    source = structure.source((n,) * 3, "factor 0")
+    packed, sizes = source.packed(states), np.array([[50.0] * 3])
+    assert packed.sums == "list"
+    assert packed.work <= 2_500 + 150
+    assert source.update_entries(sizes)[0] <= 2_650.0
+    assert source.is_structured(sizes).all()
+    assert source.packed([np.arange(n)] * 3).sums != "list"
+
+
+def test_the_memory_of_a_run_includes_room_for_transforms():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 65_536)
+    graph.add_factor([0, 1, 2], structure=abp.Xor())
+    room = graph.blocks[0].source.room
+    assert 8 * room < graph.summary().full_bp_bytes < 32 * room

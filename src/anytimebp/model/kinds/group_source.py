@@ -146,7 +146,7 @@ class GroupSource(FactorSource):
     def most_words(self, sizes: FloatArray) -> FloatArray:
         """Return the words of a list or of what transforms need, whichever is used."""
         listed, transform = self._listed_entries(sizes), self._transform_entries(sizes)
-        words = 2.0 * self.length + 2.0 * sizes.sum(axis=1) + 10.0
+        words = (0.0 if self.is_xor else 2.0 * self.length) + 2.0 * sizes.sum(axis=1) + 4.0 + len(self.shape)
         return np.asarray(np.where(listed <= transform, list_words(listed, len(self.shape)), words))
 
 

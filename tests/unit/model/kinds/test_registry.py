@@ -171,7 +171,7 @@ def test_a_factor_kind_is_named_by_the_code_of_its_sums():
 def test_nobody_outside_the_registry_asks_which_kind_a_source_or_a_structure_is():
     names = "|".join(kind.__name__ for kind in registry.KINDS)
     asks = re.compile(
-        rf"isinstance\([^)]*(Source\b|structure\b|{names}|Equality|Deterministic|Difference|AtMostOne|Xor|And|Or)"
+        rf"isinstance\([^)]*(Source\b|structure\b|{names}|Equality|Deterministic|Difference|AtMostOne|Xor|\bAnd\b|\bOr\b)"
         rf"|type\([^)]*(source|structure)\) (is|==|in)\b"
     )
     kinds = SOURCE / "model" / "kinds"
