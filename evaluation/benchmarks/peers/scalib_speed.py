@@ -29,8 +29,12 @@ def ring(n_factors, _rng):
 
 
 def random_triples(n_factors, rng):
-    """Return triples of two random inputs, and a variable of their own."""
-    return [(*rng.choice(n_factors, 2, replace=False).tolist(), n_factors + k) for k in range(n_factors)]
+    """Return triples of two random inputs, of half as many as there are factors, and a variable of their own.
+
+    So there are loops everywhere: on trees, `bp` would leave out what has settled.
+    """
+    inputs = max(3, n_factors // 2)
+    return [(*rng.choice(inputs, 2, replace=False).tolist(), n_factors + k) for k in range(n_factors)]
 
 
 def our_seconds(structure, n, scopes, scores):
