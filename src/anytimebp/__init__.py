@@ -29,9 +29,16 @@ from anytimebp.errors import (
 )
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.kinds.at_most_one import AtMostOne
+from anytimebp.model.kinds.bitwise import And, Or
+from anytimebp.model.kinds.cardinality import Cardinality
 from anytimebp.model.kinds.deterministic import Deterministic
 from anytimebp.model.kinds.difference import Difference
 from anytimebp.model.kinds.equality import Equality
+from anytimebp.model.kinds.field_check import FieldCheck
+from anytimebp.model.kinds.low_rank import LowRank
+from anytimebp.model.kinds.modular_sum import ModularSum
+from anytimebp.model.kinds.noisy_or import NoisyOr
+from anytimebp.model.kinds.xor import Xor
 from anytimebp.model.summary import GraphSummary
 from anytimebp.model.variable import Variable
 from anytimebp.results.snapshot import Result, Snapshot
@@ -58,8 +65,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "And",
     "AnytimeBPError",
     "AtMostOne",
+    "Cardinality",
     "Deterministic",
     "Difference",
     "DistributionWarning",
@@ -69,6 +78,7 @@ __all__ = [
     "Every",
     "EvidenceError",
     "FactorGraph",
+    "FieldCheck",
     "FixedGrowth",
     "FormatError",
     "GraphSummary",
@@ -78,12 +88,16 @@ __all__ = [
     "Inference",
     "InternalError",
     "KernelCacheWarning",
+    "LowRank",
     "MemoryLimitError",
     "ModelError",
     "ModelWarning",
+    "ModularSum",
     "Moment",
+    "NoisyOr",
     "NotConvergedWarning",
     "OptionError",
+    "Or",
     "RandomGrowth",
     "Result",
     "RuleError",
@@ -96,6 +110,7 @@ __all__ = [
     "UnknownStateError",
     "UnknownVariableError",
     "Variable",
+    "Xor",
     "__version__",
     "from_networkx",
     "from_pgmpy",

@@ -9,8 +9,16 @@ import pytest
 import anytimebp as abp
 
 NAMES = {
+    "And",
     "AnytimeBPError",
     "AtMostOne",
+    "Cardinality",
+    "FieldCheck",
+    "LowRank",
+    "ModularSum",
+    "NoisyOr",
+    "Or",
+    "Xor",
     "Deterministic",
     "Difference",
     "Equality",

@@ -10,7 +10,7 @@ from anytimebp.errors import OptionError
 from anytimebp.inference.budget import Budget
 from anytimebp.inference.caveats import warn_of_cache, warn_of_divergence, warn_of_end
 from anytimebp.inference.figures import UNLIMITED
-from anytimebp.inference.methods import DEFAULT_METHOD
+from anytimebp.inference.methods import DEFAULT_METHOD, FULL_METHODS
 from anytimebp.inference.options import RandomLike, RunOptions, check_budget
 from anytimebp.inference.recording import Every
 from anytimebp.inference.run import Run
@@ -205,8 +205,8 @@ class Inference:
         """
         if self._run.method is None:
             sources = self._graph.asked_sources
-            if any(source.sums is not None for source in sources):
-                load_structures()
+            is_cut = bool(self._options.observed) or self._options.method not in FULL_METHODS
+            load_structures({name: None for source in sources for name in source.all_sums(cut=is_cut)})
             compile_rules(sources)
         load_kernels(self._options)
         warn_of_cache()

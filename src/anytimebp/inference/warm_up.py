@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ from anytimebp.kernels import (
     residual,
 )
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
-from anytimebp.kernels.structures import structures
+from anytimebp.kernels.structures import MODULES, is_loaded, load
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.graph import FactorGraph
@@ -69,7 +69,7 @@ SECONDS = {"bp": 8, "adaptive": 8, "residual": 9, ROUNDS: 15, LOGS: 4, LEAVES: 4
 
 SECONDS_OF_MORE = 1  # evidence, factor marginals
 SECONDS_OF_GROWTH = 20
-SECONDS_OF_STRUCTURES = 5
+SECONDS_OF_A_STRUCTURE = 3
 
 logger = logging.getLogger("anytimebp")
 
@@ -111,18 +111,21 @@ def load_kernels(
     _unfinished.discard(wanted)
 
 
-def load_structures() -> None:
+def load_structures(names: Iterable[str] = tuple(MODULES)) -> None:
     """Load what lists and structures are summed by, or compile it, unless it is loaded already."""
     stats = getattr(messages.sweep_slice, "stats", None)  # none where compilation is switched off
-    if stats is not None and not structures.cache_info().currsize:
+    missing = [name for name in names if not is_loaded(name)]
+    if stats is not None and missing:
         folder = Path(stats.cache_path or ".")
-        if not any(folder.glob("structures._through_structure-*.nbi")):
+        compiled = [name for name in missing if not any(folder.glob(f"{MODULES[name]}.send-*.nbi"))]
+        if compiled:
             logger.warning(
                 "compiling kernels for lists and structures; this happens once per installation and takes about "
                 "%d seconds",
-                SECONDS_OF_STRUCTURES,
+                SECONDS_OF_A_STRUCTURE * len(compiled),
             )
-    structures()
+    for name in missing:
+        load(name)
 
 
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:

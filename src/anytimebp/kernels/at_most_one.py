@@ -11,6 +11,7 @@ import numpy as np
 from anytimebp.kernels.codes import LOG
 from anytimebp.kernels.either_arithmetic import add, sum_of, times
 from anytimebp.kernels.jit import index_view, kernel
+from anytimebp.kernels.structures import read_inputs
 
 
 @kernel()
@@ -47,3 +48,9 @@ def through_at_most_one(inputs, factor, arithmetic):
             inputs.outgoing[offset + slot[k]] = nobody
         once = add(arithmetic, times(arithmetic, once, off[k]), times(arithmetic, so_far, on[k]))
         so_far = times(arithmetic, so_far, off[k])
+
+
+def send(address):
+    """Fill the messages of the factor that the row at an address speaks of."""
+    inputs, factor, arithmetic = read_inputs(address)
+    through_at_most_one(inputs, factor, arithmetic)

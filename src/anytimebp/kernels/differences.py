@@ -8,6 +8,7 @@ import numpy as np
 from anytimebp.kernels.codes import LOG
 from anytimebp.kernels.either_arithmetic import add, dot, times
 from anytimebp.kernels.jit import index_view, kernel, table_view
+from anytimebp.kernels.structures import read_inputs
 
 HEAD = 3  # words before the numbers
 
@@ -55,3 +56,9 @@ def through_difference(inputs, factor, arithmetic):
     below, above = inputs.peak[: max(n, m) + 1], inputs.peak[max(n, m) + 1 :]
     _slide(arithmetic, backwards, 1 - shift - length, default, right, below, above, inputs.outgoing[:n])
     _slide(arithmetic, scores, shift, default, left, below, above, inputs.outgoing[n : n + m])
+
+
+def send(address):
+    """Fill the messages of the factor that the row at an address speaks of."""
+    inputs, factor, arithmetic = read_inputs(address)
+    through_difference(inputs, factor, arithmetic)

@@ -16,6 +16,7 @@ from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG
 from anytimebp.kernels.either_arithmetic import add, log_add, sum_of, times
 from anytimebp.kernels.jit import FAST, index_view, kernel, table_view
+from anytimebp.kernels.structures import read_inputs
 
 CANCELS = 0.01  # part of a sum that must be left after a subtraction, or the terms are added up one by one
 HEAD = 3  # words before the numbers
@@ -239,3 +240,9 @@ def through_list(inputs, factor, arithmetic):
         else:
             _list_linear(inputs, values, slots, order, default, total, first, last, target, sums)
         offset += size
+
+
+def send(address):
+    """Fill the messages of the factor that the row at an address speaks of."""
+    inputs, factor, arithmetic = read_inputs(address)
+    through_list(inputs, factor, arithmetic)

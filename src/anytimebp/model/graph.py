@@ -123,7 +123,8 @@ class FactorGraph:
             entries: `(indices, log_values)` with a row of state indices per value; the rest is `default`. Of two
                 variables, a scipy.sparse matrix of log scores.
             default: Log score of what `entries` does not list; -inf unless given.
-            structure: `Equality`, `Deterministic`, `Difference` or `AtMostOne`.
+            structure: `Equality`, `Deterministic`, `Difference`, `AtMostOne`, `Xor`, `And`, `Or`, `ModularSum`,
+                `FieldCheck`, `Cardinality`, `NoisyOr` or `LowRank`.
             propose: With `rule`: `propose(states, k)` returns up to `k` likely states of the variable whose place in
                 the tuple `states` is None, given index arrays of likely states of the others.
             name: To find the factor by, unique among factors; see `factor`.

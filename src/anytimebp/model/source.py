@@ -122,6 +122,7 @@ class FactorSource(ABC):
         sums: Which sums kernels have for it (`kernels/structures.py`); None if a table must be made of it.
         is_rule: Whether a function of the user's is called for scores: it may be slow or fail, and no file holds it.
         speaks: Whether `log_message` sums without going through the joint states.
+        lists_parts: Whether it is summed as a list over some of the states; over all of them, by its own `sums`.
     """
 
     __slots__ = ()
@@ -133,6 +134,7 @@ class FactorSource(ABC):
     sums: ClassVar[str | None] = None
     is_rule: ClassVar[bool] = False
     speaks: ClassVar[bool] = False
+    lists_parts: ClassVar[bool] = False
 
     # ---------------------------------------------------------------- scores
     @abstractmethod
@@ -172,6 +174,16 @@ class FactorSource(ABC):
         raise NotImplementedError
 
     # ---------------------------------------------------------------- sums without a table
+    @property
+    def room(self) -> int:
+        """Numbers that one update needs room for, beside messages."""
+        return 0
+
+    def all_sums(self, *, cut: bool) -> list[str]:
+        """Return the names of all sums that it may need; `cut` says whether some states may be left out."""
+        own = [] if self.sums is None else [self.sums]
+        return [*own, "list"] if cut and self.lists_parts else own
+
     def packed(self, states: States) -> Packed:
         """Return what kernels read to sum over the product of given states; needed of a kind that has `sums`."""
         raise NotImplementedError

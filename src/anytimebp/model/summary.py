@@ -103,7 +103,7 @@ def full_bp_bytes(blocks: Sequence[FactorBlock], domain_sizes: IndexArray) -> in
         blocks: The factors.
         domain_sizes: States that take part, per variable; the universes where there is no evidence.
     """
-    total, scratch, making = 32.0 * float(domain_sizes.sum(dtype=np.float64)), 0.0, 0.0
+    total, scratch, making, room = 32.0 * float(domain_sizes.sum(dtype=np.float64)), 0.0, 0.0, 0.0
     for block in blocks:
         if block.scopes.shape[1] == 1:
             continue
@@ -113,7 +113,8 @@ def full_bp_bytes(blocks: Sequence[FactorBlock], domain_sizes: IndexArray) -> in
         tables = sizes[~block.source.is_structured(sizes)]
         levels = np.cumprod(tables[:, :-1], axis=1)[:, 1:].sum(axis=1)
         scratch, making = max(scratch, 16.0 * float(levels.max(initial=0.0))), max(making, more)
-    return int(total + max(scratch, making))
+        room = max(room, 8.0 * block.source.room)
+    return int(total + room + max(scratch, making))
 
 
 def _table_bytes(block: FactorBlock, sizes: FloatArray) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE
-from anytimebp.kernels.structures import SUMS
+from anytimebp.kernels.structures import SUMS, load
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import BoolArray, Box, FloatArray, IndexArray, Packed, TableRange
@@ -115,6 +115,7 @@ class Tables:
         log_min = float(found.log_min[0]) - log_max
         in_logs = bool(self._must_be_logs(np.array([has_zero]), np.array([log_min]))[0])
         words = packed.words(log_max, in_logs=in_logs)
+        load(packed.sums)
         self.address[factors] = words.ctypes.data
         self.log_scale[factors], self.log_min[factors] = log_max, log_min
         self.has_zero[factors], self.in_logs[factors] = has_zero, in_logs

@@ -15,7 +15,7 @@ from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR, LOG, MAX, MAX_LINEAR_RANGE, SUM, TABLE
 from anytimebp.kernels.messages import link_calls
 from anytimebp.kernels.sparse_tables import copy_slots
-from anytimebp.kernels.structures import StructureInputs, structures
+from anytimebp.kernels.structures import HEAD, row_of
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.rows import row_items
 from anytimebp.model.source import FloatArray, IndexArray
@@ -83,7 +83,8 @@ class Workspace:
         self.arrays = yield from allocate(self.layout, domains, tables, self._semiring, self.room, widest)
         self._used = len(self.arrays.message)
         if not compiled.has_tables_only and (tables.kind != TABLE).any():
-            self.arrays = self.arrays._replace(structure_inputs=make_structure_inputs(self.layout, self.arrays))
+            room = max(block.source.room for _, block in compiled.message_blocks)
+            self.arrays = self.arrays._replace(structure_inputs=make_structure_inputs(self.layout, self.arrays, room))
         if grows:
             tables.make_room(compiled, self.arrays.edge_capacity)
             np.exp(tables.log_min, out=self.arrays.table_min)
@@ -248,9 +249,15 @@ class Workspace:
         self.arrays = arrays._replace(arithmetic=LOG, prior=prior)
 
 
-def make_structure_inputs(layout: GraphLayout, arrays: WorkspaceArrays) -> IndexArray:
-    """Return where structures find what they need; kernels write to these very arrays, which the workspace holds."""
-    found = StructureInputs(
+def make_structure_inputs(layout: GraphLayout, arrays: WorkspaceArrays, room: int | None = None) -> IndexArray:
+    """Return where structures find what they need; kernels write to these very arrays, which the workspace holds.
+
+    Args:
+        layout: Topology.
+        arrays: Messages.
+        room: Numbers that one update needs room for; as many as before, if None.
+    """
+    found = [
         layout.factor_edge_start,
         layout.edge_variable,
         arrays.domain_size,
@@ -259,9 +266,8 @@ def make_structure_inputs(layout: GraphLayout, arrays: WorkspaceArrays) -> Index
         arrays.incoming,
         arrays.outgoing,
         arrays.peak,
-    )
-    places = [number for array in found for number in (array.ctypes.data, len(array))]
-    return np.array([structures().address, 0, 0, *places], dtype=np.int64)
+    ]
+    return row_of(found, len(arrays.structure_inputs) - HEAD - 1 if room is None else room)
 
 
 def first_arithmetic(compiled: CompiledGraph, log_prior_min: FloatArray) -> int:

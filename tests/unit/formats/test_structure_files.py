@@ -63,6 +63,34 @@ def test_what_is_no_distribution_is_no_network(tmp_path):
         abp.write_model(graph, tmp_path / "m.bif")
 
 
+def with_transforms():
+    graph = abp.FactorGraph()
+    graph.add_variables(4, 4)
+    graph.add_variables(3, 2)
+    graph.add_variables(2, 5)
+    graph.add_factors([[0, 1, 2], [1, 2, 3]], structure=abp.Xor())
+    graph.add_factor([0, 1, 2], structure=abp.And())
+    graph.add_factor([0, 1, 2], structure=abp.Or())
+    graph.add_factor([0, 1, 3], structure=abp.ModularSum([1, -1, 1], 3))
+    graph.add_factor([0, 1, 3], structure=abp.FieldCheck(4, [1, 2, 3]))
+    graph.add_factor([7, 8], structure=abp.FieldCheck(5, [4, 2]))
+    graph.add_factor([0, 7, 5], structure=abp.Cardinality([0.0, -np.inf, 1.0, 2.0], [3, 4, 1]))
+    graph.add_factor([4, 5, 6], structure=abp.NoisyOr([0.3, 1.0], leak=0.01))
+    graph.add_factor([0, 7], structure=abp.LowRank([np.arange(12.0).reshape(4, 3), np.eye(5)[:, :3]]))
+    return graph
+
+
+@pytest.mark.parametrize("ending", [".uai", ".npz"])
+def test_structures_with_transforms_are_written(tmp_path, ending):
+    write_model_file(with_transforms(), tmp_path / f"m{ending}")
+    back = abp.read_model(tmp_path / f"m{ending}")
+    for found, expected in zip(tables(back), tables(with_transforms()), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-14)
+    if ending == ".npz":
+        kinds = [type(block.source) for block in with_transforms().blocks]
+        assert [type(block.source) for block in back.blocks] == kinds
+
+
 HUGE = {
     "Equality": ([0, 1], {"structure": abp.Equality(1.0, default=0.0)}),
     "Difference": ([0, 1], {"structure": abp.Difference(np.zeros(101))}),

@@ -26,17 +26,7 @@ class AtMostOne:
 
     def source(self, shape: tuple[int, ...], what: str) -> FactorSource:
         """Return the states, checked."""
-        try:
-            states = np.asarray(self.state)
-        except ValueError:  # rows of different lengths
-            states = np.empty(0)
-        if len(shape) < PAIR or states.dtype.kind not in "iu" or states.shape not in {(), (len(shape),)}:
-            msg = f"{what}: AtMostOne takes two variables or more and a state index, or one for each variable"
-            raise ModelError(msg)
-        each = np.array(np.broadcast_to(states, (len(shape),)), dtype=np.int64)
-        if ((each < 0) | (each >= shape)).any():
-            msg = f"{what}: the states {each.tolist()} of AtMostOne are outside the universes {shape}"
-            raise ModelError(msg)
+        each = read_states_of_each(self.state, shape, "AtMostOne", what)
         if (np.array(shape) == 1).sum() > 1:
             msg = f"{what}: more than one variable has no state but that of AtMostOne; no joint state is possible"
             raise InconsistentModelError(msg)
@@ -113,3 +103,19 @@ class AtMostOneSource(FactorSource):
         """Return the structure."""
         del tag  # there is but one
         return {"structure": AtMostOne(tuple(np.atleast_1d(held["states"]).tolist()))}
+
+
+def read_states_of_each(given: object, shape: tuple[int, ...], name: str, what: str) -> IndexArray:
+    """Return a state of each variable, stated by one index for all or one for each; raise ModelError if it is none."""
+    try:
+        states = np.asarray(given)
+    except ValueError:  # rows of different lengths
+        states = np.empty(0)
+    if len(shape) < PAIR or states.dtype.kind not in "iu" or states.shape not in {(), (len(shape),)}:
+        msg = f"{what}: {name} takes two variables or more and a state index, or one for each variable"
+        raise ModelError(msg)
+    each = np.array(np.broadcast_to(states, (len(shape),)), dtype=np.int64)
+    if ((each < 0) | (each >= shape)).any():
+        msg = f"{what}: the states {each.tolist()} of {name} are outside the universes {shape}"
+        raise ModelError(msg)
+    return each

@@ -73,6 +73,7 @@ class DifferenceSource(FactorSource):
     tags = ("difference",)
     fields = (Field("log_kernel", "f"), Field("first", WHOLE, "first difference"), Field("default", LOG_SCORE))
     sums = "difference"
+    lists_parts = True
 
     def __init__(self, shape: tuple[int, ...], log_kernel: FloatArray, first: int, default: float, what: str) -> None:
         """Keep the part of a kernel that universes of these sizes need."""

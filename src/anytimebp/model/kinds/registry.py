@@ -13,13 +13,24 @@ import numpy as np
 
 from anytimebp.errors import ModelError
 from anytimebp.model.kinds.at_most_one import AtMostOneSource
+from anytimebp.model.kinds.bitwise import BitwiseSource
+from anytimebp.model.kinds.cardinality import CardinalitySource
 from anytimebp.model.kinds.dense import DenseSource, read_table, refuse_booleans
 from anytimebp.model.kinds.difference import DifferenceSource
+from anytimebp.model.kinds.field_check import FieldCheckSource
 from anytimebp.model.kinds.listed import ListedSource, read_entries
+from anytimebp.model.kinds.low_rank import LowRankSource
+from anytimebp.model.kinds.modular_sum import ModularSumSource
+from anytimebp.model.kinds.noisy_or import NoisyOrSource
 from anytimebp.model.kinds.rule import Propose, Rule, RuleSource
+from anytimebp.model.kinds.xor import XorSource
 from anytimebp.model.source import FactorSource, Structure
 
-KINDS: list[type[FactorSource]] = [DenseSource, RuleSource, ListedSource, DifferenceSource, AtMostOneSource]
+KINDS: list[type[FactorSource]] = [
+    *(DenseSource, RuleSource, ListedSource, DifferenceSource, AtMostOneSource),
+    *(XorSource, BitwiseSource, ModularSumSource, FieldCheckSource),
+    *(CardinalitySource, NoisyOrSource, LowRankSource),
+]
 WAYS = ("log_table", "table", "rule", "entries", "structure")
 
 

@@ -34,7 +34,7 @@ class LowRank:
 class LowRankSource(FactorSource):
     """Potentials left @ right.T, which are worked out when they are asked for."""
 
-    tags = ("low_rank",)
+    tags = ("product",)
     fields = (Field("left", "f"), Field("right", "f"))
 
     def __init__(self, left, right):
@@ -47,7 +47,7 @@ class LowRankSource(FactorSource):
 
     @classmethod
     def restated(cls, tag, **held):
-        assert tag == "low_rank"
+        assert tag == "product"
         return {"structure": LowRank(**held)}
 
 
@@ -159,15 +159,19 @@ def test_a_factor_kind_is_named_by_the_code_of_its_sums():
     graph.add_factor([0, 1], structure=abp.Difference([0.0, 1.0, 0.0], default=-1.0))
     graph.add_factor([0, 1, 2], structure=abp.AtMostOne())
     graph.add_factor([0, 1], rule=lambda a, b: 0.0 * a * b)
+    graph.add_factor([0, 1, 2], structure=abp.ModularSum([1, 1, -1]))
+    graph.add_factor([0, 1, 2], structure=abp.Cardinality(np.zeros(4)))
+    graph.add_factor([0, 1, 2], structure=abp.LowRank([np.ones((50, 2))] * 3))
     compiled = compiled_graph(graph)
-    codes = [SUMS["list"], SUMS["difference"], SUMS["at_most_one"], 0]
+    codes = [SUMS[name] for name in ("list", "difference", "at_most_one")] + [0]
+    codes += [SUMS[name] for name in ("group", "cardinality", "low_rank")]
     assert factor_kinds(compiled, compiled.universe_sizes).tolist() == codes
 
 
 def test_nobody_outside_the_registry_asks_which_kind_a_source_or_a_structure_is():
     names = "|".join(kind.__name__ for kind in registry.KINDS)
     asks = re.compile(
-        rf"isinstance\([^)]*(Source\b|structure\b|{names}|Equality|Deterministic|Difference|AtMostOne)"
+        rf"isinstance\([^)]*(Source\b|structure\b|{names}|Equality|Deterministic|Difference|AtMostOne|Xor|\bAnd\b|\bOr\b)"
         rf"|type\([^)]*(source|structure)\) (is|==|in)\b"
     )
     kinds = SOURCE / "model" / "kinds"

@@ -84,6 +84,45 @@ EXCLUSIONS = [
     ([0, 1], abp.AtMostOne(2**70), "a state index"),
     ([6, 7], abp.AtMostOne(0), "no joint state is possible"),
 ]
+TRANSFORMS = [
+    ([0, 2], abp.Xor(), "Xor needs two variables or more, with universes of one size; got (3, 2)"),
+    ([0], abp.Xor(), "needs two variables or more"),
+    ([0, 1], abp.Xor(), "universes must be powers of two; got 3 states"),
+    ([0, 1], abp.And(), "And works on the bits of states"),
+    ([3, 4, 5], abp.Or(), "must be powers of two; got 1000 states"),
+    ([0, 1], abp.ModularSum([1]), "signs of ModularSum must be 2 whole numbers, one for each variable; got [1]"),
+    ([0, 1], abp.ModularSum([1, 2]), "must be 1 or -1; got [1, 2]"),
+    ([0, 1], abp.ModularSum([1.0, -1.0]), "must be 2 whole numbers"),
+    ([0, 1], abp.ModularSum([[1], [1, 2]]), "must be 2 whole numbers"),
+    ([0, 1], abp.ModularSum([1, -1], 0.5), "the constant of ModularSum must be a whole number, got 0.5"),
+    ([0, 2], abp.ModularSum([1, -1]), "universes of one size"),
+    ([0, 1], abp.FieldCheck(4, [1, 1]), "GF(4) needs universes of 4 states, got 3"),
+    ([0, 1], abp.FieldCheck(3.0, [1, 1]), "must be a whole number, its order; got 3.0"),
+    ([3, 4], abp.FieldCheck(1000, [1, 1]), "takes fields of prime order, or of 2, 4, 8, ... 65,536 elements; got 1000"),
+    ([0, 1], abp.FieldCheck(3, [1, 0]), "the coefficient 0 of FieldCheck has no inverse in GF(3)"),
+    ([0, 1], abp.FieldCheck(3, [3, 1]), "the coefficient 3 of FieldCheck has no inverse"),
+    ([0, 1], abp.FieldCheck(3, [1, 1, 1]), "coefficients of FieldCheck must be 2 whole numbers"),
+    ([8, 9], abp.FieldCheck(4, [1, 3], polynomial=5), "must be irreducible, of degree 2; got 5"),
+    ([8, 9], abp.FieldCheck(4, [1, 3], polynomial=11), "must be irreducible, of degree 2; got 11"),
+]
+COUNTS = [
+    ([0, 1], abp.Cardinality([0.0, 1.0]), "a log score for each count from 0 to their number"),
+    ([0], abp.Cardinality([0.0, 1.0]), "takes two variables or more"),
+    ([0, 1], abp.Cardinality([0.0, NAN, 0.0]), "scores of Cardinality holds nan"),
+    ([0, 1], abp.Cardinality([0.0, 0.0, 0.0], 3), "states [3, 3] of Cardinality are outside the universes (3, 3)"),
+    ([0, 1], abp.Cardinality([-INF, -INF, -INF]), "zero everywhere"),
+    ([6, 7], abp.Cardinality([0.0, 0.0, -INF], 0), "zero everywhere"),
+    ([0, 2], abp.NoisyOr([0.5]), "of two states each; got universes (3, 2)"),
+    ([2, 10], abp.NoisyOr([0.5, 0.5]), "takes 1 probabilities, one for each variable but the last"),
+    ([2, 10], abp.NoisyOr([1.5]), "must be between 0 and 1; got [1.5, 0.0]"),
+    ([2, 10], abp.NoisyOr([0.5], leak=NAN), "must be between 0 and 1"),
+    ([2, 10], abp.NoisyOr("often"), "takes 1 probabilities"),
+    ([0, 1], abp.LowRank([np.ones((3, 2))]), "got shapes [(3, 2)] for universes (3, 3)"),
+    ([0, 1], abp.LowRank([np.ones((3, 2)), np.ones((3, 1))]), "of shape (states, r) with one r for all"),
+    ([0, 1], abp.LowRank([np.ones((3, 2)), -np.ones((3, 2))]), "must be finite and not negative"),
+    ([0, 1], abp.LowRank([np.ones((3, 2)), np.zeros((3, 2))]), "zero everywhere"),
+    ([0, 1], abp.LowRank(7), "takes two variables or more"),
+]
 NONE = [
     ([0, 1], abp.Equality, "must be such as Equality() or AtMostOne()"),
     ([0, 1], "Equality", "must be such as Equality() or AtMostOne(), got 'Equality'"),
@@ -97,10 +136,14 @@ def variables():
     graph.add_variable("x2", 2)
     graph.add_variables(3, 1000)
     graph.add_variables(2, 1)
+    graph.add_variables(2, 4)
+    graph.add_variable("x10", 2)
     return graph
 
 
-@pytest.mark.parametrize(("scope", "structure", "said"), EQUALITIES + FUNCTIONS + DIFFERENCES + EXCLUSIONS + NONE)
+@pytest.mark.parametrize(
+    ("scope", "structure", "said"), EQUALITIES + FUNCTIONS + DIFFERENCES + EXCLUSIONS + TRANSFORMS + COUNTS + NONE
+)
 def test_what_is_wrong_with_a_structure_names_the_factor(scope, structure, said):
     for how in ("add_factor", "add_factors"):
         graph = variables()

@@ -1,0 +1,251 @@
+"""Messages of factors whose variables' states add up to nothing in a group: XOR, or whole numbers modulo n.
+
+Every state s of variable i stands for an element e_i(s). With w_j(e) the weight of the state that stands for e, or 0,
+
+    o_i(s)  =  c(-e_i(s)),    c = convolution of all w_j, j not i
+
+One transform of each w_j and one back for each o_i give all messages. With three variables, what has lost digits is
+summed again; with more, all messages are made pair after pair: of what is in front of a variable, and what behind it.
+
+`inputs` is a StructureInputs of `structures.py`. Words: the group, its order n, the length of transforms; per axis,
+whether its elements are listed; cosines and sines, unless the group is XOR; per listed axis the elements, and their
+inverse ones.
+"""
+
+import math
+
+from anytimebp.kernels.codes import LOG
+from anytimebp.kernels.convolutions import (
+    LISTS,
+    PAIR_COST,
+    THREE,
+    back,
+    convolve,
+    copy_to,
+    fill_weights,
+    finish,
+    forward,
+    least_sum,
+    multiply_all,
+    send_line,
+    take,
+)
+from anytimebp.kernels.jit import index_view, kernel, table_view
+from anytimebp.kernels.pair_sums import BUCKETS, XOR
+from anytimebp.kernels.structures import read_inputs
+
+HEAD = 3
+PAIR = 2
+
+
+@kernel()
+def _cut(group, arity, n, length, room):
+    """Cut the room to what an update needs: weights, logs, spectra, and scratch for pairs."""
+    spectrum = n if group == XOR else length + 2
+    transform = 0 if group == XOR else 2 * length
+    part = max(spectrum, 2 * n)
+    ends = 5 * arity
+    figures = room[:ends]
+    weight, log_weight = room[ends : ends + arity * n], room[ends + arity * n : ends + 2 * arity * n]
+    ends += 2 * arity * n
+    parts = room[ends : ends + arity * part]
+    ends += arity * part
+    temp = room[ends : ends + transform]
+    ends += transform
+    spectra = room[ends : ends + 2 * spectrum]
+    ends += 2 * spectrum
+    line = room[ends : ends + length]
+    ends += length
+    lists = room[ends : ends + LISTS * n]
+    ends += LISTS * n
+    behind = room[ends : ends + 2 * n]
+    counts = index_view(room[ends + 2 * n :].ctypes.data, BUCKETS + 1)
+    return figures, weight, log_weight, parts, temp, spectra, line, lists, behind, counts
+
+
+@kernel()
+def _elements(words, listed, sizes, axis):
+    """Return the elements that the states of an axis stand for, and their inverse ones; none if they are their own."""
+    begin = listed
+    for k in range(axis):
+        begin += 2 * sizes[k] if words[HEAD + k] else 0
+    n = sizes[axis] if words[HEAD + axis] else 0
+    return words[begin : begin + n], words[begin + n : begin + 2 * n]
+
+
+@kernel()
+def _by_transforms(group, arithmetic, arity, n, length, turn, words, listed, sizes, cut, outgoing):
+    """Fill all messages by one set of transforms; return whether all have their digits, which three variables have."""
+    figures, weight, log_weight, parts, temp, _, line, lists, _, counts = cut
+    total, norm, scale, before = figures[:arity], figures[arity : 2 * arity], figures[2 * arity :], figures[3 * arity :]
+    stride = n if group == XOR else length + 2
+    part, whole, log_whole = parts[: arity * stride], 1.0, 0.0
+    norms = 0.0
+    for k in range(arity):
+        forward(group, weight[k * n : (k + 1) * n], turn, temp, part[k * stride : (k + 1) * stride])
+        scale[k] = 1.0 / total[k]
+        norms += norm[k] / total[k]
+    multiply_all(group, part, stride, scale, arity, before)
+    offset = 0
+    for k in range(arity):
+        back(group, n, part[k * stride : (k + 1) * stride], turn, temp, line)
+        whole, log_whole = 1.0, 0.0
+        for j in range(arity):
+            if j != k and arithmetic == LOG:
+                log_whole += math.log(total[j])
+            elif j != k:
+                whole *= total[j]
+        least = least_sum(group, length, norms - norm[k] / total[k])
+        _, minus = _elements(words, listed, sizes, k)
+        factor = log_whole if arithmetic == LOG else whole
+        if arity > THREE and not _are_at_least(line[:n], minus, least):
+            return False
+        a, b = (1 if k == 0 else 0) * n, (1 if k == PAIR else 2) * n
+        c, d = a + n, b + n
+        one, other, log_one, log_other = weight[a:c], weight[b:d], log_weight[a:c], log_weight[b:d]
+        finish(group, arithmetic, one, log_one, other, log_other, factor, line[:n], minus, least, lists, counts)
+        send_line(group, arithmetic, line[:n], minus, 0.0, outgoing[offset : offset + sizes[k]])
+        offset += sizes[k]
+    return True
+
+
+@kernel()
+def _are_at_least(line, wanted, least):
+    """Tell whether all sums of a line, or those that are wanted, have their digits."""
+    lowest = math.inf
+    for s in range(wanted.size or line.size):
+        lowest = min(lowest, line[wanted[s] if wanted.size else s])
+    return lowest >= least
+
+
+@kernel()
+def _pair_after_pair(group, arithmetic, arity, n, turn, words, listed, sizes, cut, outgoing):
+    """Fill all messages by convolutions of what is in front of each variable, and what is behind it.
+
+    The weights in front of variable k + 1 are in `parts` at k, with their logs; how many are positive, and the logs of
+    what they were divided by, in `figures`.
+    """
+    figures, weight, log_weight, parts, temp, spectra, line, lists, behind, counts = cut
+    count, shift, n_front = figures[2 * arity :], figures[3 * arity :], figures[4 * arity :]
+    front, log_front = weight[:n], log_weight[:n]
+    shift[0], n_front[0] = 0.0, count[0]
+    for k in range(1, arity - 1):
+        own, log_own = weight[k * n : (k + 1) * n], log_weight[k * n : (k + 1) * n]
+        n_a, n_b = int(n_front[k - 1]), int(count[k])
+        convolve(group, arithmetic, front, log_front, n_a, own, log_own, n_b, turn, temp, spectra, line, lists, counts)
+        begin = 2 * n * k
+        front, log_front = parts[begin : begin + n], parts[begin + n : begin + 2 * n]
+        more, n_front[k] = take(arithmetic, line[:n], front, log_front)
+        shift[k] = shift[k - 1] + more
+    offset = 0
+    for k in range(arity):
+        offset += sizes[k]
+    back_weight, back_log, n_back, back_shift = weight[:0], weight[:0], 0.0, 0.0
+    for k in range(arity - 1, -1, -1):
+        offset -= sizes[k]
+        _, minus = _elements(words, listed, sizes, k)
+        own, log_own = weight[k * n : (k + 1) * n], log_weight[k * n : (k + 1) * n]
+        if k > 0:
+            begin = 2 * n * (k - 1)
+            front = weight[:n] if k == 1 else parts[begin : begin + n]
+            log_front = log_weight[:n] if k == 1 else parts[begin + n : begin + 2 * n]
+        if k == arity - 1:
+            copy_to(log_front if arithmetic == LOG else front, line[:n])
+        elif k == 0:
+            copy_to(back_log if arithmetic == LOG else back_weight, line[:n])
+        else:
+            n_a, n_b = int(n_front[k - 1]), int(n_back)
+            convolve(
+                group,
+                arithmetic,
+                front,
+                log_front,
+                n_a,
+                back_weight,
+                back_log,
+                n_b,
+                turn,
+                temp,
+                spectra,
+                line,
+                lists,
+                counts,
+            )
+        total = back_shift + (shift[k - 1] if k > 0 else 0.0)
+        send_line(group, arithmetic, line[:n], minus, total, outgoing[offset : offset + sizes[k]])
+        if k == arity - 1:
+            back_weight, back_log, n_back = own, log_own, count[k]
+        elif k > 0:
+            n_a, n_b = int(n_back), int(count[k])
+            convolve(
+                group,
+                arithmetic,
+                back_weight,
+                back_log,
+                n_a,
+                own,
+                log_own,
+                n_b,
+                turn,
+                temp,
+                spectra,
+                line,
+                lists,
+                counts,
+            )
+            back_weight, back_log = behind[:n], behind[n : 2 * n]
+            more, n_back = take(arithmetic, line[:n], back_weight, back_log)
+            back_shift += more
+
+
+@kernel()
+def through_group(inputs, factor, arithmetic):
+    """Fill the messages of a factor."""
+    first, last = inputs.factor_edge_start[factor], inputs.factor_edge_start[factor + 1]
+    arity, address = last - first, inputs.table_address[factor]
+    head = index_view(address, HEAD)
+    group, n, length = head[0], head[1], head[2]
+    sizes = index_view(inputs.peak.ctypes.data, arity)
+    listed, total = HEAD + arity + (0 if group == XOR else 2 * length), 0
+    for k in range(arity):
+        sizes[k] = inputs.domain_size[inputs.edge_variable[first + k]]
+        total += sizes[k]
+    words = index_view(address, listed + 2 * total)
+    turn = table_view(address + 8 * (HEAD + arity), listed - HEAD - arity)
+    cut = _cut(group, arity, n, length, inputs.room)
+    figures, weight, log_weight = cut[0], cut[1], cut[2]
+    offset, most, next_most = 0, 0.0, 0.0
+    for k in range(arity):
+        elements, _ = _elements(words, listed, sizes, k)
+        own, end = weight[k * n : (k + 1) * n], offset + sizes[k]
+        found = fill_weights(arithmetic, inputs.incoming[offset:end], elements, own, log_weight[k * n : (k + 1) * n])
+        figures[k], figures[arity + k], count = found
+        if count > most:
+            most, next_most = count, most
+        else:
+            next_most = max(next_most, count)
+        offset = end
+    is_dense = arity > PAIR and most * next_most > length * math.log2(2.0 * length) / PAIR_COST
+    if is_dense and _by_transforms(
+        group, arithmetic, arity, n, length, turn, words, listed, sizes, cut, inputs.outgoing
+    ):
+        return
+    for k in range(arity):
+        nothing = log_weight if arithmetic == LOG else weight
+        figures[2 * arity + k] = count_above(nothing[k * n : (k + 1) * n], arithmetic)
+    _pair_after_pair(group, arithmetic, arity, n, turn, words, listed, sizes, cut, inputs.outgoing)
+
+
+@kernel()
+def count_above(weight, arithmetic):
+    """Return how many weights are positive, or how many logs finite."""
+    least, count = (-math.inf if arithmetic == LOG else 0.0), 0
+    for v in range(weight.size):
+        count += weight[v] > least
+    return count
+
+
+def send(address):
+    """Fill the messages of the factor that the row at an address speaks of."""
+    inputs, factor, arithmetic = read_inputs(address)
+    through_group(inputs, factor, arithmetic)

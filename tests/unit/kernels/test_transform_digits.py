@@ -1,0 +1,176 @@
+"""What transforms and their replacements sum to, against sums of many digits, whatever the range of the weights."""
+
+from decimal import Decimal, localcontext
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anytimebp as abp
+from anytimebp.kernels.codes import LINEAR, LOG
+from anytimebp.kernels.jit import kernel
+from anytimebp.kernels.structures import SUMS, load, row_of, send
+from anytimebp.model.kinds import bitwise, group_source
+
+INF = np.inf
+
+
+@pytest.fixture(autouse=True)
+def always_transforms(monkeypatch):
+    """Use transforms however few the states are."""
+    monkeypatch.setattr(group_source, "STEPS_PER_ENTRY", 1e9)
+    monkeypatch.setattr(bitwise, "STEPS_PER_ENTRY", 1e9)
+
+
+@kernel()
+def _send(row, arithmetic):
+    send(row, 0, arithmetic)
+
+
+def messages(structure, log_weights, arithmetic, states=None):
+    """Return the messages of one factor, unscaled, from log weights: numbers, or logs of them."""
+    shape = tuple(len(own) for own in log_weights)
+    source = structure.source(shape, "factor 0")
+    states = states or [np.arange(n) for n in shape]
+    packed = source.packed(states)
+    load(packed.sums)
+    words = packed.words(float(packed.range.log_max[0]), in_logs=arithmetic == LOG)
+    incoming = np.concatenate([own[given] for own, given in zip(log_weights, states, strict=True)])
+    incoming = incoming if arithmetic == LOG else np.exp(incoming)
+    outgoing, sizes = np.empty_like(incoming), np.array([len(given) for given in states])
+    start, variables = np.array([0, len(shape)]), np.arange(len(shape))
+    kind, address = np.array([SUMS[packed.sums]]), np.array([words.ctypes.data])
+    peak = np.empty(2 * sizes.max() + 2 + 4 * len(shape))
+    row = row_of([start, variables, sizes, kind, address, incoming, outgoing, peak], source.room)
+    _send(row, arithmetic)
+    return np.split(outgoing, np.cumsum(sizes)[:-1]), packed
+
+
+def slow_messages(structure, log_weights, states=None):
+    """Return the logs of the messages of one factor, by sums of 40 digits over all joint states."""
+    shape = tuple(len(own) for own in log_weights)
+    states = states or [np.arange(n) for n in shape]
+    scores = structure.source(shape, "factor 0").log_values(0, states)
+    with localcontext() as context:
+        context.prec = 40
+        context.Emin, context.Emax = -(10**9), 10**9
+        weight = [
+            [Decimal(float(own[s])).exp() if own[s] > -INF else Decimal(0) for s in given]
+            for own, given in zip(log_weights, states, strict=True)
+        ]
+        sums = [[Decimal(0)] * len(own) for own in weight]
+        for place in product(*[range(len(own)) for own in weight]):
+            if scores[place] > -INF:
+                for k in range(len(place)):
+                    term = Decimal(float(scores[place])).exp()
+                    for j, at in enumerate(place):
+                        if j != k:
+                            term *= weight[j][at]
+                    sums[k][place[k]] += term
+        return [np.array([float(one.ln()) if one else -INF for one in own]) for own in sums]
+
+
+def assert_digits(structure, log_weights, states=None, rtol=1e-10):
+    """Check all messages in both arithmetics, as far as linear numbers reach; hard zeros are exact."""
+    expected = slow_messages(structure, log_weights, states)
+    lowest = sum(np.min(own[own > -INF], initial=0.0) for own in log_weights)
+    for arithmetic in (LINEAR, LOG):
+        if arithmetic == LINEAR and lowest < -660.0:  # an update would be refused
+            continue
+        found, packed = messages(structure, log_weights, arithmetic, states)
+        scale = float(packed.range.log_max[0])
+        for own, wanted in zip(found, expected, strict=True):
+            assert not np.isnan(own).any()
+            with np.errstate(divide="ignore", invalid="raise"):
+                log = np.log(own) if arithmetic == LINEAR else own
+            assert ((log == -INF) == (wanted == -INF)).all()
+            possible = wanted > -INF
+            np.testing.assert_allclose(log[possible] + scale, wanted[possible], rtol=1e-12, atol=rtol)
+
+
+STRUCTURES = {
+    "xor": lambda rng, arity: (8, abp.Xor()),
+    "and": lambda rng, arity: (8, abp.And()),
+    "or": lambda rng, arity: (8, abp.Or()),
+    "sum": lambda rng, arity: (8, abp.ModularSum(rng.choice([1, -1], arity), int(rng.integers(8)))),
+    "sum of seven": lambda rng, arity: (7, abp.ModularSum(rng.choice([1, -1], arity), int(rng.integers(7)))),
+    "field of eight": lambda rng, arity: (8, abp.FieldCheck(8, rng.integers(1, 8, arity))),
+    "field of seven": lambda rng, arity: (7, abp.FieldCheck(7, rng.integers(1, 7, arity))),
+    "count": lambda rng, arity: (2, abp.Cardinality(rng.normal(0.0, 3.0, arity + 1), 0)),
+    "count, hard": lambda rng, arity: (3, abp.Cardinality([0.0, *np.where(rng.random(arity) < 0.5, -INF, 1.0)])),
+    "noisy or": lambda rng, arity: (2, abp.NoisyOr(rng.random(arity - 1) ** 9, leak=rng.random() ** 20)),
+    "low rank": lambda rng, arity: (5, abp.LowRank([rng.gamma(0.2, size=(5, 3)) for _ in range(arity)])),
+}
+
+
+@st.composite
+def weights(draw):
+    """A structure, and log weights of its variables over a range of up to 700 nats, some of them hard zeros."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    arity = draw(st.sampled_from([2, 3, 3, 3, 4]))
+    n, structure = STRUCTURES[draw(st.sampled_from(sorted(STRUCTURES)))](rng, arity)
+    made = []
+    for _ in range(arity):
+        nats = draw(st.sampled_from([0.0, 1.0, 8.0, 30.0, 100.0, 350.0, 700.0]))
+        own = -nats * rng.random(n) ** draw(st.sampled_from([0.2, 1.0, 5.0]))
+        own[rng.random(n) < draw(st.sampled_from([0.0, 0.0, 0.5]))] = -INF
+        own[rng.integers(n)] = 0.0
+        made.append(own)
+    return structure, made
+
+
+@given(weights())
+@settings(max_examples=150)
+def test_messages_have_all_their_digits_over_any_range(drawn):
+    assert_digits(*drawn)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("nats", [1.0, 10.0, 25.0, 40.0, 100.0, 300.0, 700.0])
+@pytest.mark.parametrize("kind", ["xor", "and", "or", "sum"])
+def test_messages_of_64_states_have_all_their_digits(kind, nats):
+    rng = np.random.default_rng(7)
+    structure = {"xor": abp.Xor(), "and": abp.And(), "or": abp.Or(), "sum": abp.ModularSum([1, 1, -1], 5)}[kind]
+    made = -nats * rng.random((3, 64))
+    made -= made.max(axis=1, keepdims=True)
+    made[0, rng.random(64) < 0.3] = -INF
+    assert_digits(structure, list(made))
+
+
+@pytest.mark.parametrize("kind", sorted(STRUCTURES))
+def test_messages_over_some_of_the_states(kind):
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        n, structure = STRUCTURES[kind](rng, 3)
+        made = [-20.0 * rng.random(n) for _ in range(3)]
+        states = [np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) for _ in range(3)]
+        try:
+            assert_digits(structure, made, states)
+        except ValueError:  # no joint state is possible, which whoever packs it sees
+            assert structure.source((n,) * 3, "").packed(states).range.log_max[0] == -INF
+
+
+@pytest.mark.parametrize("structure", [abp.Xor(), abp.And(), abp.Or(), abp.ModularSum([1, 1, -1])])
+def test_few_of_many_states_cost_their_pairs(monkeypatch, structure):
+    monkeypatch.undo()
+    rng, n = np.random.default_rng(5), 65_536
+    states = [np.sort(rng.choice(n, 50, replace=False)) for _ in range(3)]
+    states[2][0] = 0  # of few random states, no three need be possible
+    states[0][0] = states[1][0] = 0
+    source = structure.source((n,) * 3, "factor 0")
+    packed, sizes = source.packed(states), np.array([[50.0] * 3])
+    assert packed.sums == "list"
+    assert packed.work <= 2_500 + 150
+    assert source.update_entries(sizes)[0] <= 2_650.0
+    assert source.is_structured(sizes).all()
+    assert source.packed([np.arange(n)] * 3).sums != "list"
+
+
+def test_the_memory_of_a_run_includes_room_for_transforms():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 65_536)
+    graph.add_factor([0, 1, 2], structure=abp.Xor())
+    room = graph.blocks[0].source.room
+    assert 8 * room < graph.summary().full_bp_bytes < 32 * room
