@@ -6,7 +6,7 @@ table is a sum over them, weighted by their priors; in messages, a leaf is a var
 
     t'(x)  =  sum over x_j of t(x, x_j) * p_j(x_j),   j the leaf
 
-A look sends one round of messages out of the domains S to the states v outside, within reach of a variable i:
+A look sends one round of messages out of the domains S to the candidates v of a variable i, states outside:
 
     o_i(v)  =  sum over x_k in S_k, k not i, of t'(v, x) * product of n_k(x_k)
 """
@@ -257,51 +257,51 @@ def _sum_rows(line, weight, told):
 
 
 @kernel()
-def _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale):
-    """Add what an edge's factor says of the states within reach of its variable; `scratch` has rows and weights."""
+def _look_along(layout, sources, active, candidates, scratch, edge, rows, log_scale):
+    """Add what an edge's factor says of the candidates of its variable; `scratch` has rows and weights."""
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     stride, base, weight = sources.edge_stride[edge], scratch.row_base[:rows], scratch.row_weight[:rows]
-    begin, last = reach.start[variable], reach.start[variable + 1]
+    begin, last = candidates.start[variable], candidates.start[variable + 1]
     while begin < last:
         n = min(last - begin, max(1, scratch.line.size // rows))
         place, line, told = scratch.place[: n * rows], scratch.line[: n * rows], scratch.told[:n]
         for k in range(n):
-            moved, own = reach.state[begin + k] * stride, place[k * rows : k * rows + rows]
+            moved, own = candidates.state[begin + k] * stride, place[k * rows : k * rows + rows]
             for r in range(rows):
                 own[r] = base[r] + moved
         _pick(sources, active, factor, place, active.shift[factor], line)
         _sum_rows(line, weight, told)
-        _add_told(told, log_scale, reach.log_belief[begin : begin + n])
-        if reach.told.size:
-            kept = reach.edge_start[edge] + begin - reach.start[variable]
+        _add_told(told, log_scale, candidates.log_belief[begin : begin + n])
+        if candidates.told.size:
+            kept = candidates.edge_start[edge] + begin - candidates.start[variable]
             for k in range(n):
-                reach.told[kept + k] = told[k]
+                candidates.told[kept + k] = told[k]
         begin += n
 
 
 @kernel()
-def _look_along_wide(layout, sources, active, reach, scratch, edge, rows, log_scale):
+def _look_along_wide(layout, sources, active, candidates, scratch, edge, rows, log_scale):
     """Do as `_look_along` with a WIDE_TABLE; the weights are logs."""
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     source = table_view(sources.address[factor], sources.size[factor])
     line, scale = scratch.line[:rows], active.shift[factor] + log_scale
-    for place in range(reach.start[variable], reach.start[variable + 1]):
-        moved = reach.state[place] * sources.edge_stride[edge]
+    for place in range(candidates.start[variable], candidates.start[variable + 1]):
+        moved = candidates.state[place] * sources.edge_stride[edge]
         for r in range(rows):
             line[r] = source[scratch.row_base[r] + moved]
-        reach.log_belief[place] += log_sum(line, scratch.row_weight[:rows]) - scale
+        candidates.log_belief[place] += log_sum(line, scratch.row_weight[:rows]) - scale
 
 
 @kernel()
-def look_outside(layout, bp, sources, active, reach, scratch, position, cost_limit):
-    """Add what the factors from `position` on say of the states within reach, until `cost_limit`.
+def look_outside(layout, bp, sources, active, candidates, scratch, position, cost_limit):
+    """Add what the factors from `position` on say of the candidates, until `cost_limit`.
 
     Args:
         layout: Topology.
         bp: Messages over the domains.
         sources: A Sources.
         active: An Active.
-        reach: A Reach; its log beliefs are added to.
+        candidates: Candidates; its log beliefs are added to.
         scratch: A Scratch.
         position: Factor to begin with.
         cost_limit: About how many entries to read.
@@ -309,7 +309,13 @@ def look_outside(layout, bp, sources, active, reach, scratch, position, cost_lim
     Returns:
         Status, the factor to go on with, and the entries read.
     """
-    layout, bp, sources, active, reach = borrow(layout), borrow(bp), borrow(sources), borrow(active), borrow(reach)
+    layout, bp, sources, active, candidates = (
+        borrow(layout),
+        borrow(bp),
+        borrow(sources),
+        borrow(active),
+        borrow(candidates),
+    )
     scratch = borrow(scratch)
     cost, read = 0, 0
     while position < sources.leaf.size and cost < cost_limit:
@@ -319,16 +325,16 @@ def look_outside(layout, bp, sources, active, reach, scratch, position, cost_lim
                 return VARIABLE_VANISHED, position, read
             start, end = leaf_span(sources, active, position)
             for edge in range(layout.factor_edge_start[position], layout.factor_edge_start[position + 1]):
-                n = reach.start[layout.edge_variable[edge] + 1] - reach.start[layout.edge_variable[edge]]
+                n = candidates.start[layout.edge_variable[edge] + 1] - candidates.start[layout.edge_variable[edge]]
                 if n > 0:
                     rows = locate_rows(layout, sources, active, position, edge, scratch.row_base)
                     weigh_rows(layout, bp, position, edge, is_wide, scratch.offsets, scratch.row_weight)
                     scale = bp.edge_scale[edge]
                     log_scale = scale if bp.arithmetic == LOG else math.log(scale)
                     if is_wide:
-                        _look_along_wide(layout, sources, active, reach, scratch, edge, rows, log_scale)
+                        _look_along_wide(layout, sources, active, candidates, scratch, edge, rows, log_scale)
                     else:
-                        _look_along(layout, sources, active, reach, scratch, edge, rows, log_scale)
+                        _look_along(layout, sources, active, candidates, scratch, edge, rows, log_scale)
                     entries = rows * n * max(1, end - start)
                     read += entries
                     cost += entries * (PICK_COST if is_wide or sources.kind[position] == LOG_TABLE else 1)
@@ -370,19 +376,19 @@ def message_spread(layout, bp):
 
 
 @kernel()
-def weigh_outside(layout, bp, reach, outside):
+def weigh_outside(layout, bp, candidates, outside):
     """Turn what a look has found to beliefs, in parts of what the domains hold.
 
     Args:
         layout: Topology.
         bp: Messages over the domains.
-        reach: A Reach; its beliefs are overwritten.
+        candidates: Candidates; its beliefs are overwritten.
         outside: (V,) overwritten: their sums.
     """
-    layout, bp, reach = borrow(layout), borrow(bp), borrow(reach)
+    layout, bp, candidates = borrow(layout), borrow(bp), borrow(candidates)
     for variable in range(outside.size):
         outside[variable] = 0.0
-        if reach.start[variable] == reach.start[variable + 1]:
+        if candidates.start[variable] == candidates.start[variable + 1]:
             continue
         weight = bp.peak[: bp.domain_size[variable]]  # scratch, long enough for variables without factors, too
         _, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, -1, weight))
@@ -391,9 +397,9 @@ def weigh_outside(layout, bp, reach, outside):
             total += exp(weight[d]) if bp.arithmetic == LOG else weight[d]
         log_total = math.log(total) + math.log(peak) + log_peak
         highest = -np.inf
-        for place in range(reach.start[variable], reach.start[variable + 1]):
-            highest = max(highest, reach.log_belief[place])
+        for place in range(candidates.start[variable], candidates.start[variable + 1]):
+            highest = max(highest, candidates.log_belief[place])
         log_total += max(0.0, highest - log_total - MOST_ODDS)  # the domain is worth nothing beside those
-        for place in range(reach.start[variable], reach.start[variable + 1]):
-            reach.belief[place] = exp(reach.log_belief[place] - log_total)
-            outside[variable] += reach.belief[place]
+        for place in range(candidates.start[variable], candidates.start[variable + 1]):
+            candidates.belief[place] = exp(candidates.log_belief[place] - log_total)
+            outside[variable] += candidates.belief[place]

@@ -1,7 +1,7 @@
 """Marginals out of a round on active states: beliefs of states outside that a look has found, and of leaves.
 
-`active` is an Active, `reach` a Reach, `sources` a Sources (`inference/adaptive/whole_model.py`). With the weights n of
-messages to a factor, the belief of its leaf j is
+`active` is an Active, `candidates` Candidates, `sources` a Sources (`inference/adaptive/whole_model.py`). With the
+weights n of messages to a factor, the belief of its leaf j is
 
     b_j(x_j)  ~  p_j(x_j) * sum over x of t(x, x_j) * product of n_k(x_k)
 
@@ -17,26 +17,26 @@ from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 
 
 @kernel()
-def place_beliefs(active, reach, outside, is_leaf, domain_belief, belief):
-    """Fill a row of all states with the beliefs of those that are active or within reach, and zeros; leaves stay.
+def place_beliefs(active, candidates, outside, is_leaf, domain_belief, belief):
+    """Fill a row of all states with the beliefs of those that are active or candidates, and zeros; leaves stay.
 
     Args:
         active: An Active.
-        reach: A Reach with beliefs, in parts of what the domains hold.
+        candidates: Candidates with beliefs, in parts of what the domains hold.
         outside: (V,) their sums.
         is_leaf: (V,) variables that are summed out.
         domain_belief: Per active state.
         belief: Per state of every universe; overwritten but for leaves.
     """
-    active, reach = borrow(active), borrow(reach)
+    active, candidates = borrow(active), borrow(candidates)
     for variable in range(outside.size):
         if not is_leaf[variable]:
             first, share = active.universe_start[variable], 1.0 / (1.0 + outside[variable])
             belief[first : active.universe_start[variable + 1]] = 0.0
             for k in range(active.start[variable], active.start[variable + 1]):
                 belief[first + active.state[k]] = domain_belief[k] * share
-            for k in range(reach.start[variable], reach.start[variable + 1]):
-                belief[first + reach.state[k]] = reach.belief[k] * share
+            for k in range(candidates.start[variable], candidates.start[variable + 1]):
+                belief[first + candidates.state[k]] = candidates.belief[k] * share
 
 
 @kernel(FAST)
@@ -70,15 +70,15 @@ def _add_lines(source, base, place, scale, weight, stride, kind, shift, sums):
 
 
 @kernel()
-def _choose_outside(reach, told, divided, least, begin, last, stride, scratch):
-    """Fill `scratch` with places and weights of the states within reach that weigh over `least`; return how many.
+def _choose_outside(candidates, told, divided, least, begin, last, stride, scratch):
+    """Fill `scratch` with places and weights of the candidates that weigh over `least`; return how many.
 
     Which ones do is hard to foresee, so nothing branches on it.
     """
     n = 0
     for k in range(begin, last):
-        log_weight = reach.log_belief[k] - reach.told[told + k] - divided
-        scratch.place[n], scratch.told[n] = reach.state[k] * stride, log_weight
+        log_weight = candidates.log_belief[k] - candidates.told[told + k] - divided
+        scratch.place[n], scratch.told[n] = candidates.state[k] * stride, log_weight
         n += 1 if log_weight > least else 0  # no for a hard zero, which is less or not a number
     weight, log_weights = scratch.line[:n], scratch.told[:n]
     for k in range(n):  # vectorised
@@ -87,7 +87,7 @@ def _choose_outside(reach, told, divided, least, begin, last, stride, scratch):
 
 
 @kernel()
-def _add_outside(layout, bp, sources, active, reach, scratch, edge, least, source, sums):
+def _add_outside(layout, bp, sources, active, candidates, scratch, edge, least, source, sums):
     """Add the joint states to `sums` whose state of one edge is outside, but for those that weigh under `least`."""
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     kind, shift, leaf_stride = sources.kind[factor], active.shift[factor], sources.leaf_stride[factor]
@@ -95,11 +95,11 @@ def _add_outside(layout, bp, sources, active, reach, scratch, edge, least, sourc
     divided = math.log(scratch.peak[axis]) + scratch.log_peak[axis]
     rows = locate_rows(layout, sources, active, factor, edge, scratch.row_base)
     weigh_rows(layout, bp, factor, edge, False, scratch.offsets, scratch.row_weight)
-    begin, end, stride = reach.start[variable], reach.start[variable + 1], sources.edge_stride[edge]
-    told = reach.edge_start[edge] - begin
+    begin, end, stride = candidates.start[variable], candidates.start[variable + 1], sources.edge_stride[edge]
+    told = candidates.edge_start[edge] - begin
     while begin < end:
         last = min(end, begin + scratch.told.size)
-        n = _choose_outside(reach, told, divided, least, begin, last, stride, scratch)
+        n = _choose_outside(candidates, told, divided, least, begin, last, stride, scratch)
         place, weight = scratch.place[:n], scratch.line[:n]
         for r in range(rows):
             base, scale = scratch.row_base[r], scratch.row_weight[r]
@@ -122,7 +122,7 @@ def _normalise(sums, prior):
 
 
 @kernel()
-def read_leaves(layout, bp, sources, active, reach, scratch, least, belief):
+def read_leaves(layout, bp, sources, active, candidates, scratch, least, belief):
     """Fill the beliefs of the leaves that are summed out, over their universes.
 
     Args:
@@ -130,7 +130,7 @@ def read_leaves(layout, bp, sources, active, reach, scratch, least, belief):
         bp: Messages over the domains.
         sources: A Sources.
         active: An Active.
-        reach: A Reach with what a look has found; with no states where nobody has looked.
+        candidates: Candidates with what a look has found; with no states where nobody has looked.
         scratch: A Scratch.
         least: Log weight under which a state outside does not count.
         belief: Of all states of all variables; overwritten where the variable is a leaf.
@@ -139,7 +139,7 @@ def read_leaves(layout, bp, sources, active, reach, scratch, least, belief):
         Status, and the leaf whose belief vanished or -1.
     """
     layout, bp, sources, active = borrow(layout), borrow(bp), borrow(sources), borrow(active)
-    reach, scratch = borrow(reach), borrow(scratch)
+    candidates, scratch = borrow(candidates), borrow(scratch)
     for factor in range(sources.leaf.size):
         leaf = sources.leaf[factor]
         if leaf < 0:
@@ -156,8 +156,8 @@ def read_leaves(layout, bp, sources, active, reach, scratch, least, belief):
         _add_lines(source, 0, scratch.row_base[:rows], 1.0, scratch.row_weight[:rows], stride, kind, shift, sums)
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             variable = layout.edge_variable[edge]
-            if reach.start[variable] < reach.start[variable + 1]:
-                _add_outside(layout, bp, sources, active, reach, scratch, edge, least, source, sums)
+            if candidates.start[variable] < candidates.start[variable + 1]:
+                _add_outside(layout, bp, sources, active, candidates, scratch, edge, least, source, sums)
         if not _normalise(sums, prior) > 0.0:
             return VARIABLE_VANISHED, leaf
     return OK, -1

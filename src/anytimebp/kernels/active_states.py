@@ -1,6 +1,6 @@
 """Which states are active in rounds of `adaptive`, which leaves are summed out, and what that costs.
 
-`active` is an Active, `reach` a Reach, `sources` a Sources (`inference/adaptive/whole_model.py`).
+`active` is an Active, `candidates` Candidates, `sources` a Sources (`inference/adaptive/whole_model.py`).
 """
 
 import math
@@ -125,12 +125,12 @@ def choose_likely(slot_start, log_prior, prior, is_leaf, nats, size, start, slot
 
 
 @kernel()
-def join_likely(active, reach, threshold, left, size, start, slot):
-    """Fill new lists of slots with the active ones and those within reach of a belief above the threshold.
+def join_likely(active, candidates, threshold, left, size, start, slot):
+    """Fill new lists of slots with the active ones and those candidates of a belief above the threshold.
 
     Args:
         active: An Active.
-        reach: A Reach with beliefs.
+        candidates: Candidates with beliefs.
         threshold: See above.
         left: (V,) overwritten: the sum of the beliefs of those that do not join.
         size: (V,) overwritten.
@@ -140,20 +140,20 @@ def join_likely(active, reach, threshold, left, size, start, slot):
     Returns:
         How many there are in all.
     """
-    active, reach = borrow(active), borrow(reach)
+    active, candidates = borrow(active), borrow(candidates)
     total = 0
     for variable in range(size.size):
         start[variable], left[variable] = total, 0.0
         k, last = active.start[variable], active.start[variable + 1]
-        for place in range(reach.start[variable], reach.start[variable + 1]):
-            if reach.belief[place] <= threshold:
-                left[variable] += reach.belief[place]
+        for place in range(candidates.start[variable], candidates.start[variable + 1]):
+            if candidates.belief[place] <= threshold:
+                left[variable] += candidates.belief[place]
             else:
-                while k < last and active.slot[k] < reach.slot[place]:
+                while k < last and active.slot[k] < candidates.slot[place]:
                     slot[total] = active.slot[k]
                     k += 1
                     total += 1
-                slot[total] = reach.slot[place]
+                slot[total] = candidates.slot[place]
                 total += 1
         while k < last:
             slot[total] = active.slot[k]
@@ -165,7 +165,7 @@ def join_likely(active, reach, threshold, left, size, start, slot):
 
 
 @kernel()
-def find_reach(slot_start, log_prior, prior, is_leaf, active, nats, start, slot, cut):
+def find_candidates(slot_start, log_prior, prior, is_leaf, active, nats, start, slot, cut):
     """Fill the lists of slots outside the domains whose log prior is within some nats of the best.
 
     Args:
@@ -177,7 +177,7 @@ def find_reach(slot_start, log_prior, prior, is_leaf, active, nats, start, slot,
         nats: (V,) see above.
         start: (V + 1,) overwritten: where the slots of each variable start in `slot`.
         slot: Overwritten.
-        cut: (V,) overwritten: the sum of the priors that are neither active nor within reach.
+        cut: (V,) overwritten: the sum of the priors that are neither active nor candidates.
     """
     active = borrow(active)
     total = 0
@@ -226,7 +226,7 @@ def take_priors(slot_start, slot_state, log_prior, is_leaf, active, own_prior, o
 
 # ---------------------------------------------------------------- costs
 @kernel()
-def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
+def count_entries(layout, sources, universe_sizes, size, n_candidates, by_kind):
     """Count the entries of tables over active states, and what it costs to fill them and to look outside.
 
     STRUCTURED factors are left out.
@@ -260,7 +260,7 @@ def count_entries(layout, sources, universe_sizes, size, reach_size, by_kind):
             cost += by_kind[sources.kind[factor], 1] * states
         for edge in range(first, last):
             variable = layout.edge_variable[edge]
-            looking += own / size[variable] * reach_size[variable] * cost
+            looking += own / size[variable] * n_candidates[variable] * cost
         entries += own
         filling += own * cost
         with_leaves += own * states if leaf >= 0 else 0.0

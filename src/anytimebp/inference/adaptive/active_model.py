@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Reach, WholeModel
+from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Candidates, WholeModel
 from anytimebp.inference.beliefs import beliefs_of, no_belief
 from anytimebp.inference.look.asking import ask_message, ask_table, heaviest
 from anytimebp.kernels.active import fill_active
@@ -301,11 +301,13 @@ class ActiveModel:
         states = self.active.state[self.active.start[variable] : self.active.start[variable + 1]]
         return heaviest(states, self.log_weights[start : start + len(states)], left_out)
 
-    def ask_outside(self, reach: Reach, left_out: float = 0.0, skipped: BoolArray | None = None) -> Iterator[int]:
-        """Add what factors without numbers in memory say of the states within reach; yields the scores of each call.
+    def ask_outside(
+        self, candidates: Candidates, left_out: float = 0.0, skipped: BoolArray | None = None
+    ) -> Iterator[int]:
+        """Add what factors without numbers in memory say of the candidates; yields the scores of each call.
 
         Args:
-            reach: States outside.
+            candidates: States outside.
             left_out: Part of the weight of each variable that sums may leave out.
             skipped: (V,) variables of which nothing is asked; None for none.
         """
@@ -319,13 +321,13 @@ class ActiveModel:
             states, weights = [own for own, _ in weighed], [weight for _, weight in weighed]
             for edge in listeners:
                 variable = int(layout.edge_variable[edge])
-                outside, axis = slice(reach.start[variable], reach.start[variable + 1]), edge - edges.start
+                outside, axis = slice(candidates.start[variable], candidates.start[variable + 1]), edge - edges.start
                 if outside.start == outside.stop:
                     continue
-                given = factor, states, weights, axis, reach.state[outside], self.whole.block
+                given = factor, states, weights, axis, candidates.state[outside], self.whole.block
                 told = yield from ask_message(self.whole.compiled, *given)
                 scale = arrays.edge_scale[edge] if arrays.arithmetic == LOG else np.log(arrays.edge_scale[edge])
-                reach.log_belief[outside] += told - (scale + tables.log_scale[factor])
+                candidates.log_belief[outside] += told - (scale + tables.log_scale[factor])
 
     def speaking(self, factors: list[int]) -> list[int]:
         """Return those of some factors that say something."""
@@ -348,11 +350,11 @@ class ActiveModel:
         """The beliefs of active states, and (V,) the logs of what they were divided by, once messages have settled."""
         return beliefs_of(self.whole.compiled, self.layout, self.arrays, self.active.start)
 
-    def beliefs(self, reach: Reach, outside: FloatArray, least: float) -> FloatArray:
+    def beliefs(self, candidates: Candidates, outside: FloatArray, least: float) -> FloatArray:
         """Return the beliefs of all states of all variables, in order; with scratch of its own, as a look may be on.
 
         Args:
-            reach: States outside with their beliefs, in parts of what the domains hold.
+            candidates: States outside with their beliefs, in parts of what the domains hold.
             outside: (V,) their sums.
             least: Log weight under which a state outside does not count for leaves.
         """
@@ -361,10 +363,10 @@ class ActiveModel:
         belief = self.domain_beliefs[0]
         if self.undecided is not None:  # what a look has found is all that is known of these
             belief = np.where(np.repeat(self.undecided, self.size), 0.0, belief)
-        place_beliefs(self.active, reach, outside, whole.is_leaf, belief, found)
+        place_beliefs(self.active, candidates, outside, whole.is_leaf, belief, found)
         if whole.has_leaves:
             arrays = self.arrays._replace(incoming=np.empty(len(self.arrays.incoming)))
-            given = self.layout, arrays, whole.sources, self.active, reach, _scratch(*self._room), least
+            given = self.layout, arrays, whole.sources, self.active, candidates, _scratch(*self._room), least
             status, leaf = read_leaves(*given, found)
             if status != OK:
                 raise no_belief(whole.compiled, leaf)

@@ -63,14 +63,14 @@ class Choice(NamedTuple):
         return f"{self.way.value}: {self.reason}"
 
 
-def _counted(whole: WholeModel, size: IndexArray, reach: IndexArray) -> tuple[float, float, float, float, int]:
+def _counted(whole: WholeModel, size: IndexArray, candidates: IndexArray) -> tuple[float, float, float, float, int]:
     compiled = whole.compiled
     found: tuple[float, float, float, float, int] = count_entries(
-        compiled.arrays, whole.sources, compiled.universe_sizes, size, reach, ENTRY_COSTS
+        compiled.arrays, whole.sources, compiled.universe_sizes, size, candidates, ENTRY_COSTS
     )
     if not whole.asked:
         return found
-    entries, looking, edges = structured_costs(compiled, size, reach, ASK_COST)
+    entries, looking, edges = structured_costs(compiled, size, candidates, ASK_COST)
     return found[0] + entries, found[1] + ASK_COST * entries, found[2] + looking, found[3], found[4] + edges
 
 
@@ -110,9 +110,9 @@ def _least_cost(whole: WholeModel) -> float:
     return ROUND_COST + SETTING_UP * len(whole.compiled.arrays.edge_variable) + calls
 
 
-def look_cost(whole: WholeModel, size: IndexArray, reach: IndexArray) -> float:
+def look_cost(whole: WholeModel, size: IndexArray, candidates: IndexArray) -> float:
     """Return about what it costs to look from so many active states at so many others."""
-    return _counted(whole, size, reach)[2] + 2.0 * CALL_COST * len(whole.asked)
+    return _counted(whole, size, candidates)[2] + 2.0 * CALL_COST * len(whole.asked)
 
 
 def may_pay(layout: GraphLayout, domains: Domains) -> bool:

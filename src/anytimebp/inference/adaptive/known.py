@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel
-from anytimebp.inference.adaptive.whole_model import Reach
+from anytimebp.inference.adaptive.whole_model import Candidates
 from anytimebp.inference.beliefs import bethe_terms
 from anytimebp.inference.control.estimated_error import domains_error, tails_error
 from anytimebp.inference.figures import Figures
@@ -29,7 +29,7 @@ class Tail(NamedTuple):
     """What states outside the domains add to an answer.
 
     Attributes:
-        odds: (V,) the sum over states within reach of their beliefs, in parts of what the domain holds.
+        odds: (V,) the sum over candidates of their beliefs, in parts of what the domain holds.
         least: Log weight under which such a state does not count for leaves.
         spread: Standard deviation of what messages add to the log priors of active states, in nats.
     """
@@ -45,16 +45,16 @@ class Known(NamedTuple):
     Attributes:
         model: States and messages.
         figures: Of the run, then.
-        reach: What the last look has found, None before the first.
+        candidates: What the last look has found, None before the first.
         outside: (V,) belief outside the domains that it has found.
         cut: (V,) belief that it may have left out.
         left: What the round has moved the marginals by, times the part that the next one is expected to.
-        tail: What states within reach add to the answer; None where the look is older than the messages.
+        tail: What candidates add to the answer; None where the look is older than the messages.
     """
 
     model: ActiveModel
     figures: Figures
-    reach: Reach | None
+    candidates: Candidates | None
     outside: FloatArray
     cut: FloatArray
     left: float
@@ -66,7 +66,7 @@ class Known(NamedTuple):
 
     def error(self) -> float:
         """Return the estimated error."""
-        if self.reach is None:
+        if self.candidates is None:
             return math.inf
         n_variables = max(1, len(self.outside))
         outside, cut = self._with_pairs().sum() / n_variables, self.cut.sum() / n_variables
@@ -77,14 +77,14 @@ class Known(NamedTuple):
     def _with_pairs(self) -> FloatArray:
         """Return the belief outside the domains, pairs of states included where there are hard zeros."""
         outside = self.outside.copy()
-        if self.reach is not None and self.model.whole.constrains.any():
-            pairs_of_rounds(self.model, self.reach, outside)
+        if self.candidates is not None and self.model.whole.constrains.any():
+            pairs_of_rounds(self.model, self.candidates, outside)
         return outside
 
     # ------------------------------------------------------------ the answer
     def answer(self) -> dict[str, Any]:
         """Return the fields of a snapshot but for figures; what has to be asked for is when somebody reads it."""
-        model, is_quick = self.model, self.reach is None or not self.model.whole.constrains.any()
+        model, is_quick = self.model, self.candidates is None or not self.model.whole.constrains.any()
         marginals, log_z = self._marginals()
         return {
             "marginals": marginals,
@@ -107,9 +107,9 @@ class Known(NamedTuple):
         if whole.has_leaves or self.tail is not None:
             start, states = whole.universe_start, NO_STATES
             belief = partial(model.beliefs, whole.nothing, np.zeros(len(model.size)), 0.0)
-            if self.tail is not None and self.reach is not None:
+            if self.tail is not None and self.candidates is not None:
                 log_z += float(np.log1p(self.tail.odds).sum())
-                belief = partial(model.beliefs, self.reach, self.tail.odds, self.tail.least)
+                belief = partial(model.beliefs, self.candidates, self.tail.odds, self.tail.least)
             if not whole.can_wait:
                 belief = belief()
         if model.undecided is not None:

@@ -18,7 +18,7 @@ from anytimebp.inference.adaptive.first_domains import FIRST_DOMAIN, first_domai
 from anytimebp.inference.adaptive.known import Known, Tail
 from anytimebp.inference.adaptive.rough_look import RoughLook
 from anytimebp.inference.adaptive.rounds import FIRST_TOLERANCE, SETTLED, Outcome, Rounds
-from anytimebp.inference.adaptive.whole_model import ActiveLists, Reach, WholeModel
+from anytimebp.inference.adaptive.whole_model import ActiveLists, Candidates, WholeModel
 from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.method import Step, Task
@@ -71,7 +71,7 @@ class LargeRounds(Rounds):
         self._undecided: BoolArray = np.ones(n, dtype=np.bool_)
         self._is_last = self._is_exhausted = False
         self._has_settled = True
-        self._found: Reach | None = None
+        self._found: Candidates | None = None
         self._settled: Known | None = None
         self._grows_above = FIRST_THRESHOLD
         start = whole.domains.slot_start
@@ -174,85 +174,88 @@ class LargeRounds(Rounds):
             if self._undecided[variable] and chosen.log_belief is not None:
                 rough[variable] = chosen.log_belief  # all there is to know is whether likely states have become few
         start = row_starts(np.array([len(own) for own in slots], dtype=np.int64))
-        reach = whole.reach_of(start, np.concatenate([*slots, np.empty(0, dtype=np.int64)]), np.zeros(n))
+        candidates = whole.candidates_of(start, np.concatenate([*slots, np.empty(0, dtype=np.int64)]), np.zeros(n))
         for variable, log_belief in rough.items():
-            reach.log_belief[start[variable] : start[variable + 1]] = log_belief
+            candidates.log_belief[start[variable] : start[variable + 1]] = log_belief
         self._skipped = np.zeros(n, dtype=np.bool_)
         self._skipped[[*rough]] = True
-        yield from self._look(reach)
-        if (reach.log_belief == -np.inf).any() and not len(self._ranges):
+        yield from self._look(candidates)
+        if (candidates.log_belief == -np.inf).any() and not len(self._ranges):
             self._ranges = yield from self._counted("priorities", whole.ranges())
-        self._found = reach
-        self._answer_with(reach, rest, unseen)
+        self._found = candidates
+        self._answer_with(candidates, rest, unseen)
 
-    def _ask(self, reach: Reach) -> Iterator[int]:
-        return self._model.ask_outside(reach, FINE * max(LEAST_THRESHOLD, self._grows_above), self._skipped)
+    def _ask(self, candidates: Candidates) -> Iterator[int]:
+        return self._model.ask_outside(candidates, FINE * max(LEAST_THRESHOLD, self._grows_above), self._skipped)
 
-    def _answer_with(self, reach: Reach, rest: FloatArray, unseen: FloatArray) -> None:
-        """Answer with the states within reach, too: they are worth what the look has found.
+    def _answer_with(self, candidates: Candidates, rest: FloatArray, unseen: FloatArray) -> None:
+        """Answer with the candidates, too: they are worth what the look has found.
 
         Args:
-            reach: The states within reach, with what a look has found.
-            rest: (V,) belief of candidates outside that are not within reach.
+            candidates: The candidates, with what a look has found.
+            rest: (V,) belief of states outside that are no candidates.
             unseen: (V,) sum of the priors of states that are no candidates.
         """
         model, figures, odds = self._model, self._figures, np.empty(len(self._undecided))
-        weigh_outside(model.layout, model.arrays, reach, odds)
+        weigh_outside(model.layout, model.arrays, candidates, odds)
         for variable in np.flatnonzero(self._undecided).tolist():  # one state stands for all of them
-            own = slice(reach.start[variable], reach.start[variable + 1])
-            if reach.log_belief[own].max() == -np.inf:  # the domains of others exclude them all
-                reach.log_belief[own] = self._whole.domains.log_prior[reach.slot[own]]
-            weight = np.exp(reach.log_belief[own] - reach.log_belief[own].max())
-            reach.belief[own] = weight / weight.sum()
+            own = slice(candidates.start[variable], candidates.start[variable + 1])
+            if candidates.log_belief[own].max() == -np.inf:  # the domains of others exclude them all
+                candidates.log_belief[own] = self._whole.domains.log_prior[candidates.slot[own]]
+            weight = np.exp(candidates.log_belief[own] - candidates.log_belief[own].max())
+            candidates.belief[own] = weight / weight.sum()
             odds[variable] = 0.0
-        rest = np.minimum(1.0, rest + self._unseen(reach, odds, unseen))
-        outside = np.minimum(1.0, odds / (1.0 + odds) + self._whole.excluded(reach, self._ranges))
+        rest = np.minimum(1.0, rest + self._unseen(candidates, odds, unseen))
+        outside = np.minimum(1.0, odds / (1.0 + odds) + self._whole.excluded(candidates, self._ranges))
         outside[self._undecided] = 1.0
-        self._outside, self._cut, self._reach = outside, rest, reach
+        self._outside, self._cut, self._reach = outside, rest, candidates
         if self._task.options.factor_marginals and not self._undecided.any():
             return  # those of the domains are the answer
         if self._undecided.any():
             self._count_settled()
         figures.rounds += 1
         tail = Tail(odds, 0.0, math.inf)  # nobody knows how states outside of drawn domains move each other
-        self._note(Known(model, figures.copy(), reach, outside, rest, 0.0, tail))
+        self._note(Known(model, figures.copy(), candidates, outside, rest, 0.0, tail))
 
-    def _unseen(self, reach: Reach, odds: FloatArray, unseen: FloatArray) -> FloatArray:
+    def _unseen(self, candidates: Candidates, odds: FloatArray, unseen: FloatArray) -> FloatArray:
         """Return (V,) the belief of states that are no candidates: as if messages spoke of them as of the others.
 
         That is rather too much than too little, as candidates are the likelier ones.
 
         Args:
-            reach: The states within reach, with beliefs.
+            candidates: The candidates, with beliefs.
             odds: (V,) their sums.
             unseen: (V,) sum of the priors of states that are no candidates.
         """
         found, active, log_prior = np.zeros(len(odds)), self._model.active, self._whole.domains.log_prior
         for v in np.flatnonzero(unseen).tolist():
-            own, outside = slice(active.start[v], active.start[v + 1]), slice(reach.start[v], reach.start[v + 1])
-            belief = np.concatenate([self._model.domain_beliefs[0][own], reach.belief[outside]])
-            prior = np.exp(log_prior[np.concatenate([active.slot[own], reach.slot[outside]])])
+            own, outside = (
+                slice(active.start[v], active.start[v + 1]),
+                slice(candidates.start[v], candidates.start[v + 1]),
+            )
+            belief = np.concatenate([self._model.domain_beliefs[0][own], candidates.belief[outside]])
+            prior = np.exp(log_prior[np.concatenate([active.slot[own], candidates.slot[outside]])])
             counts = (belief > 0.0) & (prior > 0.0)
             gain = float(np.median(belief[counts] / prior[counts])) if counts.any() else 1.0
             found[v] = unseen[v] * gain / (1.0 + odds[v] + unseen[v] * gain)
         return found
 
     # ------------------------------------------------------------ growth
-    def _let_join(self, reach: Reach) -> None:
+    def _let_join(self, candidates: Candidates) -> None:
         """Let states and undecided variables join; where there is no room for all, the next round is the last."""
         whole, active = self._whole, self._model.active
         is_active = np.zeros(len(whole.domains.log_prior), dtype=np.bool_)
         is_active[active.slot] = True
         n_before, limit = np.count_nonzero(self._undecided), self._grows_above
-        has_room = has_joined = self._join_above(reach, limit, is_active)
+        has_room = has_joined = self._join_above(candidates, limit, is_active)
         while not has_joined and limit < 1.0:
             limit *= SMALL_STEP
-            has_joined = self._join_above(reach, limit, is_active)
-        self._decide(is_active, reach)
+            has_joined = self._join_above(candidates, limit, is_active)
+        self._decide(is_active, candidates)
         if np.count_nonzero(self._undecided) == n_before:
             self._shrinks, self._grows_above = SHRINKS_BY, self._grows_above * SHRINKS_BY
             self._is_last = not has_room
-        self._go_on(is_active, reach)
+        self._go_on(is_active, candidates)
 
     def _join_all(self) -> Iterator[Step]:
         """Let all states join that are left, or were proposed; if there is no room for them, none."""
@@ -271,51 +274,53 @@ class LargeRounds(Rounds):
         self._is_last = not has_room or self._is_exhausted
         self._go_on(is_active, self._reach or self._whole.nothing)
 
-    def _go_on(self, is_active: BoolArray, reach: Reach) -> None:
+    def _go_on(self, is_active: BoolArray, candidates: Candidates) -> None:
         """Stand before the next round.
 
         Args:
             is_active: By slot.
-            reach: What the last look has found.
+            candidates: What the last look has found.
         """
         if self._grows_above < LEAST_THRESHOLD:
             self._grows_above = -1.0  # all that are left
         self._loose = min(FIRST_TOLERANCE, SETTLED * max(0.0, self._grows_above))
-        owner = np.repeat(np.arange(len(self._undecided)), np.diff(reach.start))
-        left = np.bincount(owner, np.where(is_active[reach.slot], 0.0, reach.belief), minlength=len(self._undecided))
-        self._outside = np.minimum(1.0, left + self._whole.excluded(reach, self._ranges))
+        owner = np.repeat(np.arange(len(self._undecided)), np.diff(candidates.start))
+        left = np.bincount(
+            owner, np.where(is_active[candidates.slot], 0.0, candidates.belief), minlength=len(self._undecided)
+        )
+        self._outside = np.minimum(1.0, left + self._whole.excluded(candidates, self._ranges))
         self._begin_round(self._whole.listed(is_active), self._model)
 
-    def _join_above(self, reach: Reach, threshold: float, is_active: BoolArray) -> bool:
+    def _join_above(self, candidates: Candidates, threshold: float, is_active: BoolArray) -> bool:
         """Mark the states of beliefs above a threshold, if there is room for them; return whether there was."""
-        owner = np.repeat(np.arange(len(self._undecided)), np.diff(reach.start))
-        joins = (reach.belief > threshold) & ~self._undecided[owner]
-        joins &= self._whole.domains.log_prior[reach.slot] > -np.inf
+        owner = np.repeat(np.arange(len(self._undecided)), np.diff(candidates.start))
+        joins = (candidates.belief > threshold) & ~self._undecided[owner]
+        joins &= self._whole.domains.log_prior[candidates.slot] > -np.inf
         sizes = self._model.size + np.bincount(owner[joins], minlength=len(self._undecided))
         if not self._fits(sizes):
             return False
-        is_active[reach.slot[joins]] = True
+        is_active[candidates.slot[joins]] = True
         return True
 
-    def _decide(self, is_active: BoolArray, reach: Reach | None) -> None:
+    def _decide(self, is_active: BoolArray, candidates: Candidates | None) -> None:
         """Give domains to undecided variables, by their priors, or what a look has found.
 
         Args:
             is_active: By slot; overwritten.
-            reach: What a look has found; None before the first.
+            candidates: What a look has found; None before the first.
         """
         domains, undecided = self._whole.domains, np.flatnonzero(self._undecided).tolist()
         beliefs = {}
         for v in undecided:
-            if reach is None:
+            if candidates is None:
                 own = slice(domains.slot_start[v], domains.slot_start[v + 1])
                 beliefs[v] = np.arange(own.start, own.stop), domains.log_prior[own]
             else:
-                own = slice(reach.start[v], reach.start[v + 1])
-                beliefs[v] = reach.slot[own], reach.log_belief[own]
+                own = slice(candidates.start[v], candidates.start[v + 1])
+                beliefs[v] = candidates.slot[own], candidates.log_belief[own]
         sizes = np.add.reduceat(is_active, domains.slot_start[:-1], dtype=np.int64)
         chosen = first_domains_of(self._whole, beliefs, sizes, self._fits)
-        if not chosen and reach is None and undecided:
+        if not chosen and candidates is None and undecided:
             chosen = smallest_domain(beliefs, sizes, self._fits)
             sizes[[*chosen]] = [len(slot) for slot in chosen.values()]
             check_first_domains(self._whole.compiled, sizes, self._needed(sizes), self._limit)

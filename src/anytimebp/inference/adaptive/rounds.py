@@ -19,7 +19,7 @@ from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRou
 from anytimebp.inference.adaptive.choice import FIXED_COST, STRUCTURE_COST, Beginning, look_cost, round_cost
 from anytimebp.inference.adaptive.known import NO_STATES, Known, Tail
 from anytimebp.inference.adaptive.settling import settle
-from anytimebp.inference.adaptive.whole_model import ActiveLists, Reach, WholeModel
+from anytimebp.inference.adaptive.whole_model import ActiveLists, Candidates, WholeModel
 from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.control.estimated_error import TINY
 from anytimebp.inference.figures import SLICE_COST, UNLIMITED
@@ -55,14 +55,14 @@ NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under
 T = TypeVar("T")
 
 
-def _cut_off(reach: Reach, spread: FloatArray) -> FloatArray:
-    """Return (V,) the belief of states out of reach, as far as messages may have raised it.
+def _cut_off(candidates: Candidates, spread: FloatArray) -> FloatArray:
+    """Return (V,) the belief of states that are no candidates, as far as messages may have raised it.
 
     Args:
-        reach: States within reach.
+        candidates: Candidates.
         spread: (V,) standard deviation of what messages add to log priors, in nats.
     """
-    return np.minimum(1.0, reach.cut * np.exp(np.minimum(MOST, np.minimum(0.5 * spread**2, FAR * spread))))
+    return np.minimum(1.0, candidates.cut * np.exp(np.minimum(MOST, np.minimum(0.5 * spread**2, FAR * spread))))
 
 
 class Outcome(Enum):
@@ -107,7 +107,7 @@ class Rounds:
         self._known: Known | None = None
         self._answer: tuple[Known, dict[str, Any]] | None = None
         self._shrinks = 1.0
-        self._reach: Reach | None = None
+        self._reach: Candidates | None = None
         self._ranges = np.empty(0)
         self._outside = self._cut = np.ones(len(whole.is_leaf))  # nobody has looked outside
         self._begin_round(begin.likely)
@@ -242,18 +242,18 @@ class Rounds:
         seen = math.sqrt(message_spread(model.layout, model.arrays))
         spread = np.maximum(seen, whole.spread(self._ranges)) if self._left else np.empty(0)
         for threshold in self._left[1::-1] if seen < SMALL_SPREAD else self._left[:1]:
-            reach = whole.reach(model.active, FAR * spread - math.log(threshold))
-            cost = look_cost(whole, model.size, np.diff(reach.start))
+            candidates = whole.candidates(model.active, FAR * spread - math.log(threshold))
+            cost = look_cost(whole, model.size, np.diff(candidates.start))
             if self._pays(cost + MORE * round_cost(whole, model.size)):
                 break
         else:
             self.outcome = Outcome.DEAR if self._left else Outcome.CLOSE
             return
         self._spent += cost if self._is_lost else 0.0
-        yield from self._look(reach)
+        yield from self._look(candidates)
         if self.outcome is None:
-            yield from self._count_outside(reach, spread, seen)
-            self._join(reach, threshold, cost, spread, seen)
+            yield from self._count_outside(candidates, spread, seen)
+            self._join(candidates, threshold, cost, spread, seen)
 
     def _counted(self, part: str, asking: Generator[int, None, T]) -> Generator[Step, None, T]:
         """Return what was asked for, and count the scores that it took as a part of the work."""
@@ -268,11 +268,11 @@ class Rounds:
     def _pays(self, cost: float) -> bool:
         return cost <= self._most_cost - self._spent or self._at_any_cost
 
-    def _join(self, reach: Reach, threshold: float, cost: float, spread: FloatArray, seen: float) -> None:
+    def _join(self, candidates: Candidates, threshold: float, cost: float, spread: FloatArray, seen: float) -> None:
         """Let states of a belief above the threshold join; or above a higher one, if those are too many.
 
         Args:
-            reach: The states within reach, with what a look has found.
+            candidates: The candidates, with what a look has found.
             threshold: See above.
             cost: Of the look.
             spread: (V,) standard deviation of what messages may add to log priors, in nats.
@@ -281,7 +281,7 @@ class Rounds:
         whole, model = self._whole, self._model
         cost = 0.0 if self._is_lost else cost  # which is among what was spent
         for limit in (t for t in self._left[::-1] if t >= threshold):
-            lists, left = whole.joined(model.active, reach, limit)
+            lists, left = whole.joined(model.active, candidates, limit)
             if self._pays(cost + round_cost(whole, lists[0])):
                 break
         else:
@@ -291,39 +291,39 @@ class Rounds:
         self._shrinks, self._threshold = limit / before, limit
         self._left = [t for t in self._left if t < limit]
         self._loose = SETTLED * limit
-        self._reach, self._outside = reach, np.minimum(1.0, left + whole.excluded(reach, self._ranges))
-        self._cut = _cut_off(reach, spread)
+        self._reach, self._outside = candidates, np.minimum(1.0, left + whole.excluded(candidates, self._ranges))
+        self._cut = _cut_off(candidates, spread)
         self._begin_round(lists, model)
 
-    def _count_outside(self, reach: Reach, spread: FloatArray, seen: float) -> Iterator[Step]:
-        """Answer with the states within reach, too: they are worth what the look has found.
+    def _count_outside(self, candidates: Candidates, spread: FloatArray, seen: float) -> Iterator[Step]:
+        """Answer with the candidates, too: they are worth what the look has found.
 
         Factor marginals are those of the domains, so runs that ask for them wait for the next round.
 
         Args:
-            reach: The states within reach, with what a look has found.
+            candidates: The candidates, with what a look has found.
             spread: (V,) standard deviation of what messages may add to log priors, in nats.
             seen: What they have been seen to add.
         """
         model, figures, odds = self._model, self._figures, np.empty(len(self._model.size))
-        weigh_outside(model.layout, model.arrays, reach, odds)
+        weigh_outside(model.layout, model.arrays, candidates, odds)
         if self._task.options.factor_marginals:
             return
         figures.rounds += 1
-        outside = np.minimum(1.0, odds / (1.0 + odds) + self._whole.excluded(reach, self._ranges))
+        outside = np.minimum(1.0, odds / (1.0 + odds) + self._whole.excluded(candidates, self._ranges))
         least = NEGLIGIBLE * float(odds.sum()) / max(1, len(odds) - int(self._whole.is_leaf.sum()))
         tail = Tail(odds, math.log(max(least, TINY)), seen)
-        self._note(Known(model, figures.copy(), reach, outside, _cut_off(reach, spread), 0.0, tail))
+        self._note(Known(model, figures.copy(), candidates, outside, _cut_off(candidates, spread), 0.0, tail))
         yield Step.RECORD
 
     def _note(self, known: Known) -> None:
         """Take down what is known now, with its error; pairs are looked at when somebody asks."""
-        is_quick = not self._whole.constrains.any() or known.reach is None
+        is_quick = not self._whole.constrains.any() or known.candidates is None
         self._figures.estimated_error = known.figures.estimated_error = known.error() if is_quick else math.nan
         self._known = known
 
-    def _look(self, reach: Reach) -> Iterator[Step]:
-        """Add up what factors say of the states within reach."""
+    def _look(self, candidates: Candidates) -> Iterator[Step]:
+        """Add up what factors say of the candidates."""
         model, sources, position, figures = self._model, self._model.sources, 0, self._figures
         while position < len(sources.kind):
             status, position, read = look_outside(
@@ -331,7 +331,7 @@ class Rounds:
                 model.arrays,
                 sources,
                 model.active,
-                reach,
+                candidates,
                 model.scratch,
                 position,
                 self._task.limits.slice_cost(figures.work),
@@ -341,13 +341,13 @@ class Rounds:
                 self.outcome = Outcome.IMPOSSIBLE
                 return
             yield Step.WORKING
-        for asked in self._ask(reach):
+        for asked in self._ask(candidates):
             figures.work_parts["scoring"] += asked
             yield Step.WORKING
 
-    def _ask(self, reach: Reach) -> Iterator[int]:
+    def _ask(self, candidates: Candidates) -> Iterator[int]:
         """Add what factors say that have no numbers in memory; yields the scores asked for."""
-        return self._model.ask_outside(reach)
+        return self._model.ask_outside(candidates)
 
     # ------------------------------------------------------------ what others take from here
     def release(self) -> None:

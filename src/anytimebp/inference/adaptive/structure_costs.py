@@ -15,14 +15,14 @@ def structured_entries(source: FactorSource, sizes: FloatArray) -> FloatArray:
 
 
 def structured_costs(
-    compiled: CompiledGraph, sizes: IndexArray, reach: IndexArray, ask_cost: float
+    compiled: CompiledGraph, sizes: IndexArray, candidates: IndexArray, ask_cost: float
 ) -> tuple[float, float, int]:
     """Return what all lists and structures cost.
 
     Args:
         compiled: The graph.
         sizes: (V,) active states.
-        reach: (V,) states that a look takes in.
+        candidates: (V,) states that a look takes in.
         ask_cost: Of one score of a kind that does not sum by itself.
 
     Returns:
@@ -32,7 +32,7 @@ def structured_costs(
     for _, block in compiled.message_blocks:
         if block.source.sums is None:
             continue
-        own, outside = sizes[block.scopes].astype(np.float64), reach[block.scopes].astype(np.float64)
+        own, outside = sizes[block.scopes].astype(np.float64), candidates[block.scopes].astype(np.float64)
         each = structured_entries(block.source, own)
         entries += float(each.sum())
         edges += block.scopes.size

@@ -1,4 +1,4 @@
-"""What all rounds of `adaptive` on a graph have in common: where numbers come from, leaves, priors, reach."""
+"""What all rounds of `adaptive` on a graph have in common: where numbers come from, leaves, priors, candidates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.active_states import choose_likely, find_leaves, find_reach, join_likely, leave_edges
+from anytimebp.kernels.active_states import choose_likely, find_candidates, find_leaves, join_likely, leave_edges
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SCALED, STRUCTURED, WIDE_TABLE
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.block_rows import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, TABLES
@@ -65,7 +65,7 @@ class Active(NamedTuple):
     shift: FloatArray
 
 
-class Reach(NamedTuple):
+class Candidates(NamedTuple):
     """States outside the domains that a look takes in.
 
     Attributes:
@@ -74,7 +74,7 @@ class Reach(NamedTuple):
         state: The states.
         log_belief: Log prior and log messages, as far as added up.
         belief: In parts of what the domain holds.
-        cut: (V,) sum of the priors of states that are neither active nor within reach.
+        cut: (V,) sum of the priors of states that are neither active nor candidates.
         edge_start: (E,) where the messages of each edge to these states start.
         told: The logs of these messages, where they are needed for the beliefs of leaves.
     """
@@ -184,14 +184,14 @@ class WholeModel:
         )
         return (size, start, slot[:total].copy()), held
 
-    def joined(self, active: Active, reach: Reach, threshold: float) -> tuple[ActiveLists, FloatArray]:
-        """Return the same of the active states and those within reach of a belief above a threshold.
+    def joined(self, active: Active, candidates: Candidates, threshold: float) -> tuple[ActiveLists, FloatArray]:
+        """Return the same of the active states and those candidates of a belief above a threshold.
 
         The second number per variable is the belief of those that do not join.
         """
         size, start, slot = self._lists()
         left = np.empty(len(size))
-        total = join_likely(active, reach, threshold, left, size, start, slot)
+        total = join_likely(active, candidates, threshold, left, size, start, slot)
         return (size, start, slot[:total].copy()), left
 
     def _lists(self) -> ActiveLists:
@@ -235,37 +235,37 @@ class WholeModel:
         variance = np.bincount(layout.edge_variable, deviation[layout.edge_factor] ** 2, minlength=len(self.is_leaf))
         return np.sqrt(variance)
 
-    def excluded(self, reach: Reach, log_range: FloatArray) -> FloatArray:
+    def excluded(self, candidates: Candidates, log_range: FloatArray) -> FloatArray:
         """Return (V,) what states may weigh that a look has found to be impossible.
 
         Hard zeros exclude them with the active states of others. With other states, they may be worth their prior, and
         as much more as the ranges of their factors allow.
 
         Args:
-            reach: States within reach, with what a look has found.
+            candidates: Candidates, with what a look has found.
             log_range: (F,) of the factors' scores.
         """
         outside = np.zeros(len(self.is_leaf))
-        found = np.flatnonzero(reach.log_belief == -np.inf)
+        found = np.flatnonzero(candidates.log_belief == -np.inf)
         if len(found):
-            owner = np.searchsorted(reach.start, found, side="right") - 1
+            owner = np.searchsorted(candidates.start, found, side="right") - 1
             layout = self.compiled.arrays
             most = np.bincount(layout.edge_variable, log_range[layout.edge_factor], minlength=len(outside))
-            weight = np.exp(np.minimum(0.0, self.domains.log_prior[reach.slot[found]] + most[owner]))
+            weight = np.exp(np.minimum(0.0, self.domains.log_prior[candidates.slot[found]] + most[owner]))
             np.add.at(outside, owner, weight)
         return outside
 
-    def reach(self, active: Active, nats: FloatArray) -> Reach:
+    def candidates(self, active: Active, nats: FloatArray) -> Candidates:
         """Return the states outside the domains within some nats, (V,), of the best prior."""
         domains, n = self.domains, len(self.is_leaf)
         start, cut = np.empty(n + 1, dtype=np.int64), np.empty(n)
         slot = np.empty(len(domains.log_prior), dtype=np.int64)
-        total = find_reach(
+        total = find_candidates(
             domains.slot_start, domains.log_prior, self._prior, self.is_leaf, active, nats, start, slot, cut
         )
-        return self.reach_of(start, slot[:total].copy(), cut)
+        return self.candidates_of(start, slot[:total].copy(), cut)
 
-    def reach_of(self, start: IndexArray, slot: IndexArray, cut: FloatArray) -> Reach:
+    def candidates_of(self, start: IndexArray, slot: IndexArray, cut: FloatArray) -> Candidates:
         """Return some states outside the domains, with their log priors for beliefs.
 
         Args:
@@ -282,15 +282,15 @@ class WholeModel:
         if self.has_leaves:
             edge_start = row_starts(np.diff(start)[self.compiled.arrays.edge_variable])
             n_told = int(edge_start[-1])
-        return Reach(
+        return Candidates(
             start, slot, state, domains.log_prior[slot], np.empty(len(slot)), cut, edge_start, np.empty(n_told)
         )
 
     @cached_property
-    def nothing(self) -> Reach:
-        """No states within reach."""
+    def nothing(self) -> Candidates:
+        """No candidates."""
         start, nothing = np.zeros(len(self.is_leaf) + 1, dtype=np.int64), np.empty(0)
-        return Reach(start, self._nowhere, self._nowhere, nothing, nothing, nothing, self._nowhere, nothing)
+        return Candidates(start, self._nowhere, self._nowhere, nothing, nothing, nothing, self._nowhere, nothing)
 
 
 def _without_leaves(layout: GraphLayout, edge: IndexArray) -> GraphLayout:

@@ -16,7 +16,7 @@ TAILS, MOST_TAILS = 0.4, 3.0
 
 What is left is how states outside move each other through their messages."""
 LOOSE = 0.03  # of what messages on the domains may still have to move on average, in nats
-CUT = 2.0  # of the belief of states out of reach
+CUT = 2.0  # of the belief of states that are no candidates
 UNSEEN = 4.0  # of what one round of messages out of the domains adds, for methods that grow one by one
 EARLY = 0.3  # of what another sweep like the first could move, before a second one shows the rate
 UNKNOWN = 4.0  # of what another sweep like the last could move, where nothing shows the rate
@@ -38,7 +38,7 @@ def domains_error(outside: float, pending: float, cut: float, left: float) -> fl
     Args:
         outside: Mean over variables of the belief outside the domains.
         pending: What a factor's messages may still have to move, in nats, on average.
-        cut: Mean over variables of the estimated belief of states out of reach.
+        cut: Mean over variables of the estimated belief of states that are no candidates.
         left: What the round has moved the marginals by, times the part that the next one is expected to.
     """
     return min(LARGEST, float(max(OUTSIDE * outside, left) + LOOSE * pending + CUT * cut))
@@ -51,7 +51,7 @@ def tails_error(outside: float, spread: float, pending: float, cut: float) -> fl
         outside: Mean over variables of the belief outside the domains.
         spread: Standard deviation of what messages add to the log priors of active states, in nats.
         pending: What a factor's messages may still have to move, in nats, on average.
-        cut: Mean over variables of the estimated belief of states out of reach.
+        cut: Mean over variables of the estimated belief of states that are no candidates.
     """
     pulled = min(MOST_TAILS, TAILS * spread**2) * outside
     return min(LARGEST, float(pulled + LOOSE * pending + CUT * cut))

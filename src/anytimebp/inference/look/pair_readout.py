@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel
-from anytimebp.inference.adaptive.whole_model import Reach
+from anytimebp.inference.adaptive.whole_model import Candidates
 from anytimebp.inference.look.outside_pairs import Sight, add_pairs
 from anytimebp.inference.look.unexplored import log_odds
 from anytimebp.model.source import FloatArray, IndexArray
 
 
-def pairs_of_rounds(model: ActiveModel, reach: Reach, outside: FloatArray) -> None:
+def pairs_of_rounds(model: ActiveModel, candidates: Candidates, outside: FloatArray) -> None:
     """Raise `outside`, (V,), by pairs outside the active states of factors with hard zeros, or without tables.
 
     Constraints make pairs of states likely that are unlikely each; tables of positive scores hardly do.
 
     Args:
         model: Active states, and messages that have settled on them.
-        reach: What the last look has found; some of it may be active by now.
+        candidates: What the last look has found; some of it may be active by now.
         outside: (V,) beliefs outside the domains.
     """
     whole, active, arrays = model.whole, model.active, model.arrays
@@ -41,9 +41,11 @@ def pairs_of_rounds(model: ActiveModel, reach: Reach, outside: FloatArray) -> No
         return weight[start : start + arrays.domain_size[whole.graph.arrays.edge_variable[edge]]]
 
     def states_outside(variable: int) -> tuple[IndexArray, FloatArray]:
-        own = slice(reach.start[variable], reach.start[variable + 1])
-        is_outside = ~np.isin(reach.state[own], domain(variable), assume_unique=True) & (reach.belief[own] > 0.0)
-        return reach.state[own][is_outside], np.log(reach.belief[own][is_outside])
+        own = slice(candidates.start[variable], candidates.start[variable + 1])
+        is_outside = ~np.isin(candidates.state[own], domain(variable), assume_unique=True) & (
+            candidates.belief[own] > 0.0
+        )
+        return candidates.state[own][is_outside], np.log(candidates.belief[own][is_outside])
 
     unknown = np.full(len(whole.sources.kind), np.nan)
     log_outside = log_odds(np.where(is_undecided, 0.0, outside))

@@ -153,13 +153,15 @@ def looked(graph, seed):
     if stage.outcome is not None:
         return None
     model, whole = stage._model, stage._whole
-    reach = whole.reach(model.active, np.full(len(model.size), np.inf))
-    status, _, _ = look_outside(model.layout, model.arrays, whole.sources, model.active, reach, model.scratch, 0, 10**9)
+    candidates = whole.candidates(model.active, np.full(len(model.size), np.inf))
+    status, _, _ = look_outside(
+        model.layout, model.arrays, whole.sources, model.active, candidates, model.scratch, 0, 10**9
+    )
     assert status == OK
-    for _ in model.ask_outside(reach):
+    for _ in model.ask_outside(candidates):
         pass
-    weigh_outside(model.layout, model.arrays, reach, np.empty(len(model.size)))
-    return model, reach
+    weigh_outside(model.layout, model.arrays, candidates, np.empty(len(model.size)))
+    return model, candidates
 
 
 def belief_of_one_more(graph, states, variable, state):
@@ -207,7 +209,7 @@ def test_a_look_is_one_round_of_messages_out_of_the_domains(kind, seed):
     found = looked(graph, seed)
     if found is None:
         return
-    model, reach = found
+    model, candidates = found
     whole, active = model.whole, model.active
     states = {
         v: set(
@@ -220,15 +222,17 @@ def test_a_look_is_one_round_of_messages_out_of_the_domains(kind, seed):
 
     def beyond(variable):
         """Return by how many nats over 600 the likeliest state outside is over the domain."""
-        own = slice(reach.start[variable], reach.start[variable + 1])
-        best = int(reach.state[own][reach.log_belief[own].argmax()])
+        own = slice(candidates.start[variable], candidates.start[variable + 1])
+        best = int(candidates.state[own][candidates.log_belief[own].argmax()])
         return max(0.0, belief_of_one_more(graph, states, variable, best) - 600.0)
 
     rng = np.random.default_rng(seed)
     for variable in rng.permutation(len(model.size))[:2].tolist():
-        for place in range(reach.start[variable], min(reach.start[variable] + 2, reach.start[variable + 1])):
-            expected = belief_of_one_more(graph, states, variable, int(reach.state[place])) - beyond(variable)
-            assert reach.belief[place] == pytest.approx(np.exp(expected), rel=1e-6, abs=1e-12)
+        for place in range(
+            candidates.start[variable], min(candidates.start[variable] + 2, candidates.start[variable + 1])
+        ):
+            expected = belief_of_one_more(graph, states, variable, int(candidates.state[place])) - beyond(variable)
+            assert candidates.belief[place] == pytest.approx(np.exp(expected), rel=1e-6, abs=1e-12)
 
 
 # ---------------------------------------------------------------- answers that count states outside
