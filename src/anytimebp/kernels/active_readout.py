@@ -15,6 +15,8 @@ from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import LOG_TABLE, OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 
+LOWEST = -1e300  # a log that stands for that of a hard zero, which may be subtracted
+
 
 @kernel()
 def place_beliefs(active, candidates, outside, is_leaf, domain_belief, belief):
@@ -77,9 +79,9 @@ def _choose_outside(candidates, told, divided, least, begin, last, stride, scrat
     """
     n = 0
     for k in range(begin, last):
-        log_weight = candidates.log_belief[k] - candidates.told[told + k] - divided
+        log_weight = candidates.log_belief[k] - max(candidates.told[told + k], LOWEST) - divided
         scratch.place[n], scratch.told[n] = candidates.state[k] * stride, log_weight
-        n += 1 if log_weight > least else 0  # no for a hard zero, which is less or not a number
+        n += 1 if log_weight > least else 0  # no for a hard zero
     weight, log_weights = scratch.line[:n], scratch.told[:n]
     for k in range(n):  # vectorised
         weight[k] = exp(min(MOST_ODDS, log_weights[k]))

@@ -236,7 +236,7 @@ def count_entries(layout, sources, universe_sizes, size, n_candidates, by_kind):
         sources: A Sources.
         universe_sizes: (V,) states.
         size: (V,) active states, 1 for leaves that are summed out.
-        reach_size: (V,) states that a look takes in.
+        n_candidates: (V,) states that a look takes in.
         by_kind: (6, 2) what an entry costs by the kind of its source, and with a leaf a state of the leaf.
 
     Returns:

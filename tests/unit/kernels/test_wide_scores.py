@@ -54,7 +54,7 @@ def test_a_rule_may_begin_with_hard_zeros_and_go_on_with_low_scores(scores, unar
         check(graph, method, grow=grow, damping=damping)
 
 
-def test_growth_after_domains_in_batches_is_finite_where_a_rule_begins_with_zeros():
+def test_domains_in_batches_are_finite_where_a_rule_begins_with_zeros():
     rng = np.random.default_rng(15)
     scores = np.where(rng.random((12, 12)) < 0.9, -INF, -1000.0 + rng.normal(0, 2, (12, 12)))
     graph = abp.FactorGraph()
@@ -64,7 +64,7 @@ def test_growth_after_domains_in_batches_is_finite_where_a_rule_begins_with_zero
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", abp.NotConvergedWarning)
         result = abp.infer(graph, "adaptive", max_memory=memory)
-    assert "growth" in result.trace[-1].choice
+    assert "batches" in result.trace[-1].choice
     assert np.isfinite(result.marginals["x0"]).all()
 
 

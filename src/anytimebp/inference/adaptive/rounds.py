@@ -99,7 +99,7 @@ class Rounds:
         self._spent = 0.0
         self._is_lost = bool(whole.compiled.extent.has_zero.any() or (whole.sources.kind == STRUCTURED).any())
         self._most_cost = (LOST if self._is_lost else WORTH) * begin.full_cost
-        self.is_quick = begin.cost <= FIRST_SLICE and not task.limits.work < UNLIMITED
+        self.is_quick = begin.cost <= FIRST_SLICE and not whole.asked and not task.limits.work < UNLIMITED
         self._nats = begin.nats
         self._threshold: float | None = None
         self._left = [t for t in THRESHOLDS if t < math.exp(-begin.nats)]
