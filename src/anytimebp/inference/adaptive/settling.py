@@ -15,6 +15,7 @@ from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.codes import (
     CONVERGED,
     FACTOR_VANISHED,
+    GONE,
     LINEAR,
     OK,
     OUT_OF_RANGE,
@@ -25,6 +26,7 @@ from anytimebp.kernels.lazy import settle_slice
 from anytimebp.model.source import IndexArray
 
 MAX_SWEEPS = 60  # after which messages of a round are damped
+EVERYTHING = 1e300  # nats: a tolerance with which every factor is updated once
 MOST_SWEEPS = 240  # more, after which a round does not settle; BP on all states has more patience
 
 
@@ -54,6 +56,8 @@ def settle(
         status, culprit = yield from _undamped(task, model, orders, tolerance)
     if status == UNSETTLED:
         status, culprit = yield from _damped(task, model, tolerance, MOST_SWEEPS if gives_up else UNLIMITED)
+    if status == CONVERGED and _may_have_lost_states(model):
+        status, culprit = yield from _undamped(task, model, orders, EVERYTHING)
     if status == VARIABLE_VANISHED:
         raise ImpossibleRoundError(model.layout.edge_factor[model.whole.compiled.edges_of(culprit)].tolist())
     if status == FACTOR_VANISHED:
@@ -61,6 +65,16 @@ def settle(
     if status == OUT_OF_RANGE and model.arrays.arithmetic == LINEAR:
         raise OutOfRangeError
     return status == CONVERGED
+
+
+def _may_have_lost_states(model: ActiveModel) -> bool:
+    """Tell whether some states may be gone for some factors (head of `kernels/to_variable.py`).
+
+    Residuals do not count these states, so that a factor for which they are there may not have been updated since. Its
+    messages hardly depend on them, but the scales of its messages do, by which a look compares states outside.
+    """
+    arrays = model.arrays
+    return arrays.arithmetic != LINEAR or bool((arrays.edge_min < GONE).any())
 
 
 def _undamped(
