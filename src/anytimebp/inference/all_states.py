@@ -69,7 +69,7 @@ class AllStates:
         Args:
             task: What is to be done.
             domains: All states, if somebody has put them together already; owned.
-            at_any_cost: Whether to make a core even where it does not pay.
+            at_any_cost: Whether to make a core, and lazy sweeps, even where they do not pay.
             is_checked: Whether the memory has been checked.
             start: Messages to start from.
             put: Puts messages to start from into a workspace.
@@ -186,7 +186,8 @@ class AllStates:
         if self._options.max_memory is None and not self._sweeps:
             self._bands_due = 0 if self._at_any_cost else sweeps_before_bands(messages.layout, messages.arrays)
         is_adaptive = self._options.method == "adaptive"
-        self._is_quick = is_adaptive and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
+        may_be_quick = is_adaptive and not self._at_any_cost and self._sweeps < QUICK_SWEEPS
+        self._is_quick = may_be_quick and is_tiny(messages)
         return plain_schedule(messages, self._options, disturbed, is_lazy=is_adaptive and not self._is_quick)
 
     @property

@@ -73,8 +73,14 @@ def warn_of_divergence(reason: StopReason) -> None:
     warn_caller(f"the marginals are not at a fixed point: {reason}", NotConvergedWarning)
 
 
-def warn_of_end(graph: FactorGraph, result: Result) -> None:
-    """Warn of what a result may be wrongly taken for; texts are fixed, so that a loop shows each of them once."""
+def warn_of_end(graph: FactorGraph, result: Result, *, may_estimate: bool = True) -> None:
+    """Warn of what a result may be wrongly taken for; texts are fixed, so that a loop shows each of them once.
+
+    Args:
+        graph: The model.
+        result: Of a run on it.
+        may_estimate: Whether the error may be estimated for this, which takes memory of its own.
+    """
     reason = result.stop_reason
     if reason is StopReason.NOT_CONVERGED or (not result.consistent and reason not in ASKED_FOR):
         warn_of_divergence(reason)
@@ -99,7 +105,7 @@ def warn_of_end(graph: FactorGraph, result: Result) -> None:
             'or states (`grow`, `fraction`), or try method="bp"',
             UncertainResultWarning,
         )
-    elif reason in BUDGETS and not callable(result.outside) and result.estimated_error > LARGE_ERROR:
+    elif reason in BUDGETS and _is_far_off(result, may_estimate=may_estimate):
         warn_caller(
             "the run was stopped so early that its marginals may be anything: their estimated distance to those of BP "
             "is more than 0.5 (see `estimated_error`); allow more time or updates",
@@ -111,6 +117,13 @@ def warn_of_end(graph: FactorGraph, result: Result) -> None:
             "`max_residual`), so that the estimate may be far too small; ask for a smaller `target_error`, or for none",
             UncertainResultWarning,
         )
+
+
+def _is_far_off(result: Result, *, may_estimate: bool) -> bool:
+    """Tell whether the estimated error is large, unless it would take rules or memory to know."""
+    if callable(result.outside) or (callable(result.error) and not may_estimate):
+        return False
+    return result.estimated_error > LARGE_ERROR
 
 
 def _knows_little(graph: FactorGraph, result: Result) -> bool:

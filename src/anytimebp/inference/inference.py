@@ -195,7 +195,7 @@ class Inference:
             watch(run.moments[-1])
         settled = None if reason is StopReason.TARGET_REACHED else run.last_settled()
         result = Result.of(settled or current, current, reason, Trace(run.moments))
-        warn_of_end(self._graph, result)
+        warn_of_end(self._graph, result, may_estimate=self._options.max_memory is None)
         return result
 
     def _load(self) -> None:

@@ -229,7 +229,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
         return
     yield from _run_small(make_method, new_task(graph, options))
     if method == "adaptive":  # which begins as `bp` does on graphs as small as this
-        yield from _run_small(AllStates, new_task(graph, options))
+        yield from _run_small(partial(AllStates, at_any_cost=True), new_task(graph, options))
     if cuts_tables:
         graph.add_variables(1, 2)
         graph.add_factor([0, 3], log_table=[[0.1, 0.0], [0.0, 0.2]])
