@@ -13,7 +13,7 @@ import numpy as np
 
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
-from anytimebp.exact.tree import is_forest
+from anytimebp.exact.tree import Tree, is_forest, plan
 from anytimebp.inference.active_exact import ActiveExactRun
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
 from anytimebp.inference.adaptive.compact_run import CompactRun
@@ -21,6 +21,7 @@ from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import AutoRun
 from anytimebp.inference.exact_run import ExactRun
 from anytimebp.inference.interrupt import InterruptFlag
+from anytimebp.inference.kept_exact import KEPT, Evidence, KeptExactRun, make_kept_tree
 from anytimebp.inference.method import FORESTS, LEAVES, LOGS, Method, Step, Task, new_task, steps
 from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
@@ -36,6 +37,7 @@ from anytimebp.kernels import (
     exponentiate,
     growth,
     junction_tree,
+    kept_cliques,
     lazy,
     leaves,
     log_sums,
@@ -62,10 +64,22 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
     LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
     BANDS: (bands.fill_bands,),
+    KEPT: (kept_cliques.observe, kept_cliques.spoil, kept_cliques.calibrate_slice),
 }
 """Kernels that stand for all of their kind: once they are loaded, the rest is. Of some, other kinds load a part."""
 
-SECONDS = {"bp": 8, "adaptive": 8, "residual": 9, ROUNDS: 15, LOGS: 4, LEAVES: 4, BANDS: 2, "exact": 6, FORESTS: 1}
+SECONDS = {
+    "bp": 8,
+    "adaptive": 8,
+    "residual": 9,
+    ROUNDS: 15,
+    LOGS: 4,
+    LEAVES: 4,
+    BANDS: 2,
+    "exact": 6,
+    FORESTS: 1,
+    KEPT: 5,
+}
 """Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
 
 SECONDS_OF_MORE = 1  # evidence, factor marginals
@@ -99,7 +113,7 @@ def load_kernels(
     compiled = [kernel for kernel in missing if not _is_on_disk(kernel)]
     if compiled:
         more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
-        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS} else f"method {method!r}"
+        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT} else f"method {method!r}"
         logger.warning(
             "compiling kernels for %s; this happens once per installation and takes about %d seconds",
             "evidence or factor marginals" if more else what,
@@ -129,7 +143,7 @@ def load_structures() -> None:
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     """Return kernels that stand for all that a run needs."""
     kernels = list(FIRST_KERNELS.get(method, (growth.growth_slice,)))
-    if options.factor_marginals and method not in {"exact", "auto", FORESTS}:
+    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT}:
         kernels.append(readout.read_weights)
     if _cuts_tables(method, options):
         kernels.append(cutting.cut_tables_slice)
@@ -209,8 +223,8 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method == FORESTS:
         is_forest(compiled_graph(graph), compiled_graph(graph).universe_sizes)
         return
-    if method == ROUNDS:
-        yield from _run_stages(graph, options)
+    if method in {KEPT, ROUNDS}:
+        yield from (_run_kept if method == KEPT else _run_stages)(graph, options)
         return
     if method == BANDS:
         yield from _run_small(AllStates, new_task(_banded(), options))
@@ -240,6 +254,8 @@ def _method_of(kernels: str, options: RunOptions) -> str:
     """Return the method by which kernels are run."""
     if kernels in {LOGS, LEAVES, BANDS}:
         return "adaptive" if options.method == "auto" else options.method
+    if kernels == KEPT:
+        return "exact"
     return "adaptive" if kernels in {ROUNDS, FORESTS} else kernels
 
 
@@ -259,6 +275,17 @@ def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     graph.add_factor([0], log_table=[0.0, -9.0])
     universe = Universe(compiled_graph(graph), {})
     yield from _run_small(partial(CompactRun, universe=universe), new_task(graph, options))
+
+
+def _run_kept(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Ask a kept junction tree."""
+    compiled, task = compiled_graph(graph), new_task(graph, options)
+    tree = plan(compiled, compiled.universe_sizes)
+    assert isinstance(tree, Tree)  # noqa: S101  (it has three variables)
+    kept = yield from make_kept_tree(task, compiled, tree, {})
+    kept.set_unary(0, np.zeros(2))
+    kept.observe([1], [0])
+    yield from _run_small(lambda task: KeptExactRun(task, compiled, kept, Evidence([1], [0]), None), task)
 
 
 def _with_leaf(score: float) -> FactorGraph:
