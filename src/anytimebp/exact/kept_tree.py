@@ -21,7 +21,9 @@ from anytimebp.kernels.kept_cliques import (
     STALE,
     UP,
     KeptArrays,
+    answer,
     calibrate_slice,
+    find_alike,
     observe,
     spoil,
 )
@@ -40,6 +42,7 @@ class KeptTree:
         tree: The cliques.
         slot_start: (V + 1,) where a variable's states start in rows of beliefs.
         log_z: Of the model under the present evidence, once `is_done`.
+        scratch: A number per slot, for whoever wants few of them.
     """
 
     def __init__(self, compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables) -> None:
@@ -69,8 +72,13 @@ class KeptTree:
             log_scale=np.zeros(n),
             joint=np.empty(int(tree.arrays.table_start[n])),
             use=np.zeros(n, dtype=np.int64),
+            alike=np.empty(n, dtype=np.int64),
+            shared=np.empty(tree.message_entries),
+            is_summed=np.zeros(n, dtype=np.bool_),
             state=np.array([0, 0, 0, int(tree.entries)], dtype=np.int64),
         )
+        find_alike(tree.arrays, n, self._kept.alike)
+        self.scratch: FloatArray = np.ones(int(domains.slot_start[-1]))
         self._observed = NOBODY
         self._query = 0
         self.log_z = float("nan")
@@ -123,6 +131,46 @@ class KeptTree:
         name = self._compiled.variables.name(index)
         msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
         return InconsistentModelError(msg)
+
+    def answer(
+        self, variables: list[int], states: list[int], wanted: IndexArray, belief: FloatArray, cost: int
+    ) -> tuple[bool, int, int]:
+        """Replace the evidence by observed states and calibrate, at once, if that reads few entries.
+
+        Args:
+            variables: Observed in one state each.
+            states: These.
+            wanted: As for `advance`.
+            belief: As for `advance`.
+            cost: Entries of stale cliques up to which that is done; `is_done` is False where there are more.
+
+        Returns:
+            Whether a joint state is possible, cliques passed, and entries read.
+
+        Raises:
+            InconsistentModelError: If unary factors exclude one of the states; nothing has changed then.
+        """
+        self._query += 1
+        own = np.array(variables, dtype=np.int64)
+        status, done, work, total, culprit = answer(
+            self._compiled.arrays,
+            self._sizes,
+            self.tree.arrays,
+            self._at,
+            self._kept,
+            self.tree.n,
+            self._observed,
+            own,
+            np.array(states, dtype=np.int64),
+            self._query,
+            wanted,
+            belief,
+            cost,
+        )
+        if culprit >= 0:
+            raise self._impossible(int(culprit))
+        self._observed, self.log_z = own, total + self._constant
+        return status == OK, done, work
 
     # ------------------------------------------------------------ another model
     def set_unary(self, index: int, log_scores: FloatArray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +21,31 @@ from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
-from anytimebp.results.snapshot import Snapshot
+from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.target_marginals import NO_STATES, TargetMarginals, place_of
+from anytimebp.results.trace import Moment, Trace
 from anytimebp.tables.store import Tables
 
 KEPT = "kept junction trees"  # the kernels that only sessions need
 WORTH_A_LOOK = 2**16  # entries read in a slice, from which on Ctrl-C is looked for
+
+
+AT_ONCE = 2**15  # entries of stale cliques: with four times as many read, at most a tenth of a millisecond
+CHOICE = "a kept junction tree: little of it was out of date"
+AT_THE_END = {
+    "max_residual": 0.0,
+    "mean_residual": 0.0,
+    "outside": 0.0,
+    "error": 0.0,
+    "consistent": True,
+    "method": "exact",
+    "damping": 0.0,
+    "exact": True,
+    "choice": CHOICE,
+    "factor_marginals": NOT_ASKED_FOR,
+}
+"""What holds of every answer that is given at once."""
 
 
 class Targets(NamedTuple):
@@ -193,3 +212,43 @@ class KeptExactRun:
         universe = Universe(self._compiled, observed, domains)
         joint = self._task.options.factor_marginals
         return unary_snapshot(universe, self._figures, factor_marginals=joint)
+
+
+def answer_at_once(
+    compiled: CompiledGraph, kept: KeptTree, evidence: Evidence, targets: Targets | None, tolerance: float
+) -> Result | None:
+    """Answer a query without looking at the clock or Ctrl-C in between: None where that may take too long.
+
+    The evidence is in the tree then, and both ways are still to go.
+    """
+    began = perf_counter()
+    belief, wanted = (
+        (np.ones(int(kept.slot_start[-1])), NOBODY) if targets is None else (kept.scratch, targets.variables)
+    )
+    is_possible, updates, work = kept.answer(evidence.variables, evidence.states, wanted, belief, AT_ONCE)
+    if not is_possible:
+        given = " under this evidence" if evidence.variables else ""
+        msg = f"no joint state is possible{given}: every one has a factor that excludes it"
+        raise InconsistentModelError(msg)
+    if not kept.is_done:
+        return None
+    if targets is None:
+        marginals = Marginals(compiled.variables, belief, kept.slot_start, NO_STATES)
+    else:
+        marginals = TargetMarginals(compiled.variables, targets.place, belief[targets.slots].copy(), targets.start)
+    seconds, log_z = perf_counter() - began, kept.log_z
+    held = {
+        **AT_THE_END,
+        "marginals": marginals,
+        "log_z": log_z,
+        "domain_sizes": read_only(evidence.sizes(compiled.universe_sizes)),
+        "seconds": seconds,
+        "updates": updates,
+        "work_parts": {"messages": work, "scoring": 0, "growth": 0, "priorities": 0},
+        "tolerance": tolerance,
+        "arithmetic": "log" if kept.in_logs else "linear",
+        "cost": kept.tree.entries,
+    }
+    moment = Moment(seconds, updates, work, 0.0, 0.0, 0.0, len(belief), log_z, 0.0, CHOICE)
+    current = Snapshot.holding(**held)
+    return Result.holding(**held, stop_reason=StopReason.CONVERGED, trace=Trace((moment,)), current=current)

@@ -29,6 +29,7 @@ from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.target_marginals import read_targets
 
+NO_BUDGET = (None,) * 4
 MOST_LABELS = 2**16  # (variable, label) pairs whose states are remembered
 
 
@@ -125,6 +126,7 @@ class Session:
         self._known: dict[Hashable, tuple[int, int]] = {}
         self._asked: dict[str, tuple[int, ...]] = {}
         self._exclusively = OneAtATime()
+        self._is_plain = not self._options.factor_marginals and self._options.record in {"round", "sweep", "end"}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave what earlier queries have left behind: it is sized by tables, and made again quickly."""
@@ -178,7 +180,12 @@ class Session:
         check_budget(seconds, max_updates, max_work, target_error, callback, None)
         with self._exclusively:
             wanted = None if targets is None else self._read_targets(targets)
-            run, asked = self._new_run(self._read_evidence(evidence), wanted)
+            seen = self._read_evidence(evidence)
+            if self._is_plain and seen.observed is None and (seconds, max_updates, max_work, callback) == NO_BUDGET:
+                found = self._kept.answer_at_once(self._graph, seen, wanted, self._options.tolerance)
+                if found is not None:
+                    return found
+            run, asked = self._new_run(seen, wanted)
             run.stop = stop
             budget = budget_of(run, seconds, max_updates, max_work, target_error, callback)
             with run:

@@ -16,20 +16,32 @@ from anytimebp.exact.tree import Tree, plan
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import CHEAP, AutoRun, bp_cost, choose
-from anytimebp.inference.kept_exact import KEPT, Evidence, KeptExactRun, Targets, make_all_tables, make_kept_tree
+from anytimebp.inference.kept_exact import (
+    AT_ONCE,
+    KEPT,
+    Evidence,
+    KeptExactRun,
+    Targets,
+    answer_at_once,
+    make_all_tables,
+    make_kept_tree,
+)
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.methods import FULL_METHODS
 from anytimebp.inference.readout import unary_snapshot
 from anytimebp.inference.warm_up import make_method
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
+from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, read_only
-from anytimebp.results.snapshot import Snapshot
+from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.target_marginals import only_targets
 from anytimebp.tables.carry_over import Start
 from anytimebp.tables.sizes import update_entries
 
-FEW = 2**15  # entries read, under which nobody asks whether a run from nothing would read fewer: some 50 microseconds
+SETTING_UP, TABLES = 2.0**20, 8.0
+"""What a run from nothing costs before its first clique, in entries that could be read in the time: in any case, and
+per entry of a table that evidence may cut."""
 MOST_KEPT = 2.0**24  # entries of all cliques that are kept, twice, of method "exact"
 WORTH_A_START = 2.0**20  # entries that could be read in the time of BP's usual sweeps: some tenths of a millisecond
 FEW_DISTURBED = 100  # times as many factors as are disturbed, from which on updates one by one beat sweeps
@@ -77,6 +89,18 @@ class Kept:
         self.unary[index] = log_scores
         if self.tree is not None:
             self.tree.set_unary(index, log_scores)
+
+    def answer_at_once(
+        self, graph: FactorGraph, evidence: Evidence, targets: tuple[int, ...] | None, tolerance: float
+    ) -> Result | None:
+        """Answer a query on a tree that is kept, if that takes so little that no run is worth setting up."""
+        graph.take_changes()
+        if self.tree is None or self.compiled is None or self.compiled is not graph.compiled:
+            return None
+        if targets is None and self.tree.tree.entries > AT_ONCE:
+            return None
+        places = None if targets is None else self.places(targets, self.tree)
+        return answer_at_once(self.compiled, self.tree, evidence, places, tolerance)
 
     def places(self, targets: tuple[int, ...], tree: KeptTree) -> Targets:
         """Return where the marginals of some variables are in the beliefs of a tree."""
@@ -208,11 +232,11 @@ class SessionRun:
         else:
             tree.observe_otherwise(evidence.observed)
         stale, entries = tree.stale, tree.tree.entries
-        if stale > FEW or (self._targets is None and entries > FEW):
-            down = entries if self._targets is None else 0.0
-            work = tree.tree.work * stale / entries + PASSES_DOWN * down
+        down = PASSES_DOWN * entries if self._targets is None else 0.0
+        work, least = tree.tree.work * stale / max(1.0, entries) + down, SETTING_UP + TABLES * compiled.n_table_entries
+        if work > least:
             cold = plan(compiled, evidence.sizes(compiled.universe_sizes), CHEAP)
-            if isinstance(cold, Tree) and cold.work + FEW < work:
+            if isinstance(cold, Tree) and cold.work + least < work:
                 return f"evidence leaves cliques of {cold.entries:,.0f} entries, kept ones have {entries:,.0f}"
         figures.method, figures.choice = "exact", "a kept junction tree"
         figures.reason = f"{stale:,} of the {entries:,.0f} entries of its cliques are out of date"

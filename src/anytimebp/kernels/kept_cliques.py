@@ -3,7 +3,9 @@
 Evidence excludes states by zeros in priors, so that cliques, factors and their places stay as they are. A prior is part
 of one clique, the variable's own: where it changes, that clique and all on its way to the root are *stale*, and nothing
 else is. On the way down only cliques are visited that somebody wants, and those on their ways to the root. Equations
-and arithmetic are those of `cliques.py`, but tables of the way up stay: joint marginals go to tables of their own.
+and arithmetic are those of `cliques.py`, but tables of the way up stay: joint marginals go to tables of their own. And
+children with the same separator are *alike*: their messages are multiplied before the parent's table is walked through,
+and the separator's marginal is summed out of the parent's once for all of them.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +14,9 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.cliques import (
+    MULTIPLY,
     SUM_OUT,
+    _factor_axes,
     _is_linear,
     _message_axes,
     _multiply,
@@ -22,10 +26,11 @@ from anytimebp.kernels.cliques import (
     _walk,
 )
 from anytimebp.kernels.codes import MAX_LINEAR_RANGE, OK, VARIABLE_VANISHED
-from anytimebp.kernels.jit import FAST, borrow, kernel
+from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 
 FREE, OTHERWISE = -1, -2  # in place of an observed state: not observed; a set of states or scores
 UNWANTED, WANTED, INNER = range(3)  # on the way down; INNER cliques have a child that is wanted
+MOST_TRIES = 16  # kinds of separators among which that of a child is looked for
 UP, DOWN, IN_LOGS, STALE = range(4)  # places in `KeptArrays.state`
 
 
@@ -43,6 +48,10 @@ class KeptArrays(NamedTuple):
         log_scale: (N,) log of what a clique's message was divided by.
         joint: Joint marginals of INNER cliques.
         use: (N,) UNWANTED, WANTED or INNER.
+        alike: (N,) a clique of the same parent and separator; the same one for all of these.
+        shared: Per entry of messages, at the place of the clique that stands for those that are alike: products of
+            messages on the way up, marginals of separators on the way down.
+        is_summed: (N,) whether `shared` holds that marginal.
         state: (4,) the next clique on the way up, the next on the way down, whether one was summed in logs, and the
             entries of all stale cliques.
     """
@@ -57,6 +66,9 @@ class KeptArrays(NamedTuple):
     log_scale: Any
     joint: Any
     use: Any
+    alike: Any
+    shared: Any
+    is_summed: Any
     state: Any
 
 
@@ -76,7 +88,12 @@ def observe(tree, at, kept, before, variables, states, query):
     Returns:
         The first of `variables` whose state is impossible, or -1.
     """
-    tree, at, kept = borrow(tree), borrow(at), borrow(kept)
+    return _observe(borrow(tree), borrow(at), borrow(kept), before, variables, states, query)
+
+
+@kernel()
+def _observe(tree, at, kept, before, variables, states, query):
+    """Do what `observe` does."""
     for k in range(variables.size):
         if kept.base[at.slot_start[variables[k]] + states[k]] == -np.inf:
             return variables[k]
@@ -146,6 +163,33 @@ def calibrate_slice(layout, size, tree, at, kept, n, wanted, with_joints, belief
         Status, cliques passed, entries read; and at the end log Z but for constants, which is NaN before.
     """
     layout, tree, at, kept = borrow(layout), borrow(tree), borrow(at), borrow(kept)
+    return _calibrate(layout, size, tree, at, kept, n, wanted, with_joints, belief, updates_limit, cost_limit)
+
+
+@kernel()
+def answer(layout, size, tree, at, kept, n, before, variables, states, query, wanted, belief, cost_limit):
+    """Replace the evidence by observed states, and calibrate, if that is cheap; arguments as of the two kernels above.
+
+    Returns:
+        Status, cliques passed, entries read, log Z but for constants, which is NaN where `cost_limit` has ended it; and
+        the first of `variables` whose state is impossible, or -1.
+    """
+    layout, tree, at, kept = borrow(layout), borrow(tree), borrow(at), borrow(kept)
+    culprit = _observe(tree, at, kept, before, variables, states, query)
+    if culprit >= 0:
+        return VARIABLE_VANISHED, 0, 0, np.nan, culprit
+    kept.state[UP], kept.state[DOWN] = 0, n - 1
+    if kept.state[STALE] > cost_limit:
+        return OK, 0, 0, np.nan, culprit
+    status, updates, cost, total = _calibrate(
+        layout, size, tree, at, kept, n, wanted, False, belief, 2**62, 4 * cost_limit
+    )
+    return status, updates, cost, total, culprit
+
+
+@kernel()
+def _calibrate(layout, size, tree, at, kept, n, wanted, with_joints, belief, updates_limit, cost_limit):
+    """Do what `calibrate_slice` does."""
     updates, cost = 0, 0
     while kept.state[UP] < n and updates < updates_limit and cost < cost_limit:
         clique = kept.state[UP]
@@ -174,6 +218,7 @@ def calibrate_slice(layout, size, tree, at, kept, n, wanted, with_joints, belief
 def _want(tree, kept, n, variables, with_joints):
     """Mark the cliques of some variables, and all on their ways to the root, as wanted; of all, if there are none."""
     for clique in range(n):
+        kept.is_summed[clique] = False
         is_inner = with_joints or tree.first_child[clique] >= 0
         kept.use[clique] = UNWANTED if variables.size else INNER if is_inner else WANTED
     for k in range(variables.size):
@@ -188,7 +233,10 @@ def _collect(layout, size, tree, at, kept, clique):
     """Fill a clique's table and message; return the entries read, -1 if no joint state is possible."""
     start, end = tree.table_start[clique], tree.table_start[clique + 1]
     is_linear = _is_linear(tree, at, clique)
-    operands = _multiply(layout, size, tree, at, clique, is_linear)
+    if is_linear:
+        operands = _multiply_alike(layout, size, tree, at, kept, clique)
+    else:
+        operands = _multiply(layout, size, tree, at, clique, is_linear)
     table, message = at.table[start:end], at.message[tree.message_start[clique] : tree.message_start[clique + 1]]
     if is_linear:
         largest, least = _sum_linear(table, message)
@@ -209,18 +257,99 @@ def _collect(layout, size, tree, at, kept, clique):
 
 
 @kernel()
+def _multiply_alike(layout, size, tree, at, kept, clique):
+    """Fill a clique's table; return how many factors, and products of messages that are alike, went in."""
+    start, end, variable = tree.table_start[clique], tree.table_start[clique + 1], tree.variable[clique]
+    table, row = at.table[start:end], tree.message_start[clique + 1] - tree.message_start[clique]
+    for v in range(size[variable]):
+        value = exp(at.log_prior[at.slot_start[variable] + v])
+        for j in range(v * row, (v + 1) * row):
+            table[j] = value
+    _place_members(tree, at, clique)
+    operands = 0
+    for k in range(tree.factor_start[clique], tree.factor_start[clique + 1]):
+        n, entries = _factor_axes(layout, size, tree, at, clique, tree.factor[k])
+        _walk(MULTIPLY, table, at.axes, n, table_view(at.address[tree.factor[k]], entries))
+        operands += 1
+    _multiply_messages(tree, at, kept, clique)
+    child = tree.first_child[clique]
+    while child >= 0:
+        if kept.alike[child] == child:
+            n = _message_axes(size, tree, at, clique, child)
+            _walk(MULTIPLY, table, at.axes, n, kept.shared[tree.message_start[child] : tree.message_start[child + 1]])
+            operands += 1
+        child = tree.next_child[child]
+    return operands
+
+
+@kernel()
+def _multiply_messages(tree, at, kept, clique):
+    """Multiply the messages of children that are alike."""
+    child = tree.first_child[clique]
+    while child >= 0:
+        if kept.alike[child] == child:
+            for j in range(tree.message_start[child], tree.message_start[child + 1]):
+                kept.shared[j] = at.message[j]
+        child = tree.next_child[child]
+    child = tree.first_child[clique]
+    while child >= 0:
+        first, place = tree.message_start[child], tree.message_start[kept.alike[child]]
+        if kept.alike[child] != child:
+            for j in range(tree.message_start[child + 1] - first):
+                kept.shared[place + j] *= at.message[first + j]
+        child = tree.next_child[child]
+
+
+@kernel()
+def find_alike(tree, n, alike):
+    """Find children of the same parent and separator; a few kinds for each parent.
+
+    Args:
+        tree: The cliques.
+        n: Number of cliques.
+        alike: (N,) overwritten; see `KeptArrays`.
+    """
+    tree = borrow(tree)
+    for clique in range(n):
+        alike[clique] = clique
+    for parent in range(n):
+        child = tree.first_child[parent]
+        while child >= 0:
+            other, tries = tree.first_child[parent], 0
+            while other != child and tries < MOST_TRIES:
+                if alike[other] == other:
+                    tries += 1
+                    if _have_one_separator(tree, other, child):
+                        alike[child] = other
+                        break
+                other = tree.next_child[other]
+            child = tree.next_child[child]
+
+
+@kernel()
+def _have_one_separator(tree, a, b):
+    """Tell whether two cliques have the same separator."""
+    n = tree.scope_start[a + 1] - tree.scope_start[a]
+    if tree.scope_start[b + 1] - tree.scope_start[b] != n:
+        return False
+    is_same = True
+    for k in range(1, n):
+        is_same &= tree.scope[tree.scope_start[a] + k] == tree.scope[tree.scope_start[b] + k]
+    return is_same
+
+
+@kernel()
 def _distribute(size, tree, at, kept, belief, clique):
     """Fill a clique's joint marginal, if a child needs it, and its variable's; return the entries read."""
     start, end, first = tree.table_start[clique], tree.table_start[clique + 1], tree.message_start[clique]
-    ratio, parent, cost = at.ratio[: tree.message_start[clique + 1] - first], tree.parent[clique], end - start
+    ratio, cost = at.ratio[: tree.message_start[clique + 1] - first], end - start
+    place = tree.message_start[kept.alike[clique]]
+    marginal = kept.shared[place : place + ratio.size]
+    if not kept.is_summed[kept.alike[clique]]:
+        cost += _sum_separator(size, tree, at, kept, clique, marginal)
+        kept.is_summed[kept.alike[clique]] = True
     for j in range(ratio.size):
-        ratio[j] = 0.0 if parent >= 0 else 1.0
-    if parent >= 0:
-        _place_members(tree, at, parent)
-        n = _message_axes(size, tree, at, parent, clique)
-        whole = kept.joint[tree.table_start[parent] : tree.table_start[parent + 1]]
-        _walk(SUM_OUT, whole, at.axes, n, ratio)
-        cost += whole.size
+        ratio[j] = marginal[j]
     scale = at.scale[clique]
     for j in range(ratio.size if scale > 0.0 else 0):
         m = at.message[first + j] * scale
@@ -231,6 +360,21 @@ def _distribute(size, tree, at, kept, belief, clique):
     else:
         _row_sums(at.table[start:end], ratio, own)
     return cost
+
+
+@kernel()
+def _sum_separator(size, tree, at, kept, clique, marginal):
+    """Fill the marginal of a separator from the parent's joint marginal; return the entries read."""
+    parent = tree.parent[clique]
+    for j in range(marginal.size):
+        marginal[j] = 0.0 if parent >= 0 else 1.0
+    if parent < 0:
+        return 0
+    _place_members(tree, at, parent)
+    n = _message_axes(size, tree, at, parent, clique)
+    whole = kept.joint[tree.table_start[parent] : tree.table_start[parent + 1]]
+    _walk(SUM_OUT, whole, at.axes, n, marginal)
+    return whole.size
 
 
 @kernel()
