@@ -44,7 +44,8 @@ SETTING_UP, TABLES = 2.0**20, 8.0
 per entry of a table that evidence may cut."""
 MOST_KEPT = 2.0**24  # entries of all cliques that are kept, twice, of method "exact"
 WORTH_A_START = 2.0**20  # entries that could be read in the time of BP's usual sweeps: some tenths of a millisecond
-FEW_DISTURBED = 100  # times as many factors as are disturbed, from which on updates one by one beat sweeps
+FEW_DISTURBED, SOME_DISTURBED = 100, 8
+"""Times as many factors as are disturbed, from which on updates one by one beat sweeps; and these, a run from nothing."""
 PART_LEFT = 0.7  # of the entries of all tables: where evidence leaves fewer, a run on what is left is faster
 MOST_TARGETS = 2**12  # different ones of which it is kept where they are
 PASSES_DOWN = 2.0  # entries read on the way down, for each entry of a clique
@@ -172,18 +173,23 @@ class SessionRun:
             return f"evidence leaves {left:,.0f} of {whole:,.0f} entries of tables"
         if not old.complete():
             return "messages of the last query have left the range of linear arithmetic"
-        self._start_from(old, compiled)
-        return ""
+        return self._start_from(old, compiled)
 
-    def _start_from(self, old: AllStates, compiled: CompiledGraph) -> None:
-        """Start from messages that have settled: with the factors that changes disturb; by sweeps if these are many."""
+    def _start_from(self, old: AllStates, compiled: CompiledGraph) -> str:
+        """Start from messages that have settled: with the factors that changes disturb, or by sweeps if these are many.
+
+        Return why not, where they are very many.
+        """
         kept, options, figures = self._kept, self._task.options, self._task.figures
-        figures.method = "adaptive" if options.method == "auto" else options.method
         changed = [compiled.message_factor(factor) for factor in kept.changed_before]
         tables = np.array([factor for factor in changed if factor >= 0], dtype=np.int64)
         seen = self._as_unary(compiled)
         n_disturbed = len(tables) + self._degree(compiled, _changed_keys(seen, kept.seen))
-        by_sweeps = n_disturbed * FEW_DISTURBED > len(compiled.arrays.factor_edge_start)
+        n_factors = len(compiled.arrays.factor_edge_start) - 1
+        if n_disturbed * SOME_DISTURBED > n_factors:
+            return f"changes disturb {n_disturbed:,} of {n_factors:,} factors"
+        by_sweeps = n_disturbed * FEW_DISTURBED > n_factors
+        figures.method = "adaptive" if options.method == "auto" else options.method
         method = figures.method if by_sweeps else "residual"
         task = self._task._replace(options=options.for_method(method), unary={**kept.unary, **seen})
         self.now, self._is_warm = AllStates(task, start=Start(old.workspace, tables, {})), True
@@ -191,6 +197,7 @@ class SessionRun:
         how = "sweeps" if by_sweeps else "updates of what has changed"
         figures.choice = "messages of the last query"
         figures.reason = f"{how}, as changes disturb {n_disturbed:,} factors"
+        return ""
 
     @staticmethod
     def _degree(compiled: CompiledGraph, variables: list[int]) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from anytimebp.kernels.codes import LOG
 from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace
 
 
@@ -93,6 +94,8 @@ def _copy_messages(old: Workspace, new: Workspace) -> BoolArray:
     n_edges = len(layout.edge_variable)
     if not n_edges:
         return np.zeros(0, dtype=np.bool_)
+    if np.array_equal(before.edge_slot_start, after.edge_slot_start) and _are_alike(old, new):
+        return _copy_all(before, after)
     old_size, new_size = before.domain_size[layout.edge_variable], after.domain_size[layout.edge_variable]
     values, states = before.message[row_items(before.edge_slot_start, old_size)], _states(old, layout.edge_variable)
     is_zero = values == (-np.inf if before.arithmetic == LOG else 0.0)
@@ -119,6 +122,28 @@ def _copy_messages(old: Workspace, new: Workspace) -> BoolArray:
     return is_left
 
 
+def _are_alike(old: Workspace, new: Workspace) -> bool:
+    """Tell whether messages of two workspaces have the same slots, one after the other, and arithmetic."""
+    is_whole = old.domains.is_whole and new.domains.is_whole
+    before, after = old.arrays, new.arrays
+    start, size = after.edge_slot_start, after.domain_size[new.layout.edge_variable]
+    is_dense = bool((start[1:] == start[:-1] + size[:-1]).all()) and len(after.message) == start[-1] + size[-1]
+    return is_whole and is_dense and before.arithmetic == after.arithmetic and len(before.message) == len(after.message)
+
+
+def _copy_all(before: WorkspaceArrays, after: WorkspaceArrays) -> BoolArray:
+    """Copy the messages of all edges but those that have hard zeros; return (E,) which have."""
+    zero, one = (-np.inf, 0.0) if after.arithmetic == LOG else (0.0, 1.0)
+    start = after.edge_slot_start
+    is_left: BoolArray = np.minimum.reduceat(before.message, start) == zero
+    after.message[:] = before.message
+    after.edge_min[:] = np.where(is_left, 1.0, before.edge_min)
+    for edge in np.flatnonzero(is_left).tolist():
+        last = start[edge + 1] if edge + 1 < len(start) else len(after.message)
+        after.message[start[edge] : last] = one
+    return is_left
+
+
 def _states(workspace: Workspace, variables: IndexArray) -> IndexArray:
     """Return the active states of some variables, row after row."""
     sizes = workspace.arrays.domain_size[variables]
@@ -135,6 +160,10 @@ def _changed_variables(old: Workspace, new: Workspace) -> tuple[BoolArray, BoolA
     alike = np.flatnonzero(~states)
     if not len(alike):
         return states, priors
+    if len(alike) == len(states) and old.domains.is_whole and new.domains.is_whole:
+        rows = new.domains.slot_start[:-1]
+        if old.arrays.arithmetic == new.arrays.arithmetic:
+            return states, np.logical_or.reduceat(old.arrays.prior != new.arrays.prior, rows)
     sizes = new.arrays.domain_size[alike]
     first = np.cumsum(sizes) - sizes
     if not (old.domains.is_whole and new.domains.is_whole):

@@ -18,6 +18,7 @@ LOOSE, TIGHT = 1e-7, 1e-9
 @pytest.fixture(autouse=True)
 def _messages_are_kept_of_small_graphs(monkeypatch):
     monkeypatch.setattr("anytimebp.inference.session_run.WORTH_A_START", 0.0)
+    monkeypatch.setattr("anytimebp.inference.session_run.SOME_DISTURBED", 0)
 
 
 def gap(result, other):
@@ -101,6 +102,13 @@ def test_evidence_that_leaves_little_is_answered_on_what_is_left():
     session.query()
     found = session.query({f"x{i}": 0 for i in range(14)})
     assert found.choice.startswith("from nothing: evidence leaves")
+
+
+def test_changes_that_disturb_much_start_from_nothing(monkeypatch):
+    monkeypatch.setattr("anytimebp.inference.session_run.SOME_DISTURBED", 8)
+    session = abp.Session(grid(4, 5, 1.0, 0.5, 0), "bp")
+    session.query()
+    assert session.query({"x5": 0, "x10": 1}).choice == "from nothing: changes disturb 8 of 24 factors"
 
 
 def test_zeros_that_no_longer_hold_are_forgotten():
