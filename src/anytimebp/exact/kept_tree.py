@@ -35,6 +35,21 @@ from anytimebp.tables.store import Tables
 NOBODY = np.empty(0, dtype=np.int64)
 
 
+class Room:
+    """Memory that one tree after the other is put into: touching fresh memory takes longer than small cliques do."""
+
+    def __init__(self) -> None:
+        """Have none yet."""
+        self._held: dict[str, FloatArray] = {}
+
+    def take(self, name: str, n: int) -> FloatArray:
+        """Return so many numbers, in which anything may stand; the same memory for the same name."""
+        held = self._held.get(name)
+        if held is None or len(held) < n:
+            held = self._held[name] = np.empty(n + n // 2)
+        return held[:n]
+
+
 class KeptTree:
     """Cliques over all states of a graph, and what is known of them under the present evidence.
 
@@ -45,7 +60,9 @@ class KeptTree:
         scratch: A number per slot, for whoever wants few of them.
     """
 
-    def __init__(self, compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables) -> None:
+    def __init__(
+        self, compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables, room: Room | None = None
+    ) -> None:
         """Keep a tree.
 
         Args:
@@ -53,13 +70,15 @@ class KeptTree:
             domains: All states; without evidence.
             tree: Over all states.
             tables: Of all factors over all states.
+            room: For its tables, if it is not the only one to have it, one after the other.
         """
+        room = room or Room()
         self._compiled, self.tree, self._sizes = compiled, tree, domains.sizes
         self.slot_start = domains.slot_start
         n, n_variables = tree.n, len(domains.sizes)
         base = domains.log_prior
         held = domains._replace(log_prior=base.copy(), log_prior_min=domains.log_prior_min.copy())
-        self._at, self._tables = _clique_arrays(compiled, held, tree, tables), tables
+        self._at, self._tables = _clique_arrays(compiled, held, tree, tables, room), tables
         self._constant = _observed_total(tree, tables) + float(tables.log_scale.sum())
         self._kept = KeptArrays(
             base=base,
@@ -70,10 +89,10 @@ class KeptTree:
             stamp=np.zeros(n_variables, dtype=np.int64),
             is_stale=np.ones(n, dtype=np.bool_),
             log_scale=np.zeros(n),
-            joint=np.empty(int(tree.arrays.table_start[n])),
+            joint=room.take("joint", int(tree.arrays.table_start[n])),
             use=np.zeros(n, dtype=np.int64),
             alike=np.empty(n, dtype=np.int64),
-            shared=np.empty(tree.message_entries),
+            shared=room.take("shared", tree.message_entries),
             is_summed=np.zeros(n, dtype=np.bool_),
             state=np.array([0, 0, 0, int(tree.entries)], dtype=np.int64),
         )
@@ -274,7 +293,7 @@ class KeptTree:
         return Joints(self.tree.arrays, self._sizes, self._kept.joint.copy())
 
 
-def _clique_arrays(compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables) -> CliqueArrays:
+def _clique_arrays(compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables, room: Room) -> CliqueArrays:
     """Return room for the numbers of a tree."""
     scopes = tree.arrays.scope_start[: tree.n + 1]
     return CliqueArrays(
@@ -282,8 +301,8 @@ def _clique_arrays(compiled: CompiledGraph, domains: Domains, tree: Tree, tables
         log_prior=domains.log_prior,
         slot_start=domains.slot_start,
         log_prior_min=domains.log_prior_min,
-        table=np.empty(int(tree.arrays.table_start[tree.n])),
-        message=np.empty(tree.message_entries),
+        table=room.take("table", int(tree.arrays.table_start[tree.n])),
+        message=room.take("message", tree.message_entries),
         message_min=np.empty(tree.n),
         message_in_logs=np.empty(tree.n, dtype=np.bool_),
         scale=np.empty(tree.n),

@@ -45,7 +45,7 @@ per entry of a table that evidence may cut."""
 MOST_KEPT = 2.0**24  # entries of all cliques that are kept, twice, of method "exact"
 WORTH_A_START = 2.0**20  # entries that could be read in the time of BP's usual sweeps: some tenths of a millisecond
 FEW_DISTURBED, SOME_DISTURBED = 100, 8
-"""Times as many factors as are disturbed, from which on updates one by one beat sweeps; and these, a run from nothing."""
+"""Times as many factors as are disturbed, from which on updates one by one beat sweeps, and these runs from nothing."""
 PART_LEFT = 0.7  # of the entries of all tables: where evidence leaves fewer, a run on what is left is faster
 MOST_TARGETS = 2**12  # different ones of which it is kept where they are
 PASSES_DOWN = 2.0  # entries read on the way down, for each entry of a clique

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from anytimebp.errors import AnytimeBPError, InconsistentModelError, OptionError
+from anytimebp.exact.kept_tree import Room
 from anytimebp.inference.inference import Inference
 from anytimebp.inference.kept_exact import KEPT
 from anytimebp.inference.options import RunOptions
@@ -22,7 +23,7 @@ from anytimebp.parallel.shown import counted
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
-CHUNK = 256  # graphs that are solved together, or shipped to a worker at once
+CHUNK = 128  # graphs that are solved together, or shipped to a worker at once
 AHEAD = 3  # chunks that each worker may be ahead of what was asked for
 BUDGETS = ("seconds", "max_updates", "max_work", "target_error", "callback")
 """Options of `Session.query`; all others are of `Session`. Graphs under a budget are solved one by one."""
@@ -175,6 +176,8 @@ class Solver:
         self._budget = {name: value for name, value in options.items() if name in BUDGETS and value is not None}
         self._session: Session | None = None
         self._of: FactorGraph | None = None
+        self._room = Room()
+        self._checked: RunOptions | None = None
 
     def solve(self, chunk: Chunk) -> list[Answer]:
         """Return a result or an error for each graph."""
@@ -220,17 +223,18 @@ class Solver:
         if not items:
             return {}
         try:
-            results = solve_together(items, self._run_options())
+            results = solve_together(items, self._run_options(), self._room)
         except InconsistentModelError:
             return {}
         return {} if results is None else dict(zip(places, results, strict=True))
 
     def _run_options(self) -> RunOptions:
         """Return the options of a run, with kernels loaded."""
-        options = Inference(FactorGraph(), **{**self._options, "method": "exact"}).options
-        for kernels in ("exact", KEPT):
-            load_kernels(options, kernels=kernels)
-        return options
+        if self._checked is None:
+            self._checked = Inference(FactorGraph(), **{**self._options, "method": "exact"}).options
+            for kernels in ("exact", KEPT):
+                load_kernels(self._checked, kernels=kernels)
+        return self._checked
 
     def _ask_once(self, graph: FactorGraph, evidence: EvidenceLike | None) -> Answer:
         """Solve one graph by itself."""

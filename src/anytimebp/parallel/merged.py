@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anytimebp.exact.kept_tree import KeptTree
+from anytimebp.exact.kept_tree import KeptTree, Room
 from anytimebp.exact.order import first_order
 from anytimebp.exact.tree import Tree, plan
 from anytimebp.inference.auto_run import CHEAP
@@ -97,7 +97,7 @@ class _Merged:
         self.compiled = CompiledGraph(self)  # type: ignore[arg-type]
 
 
-def solve_together(items: Sequence[Item], options: RunOptions) -> list[Result] | None:
+def solve_together(items: Sequence[Item], options: RunOptions, room: Room) -> list[Result] | None:
     """Return a result for each of some small graphs; None where one of them has to be solved by itself.
 
     That is where a graph has no possible joint state, or needs large cliques.
@@ -105,6 +105,7 @@ def solve_together(items: Sequence[Item], options: RunOptions) -> list[Result] |
     Args:
         items: The graphs, each of which `can_merge`, and evidence.
         options: Of all runs; without evidence.
+        room: For tables of cliques; nobody else may use it meanwhile.
     """
     began = perf_counter()
     merged = _Merged([item.graph for item in items])
@@ -115,7 +116,7 @@ def solve_together(items: Sequence[Item], options: RunOptions) -> list[Result] |
     if not isinstance(tree, Tree) or _largest(tree, part) >= CHEAP:
         return None
     task = new_task(merged, options)  # type: ignore[arg-type]
-    kept = _kept(task, compiled, tree)
+    kept = _kept(task, compiled, tree, room)
     evidence = _evidence(items, merged.first)
     if evidence.observed is None:
         kept.observe(evidence.variables, evidence.states)
@@ -136,8 +137,8 @@ def _largest(tree: Tree, part: IndexArray) -> float:
     return float(np.bincount(part[tree.arrays.variable[: tree.n]], entries, 1).max())
 
 
-def _kept(task: Task, compiled: CompiledGraph, tree: Tree) -> KeptTree:
-    making = make_kept_tree(task, compiled, tree, {})
+def _kept(task: Task, compiled: CompiledGraph, tree: Tree, room: Room) -> KeptTree:
+    making = make_kept_tree(task, compiled, tree, {}, room)
     while True:
         try:
             next(making)
