@@ -1,4 +1,4 @@
-"""A tree of cliques that stays, and is calibrated again under other evidence; see `kernels/kept_cliques.py`."""
+"""A tree of cliques that stays, and is calibrated again under other evidence (`kernels/kept_cliques.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from anytimebp.exact.passes import Joints
 from anytimebp.exact.tree import Tree
 from anytimebp.kernels.cliques import CliqueArrays
 from anytimebp.kernels.codes import OK
-from anytimebp.kernels.kept_cliques import (
+from anytimebp.kernels.kept_cliques import answer, calibrate_slice
+from anytimebp.kernels.kept_evidence import (
     DOWN,
     FREE,
     IN_LOGS,
@@ -21,8 +22,6 @@ from anytimebp.kernels.kept_cliques import (
     STALE,
     UP,
     KeptArrays,
-    answer,
-    calibrate_slice,
     find_alike,
     observe,
     spoil,
@@ -72,7 +71,7 @@ class KeptTree:
             tables: Of all factors over all states.
             room: For its tables, if it is not the only one to have it, one after the other.
         """
-        room = room or Room()
+        is_shared, room = room is not None, room or Room()
         self._compiled, self.tree, self._sizes = compiled, tree, domains.sizes
         self.slot_start = domains.slot_start
         n, n_variables = tree.n, len(domains.sizes)
@@ -91,6 +90,8 @@ class KeptTree:
             log_scale=np.zeros(n),
             joint=room.take("joint", int(tree.arrays.table_start[n])),
             use=np.zeros(n, dtype=np.int64),
+            product=np.empty(0 if is_shared else int(tree.arrays.table_start[n])),
+            has_product=np.zeros(n, dtype=np.bool_),
             alike=np.empty(n, dtype=np.int64),
             shared=room.take("shared", tree.message_entries),
             is_summed=np.zeros(n, dtype=np.bool_),
@@ -215,6 +216,7 @@ class KeptTree:
         self._compiled, self._tables = compiled, tables
         self._at = self._at._replace(**_clique_tables(compiled, tables))
         self._constant = _observed_total(self.tree, tables) + float(tables.log_scale.sum())
+        self._kept.has_product[:] = False
         n_owned = int(tree.factor_start[n])
         owner = np.full(len(tables.address), -1)
         owner[tree.factor[:n_owned]] = np.repeat(np.arange(n), np.diff(tree.factor_start[: n + 1]))

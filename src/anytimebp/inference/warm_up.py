@@ -13,6 +13,7 @@ import numpy as np
 
 from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
+from anytimebp.exact.kept_tree import NOBODY
 from anytimebp.exact.tree import Tree, is_forest, plan
 from anytimebp.inference.active_exact import ActiveExactRun
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
@@ -38,6 +39,7 @@ from anytimebp.kernels import (
     growth,
     junction_tree,
     kept_cliques,
+    kept_evidence,
     lazy,
     leaves,
     log_sums,
@@ -64,7 +66,7 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
     LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
     BANDS: (bands.fill_bands,),
-    KEPT: (kept_cliques.observe, kept_cliques.spoil, kept_cliques.calibrate_slice),
+    KEPT: (kept_evidence.observe, kept_evidence.spoil, kept_cliques.calibrate_slice, kept_cliques.answer),
 }
 """Kernels that stand for all of their kind: once they are loaded, the rest is. Of some, other kinds load a part."""
 
@@ -284,6 +286,7 @@ def _run_kept(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     assert isinstance(tree, Tree)  # noqa: S101  (it has three variables)
     kept = yield from make_kept_tree(task, compiled, tree, {})
     kept.set_unary(0, np.zeros(2))
+    kept.answer([1], [1], NOBODY, kept.scratch, 1)
     kept.observe([1], [0])
     yield from _run_small(lambda task: KeptExactRun(task, compiled, kept, Evidence([1], [0]), None), task)
 
