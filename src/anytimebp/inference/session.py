@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.errors import InconsistentModelError, ModelError, OptionError
+from anytimebp.errors import AnytimeBPError, InconsistentModelError, ModelError, OptionError
 from anytimebp.inference.caveats import warn_of_unconnected
 from anytimebp.inference.inference import Inference, budget_of, result_of
 from anytimebp.inference.kept_exact import Evidence
@@ -36,9 +36,13 @@ MOST_LABELS = 2**16  # (variable, label) pairs whose states are remembered
 class OneAtATime:
     """Lets one caller in, and refuses others until it is out."""
 
-    def __init__(self) -> None:
-        """Let nobody in yet."""
-        self._busy = threading.Lock()
+    def __init__(self, kept: Kept) -> None:
+        """Let nobody in yet.
+
+        Args:
+            kept: What callers change; dropped where Ctrl-C, or an error that nobody foresaw, has left it half changed.
+        """
+        self._busy, self._kept = threading.Lock(), kept
 
     def __enter__(self) -> None:
         """Come in, unless somebody is there."""
@@ -46,8 +50,10 @@ class OneAtATime:
             msg = "this Session is in use already, by another thread or around this call; make one for each"
             raise OptionError(msg)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         """Leave."""
+        if error is not None and not issubclass(error, AnytimeBPError):
+            self._kept.drop()
         self._busy.release()
 
 
@@ -125,7 +131,7 @@ class Session:
         self._kept = Kept(unary=unary or {})
         self._known: dict[Hashable, tuple[int, int]] = {}
         self._asked: dict[str, tuple[int, ...]] = {}
-        self._exclusively = OneAtATime()
+        self._exclusively = OneAtATime(self._kept)
         self._is_plain = not self._options.factor_marginals and self._options.record in {"round", "sweep", "end"}
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
+from anytimebp.exact import kept_tree
 from oracle.models import grid, random_loopy, random_tree
 from unit.tables.test_carry_over import draw_evidence
 
@@ -136,6 +137,22 @@ def test_a_session_goes_on_after_impossible_evidence():
         with pytest.raises(abp.InconsistentModelError):
             session.query(evidence)
         assert gap(session.query({"x2": 1}), before) == 0.0
+
+
+def test_an_interrupt_in_the_middle_of_a_query_leaves_no_evidence_behind(monkeypatch):
+    graph = grid(3, 3, 1.0, 0.5, 0)
+    session = abp.Session(graph)
+    before, put = session.query(), kept_tree.answer
+
+    def interrupt(*arguments):
+        put(*arguments)  # the evidence is in the tree, and nobody has taken note of it
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_tree, "answer", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            session.query({"x4": 1})
+    assert gap(session.query(), before) < TIGHT
 
 
 @pytest.mark.parametrize(
