@@ -54,7 +54,6 @@ class Run:
         figures: How it stands.
         moments: What was recorded.
         method: What it drives; made with the first step, on the run's own time.
-        task: What the method is given.
         stop: What another thread may end it by.
     """
 
@@ -66,14 +65,19 @@ class Run:
         self._interrupt = InterruptFlag()
         # no way from the task back to the run: it would keep tables until the garbage collector comes
         load = partial(load_meanwhile, self._clock, self._interrupt, options)
-        self.task = new_task(graph, options, load, unary)
-        self.figures = self.task.figures
+        self._task = new_task(graph, options, load, unary)
+        self.figures = self._task.figures
         self.moments: list[Moment] = []
         self.method: Method | None = None
         self._steps: Iterator[Step] = iter(())
         self._recorder = Recorder(read_record(options.record))
         self.stop = Stop()
         self._failure: Exception | None = None
+
+    @property
+    def task(self) -> Task:
+        """What the method is given."""
+        return self._task
 
     @property
     def seconds(self) -> float:
@@ -106,9 +110,9 @@ class Run:
 
     def start(self, make: Callable[[Task], Method]) -> None:
         """Make the method and stand before its first step."""
-        self.method = make(self.task)
-        compiled = compiled_graph(self.task.graph)
-        sizes = domain_sizes(compiled, self.task.options.observed)
+        self.method = make(self._task)
+        compiled = compiled_graph(self._task.graph)
+        sizes = domain_sizes(compiled, self._task.options.observed)
         self.figures.cost = partial(predicted_entries, Shape.of(compiled), sizes)
         self._steps = steps(self.method, self.figures)
 
@@ -159,9 +163,9 @@ class Run:
     def _step(self, budget: Budget) -> Step | None:
         """Run one slice; None if the run was finished before."""
         if self.method is None:
-            self.task.graph.take_changes()
+            self._task.graph.take_changes()
             self.start(make_method)
-            warn_of_unconnected(self.task.graph, self.task.options.observed)
+            warn_of_unconnected(self._task.graph, self._task.options.observed)
             return Step.WORKING
         if self._failure:
             raise self._failure
@@ -182,7 +186,7 @@ class Run:
 
     def _set_limits(self, budget: Budget) -> None:
         """Tell the method what holds for the whole of a call."""
-        limits = self.task.limits
+        limits = self._task.limits
         limits.updates, limits.work = budget.updates, budget.work
         limits.is_watched = budget.is_watched or self._recorder.keeps_estimates
         limits.has_deadline = budget.stop_at < float("inf")
@@ -190,7 +194,7 @@ class Run:
 
     def _set_next_report(self, budget: Budget) -> None:
         """Tell the method after how many rounds and states to report."""
-        limits = self.task.limits
+        limits = self._task.limits
         limits.rounds, limits.states = self._recorder.limits(self._clock)
         if budget.target_error is not None:
             limits.rounds = min(limits.rounds, self.figures.rounds + 1)
