@@ -29,7 +29,7 @@ from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.target_marginals import read_targets
 
-NO_BUDGET = (None,) * 4
+NO_BUDGET = (None,) * 5
 MOST_LABELS = 2**16  # (variable, label) pairs whose states are remembered
 
 
@@ -183,11 +183,13 @@ class Session:
         callback: Callable[[Snapshot], object] | None,
     ) -> Result:
         """Answer a query, which another thread may stop."""
-        check_budget(seconds, max_updates, max_work, target_error, callback, None)
+        is_free = (seconds, max_updates, max_work, target_error, callback) == NO_BUDGET
+        if not is_free:
+            check_budget(seconds, max_updates, max_work, target_error, callback, None)
         with self._exclusively:
             wanted = None if targets is None else self._read_targets(targets)
             seen = self._read_evidence(evidence)
-            if self._is_plain and seen.observed is None and (seconds, max_updates, max_work, callback) == NO_BUDGET:
+            if is_free and self._is_plain and seen.observed is None:
                 found = self._kept.answer_at_once(self._graph, seen, wanted, self._options.tolerance)
                 if found is not None:
                     return found
