@@ -311,6 +311,7 @@ def _clique_arrays(compiled: CompiledGraph, domains: Domains, tree: Tree, tables
         axes=np.empty((3, int((scopes[1:] - scopes[:-1]).max(initial=1))), dtype=np.int64),
         place=np.empty(tree.n, dtype=np.int64),
         ratio=np.empty(tree.largest_message),
+        is_wanted=np.ones(tree.n, dtype=np.bool_),
     )
 
 

@@ -9,28 +9,28 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains, full_domains
-from anytimebp.domains.universe import Universe
 from anytimebp.errors import InconsistentModelError
 from anytimebp.exact.kept_tree import NOBODY, KeptTree, Room
 from anytimebp.exact.potentials import make_potentials
 from anytimebp.exact.readout import CliqueMarginals
 from anytimebp.exact.tree import Tree
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.readout import unary_snapshot
+from anytimebp.inference.readout import prior_snapshot
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
+from anytimebp.model.rows import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray, read_only
+from anytimebp.model.variable import VariableTable
 from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.results.target_marginals import NO_STATES, TargetMarginals, place_of
 from anytimebp.results.trace import Moment, Trace
 from anytimebp.tables.store import Tables
 
 KEPT = "kept junction trees"  # the kernels that only sessions need
 WORTH_A_LOOK = 2**16  # entries read in a slice, from which on Ctrl-C is looked for
 
-
+NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # every domain is the universe in order
 AT_ONCE = 2**15  # entries of stale cliques: with four times as many read, at most a tenth of a millisecond
 CHOICE = "a kept junction tree: little of it was out of date"
 AT_THE_END = {
@@ -48,29 +48,29 @@ AT_THE_END = {
 """What holds of every answer that is given at once."""
 
 
-class Targets(NamedTuple):
-    """Variables that a query asks for.
+class TargetSlots(NamedTuple):
+    """Where the marginals of the variables that a query asks for are.
 
     Attributes:
-        variables: Their indices.
-        place: Which of them each is.
+        variables: Their indices, rising.
         start: (targets + 1,) where their states start in a row of them.
         slots: Where these are in a row of the states of all variables; a slice where there is one target.
     """
 
     variables: IndexArray
-    place: dict[int, int]
     start: IndexArray
     slots: IndexArray | slice
 
     @classmethod
-    def of(cls, targets: tuple[int, ...], slot_start: IndexArray) -> Targets:
+    def of(cls, targets: IndexArray, slot_start: IndexArray) -> TargetSlots:
         """Return where the marginals of some variables are."""
-        rows = [np.arange(slot_start[index], slot_start[index + 1]) for index in targets]
-        slots = np.concatenate(rows)
-        start = np.cumsum([0, *map(len, rows)])
-        one = slice(int(slots[0]), int(slots[-1]) + 1)
-        return cls(np.array(targets), place_of(targets), start, one if len(targets) == 1 else slots)
+        first, sizes = slot_start[targets], slot_start[targets + 1] - slot_start[targets]
+        one = slice(int(first[0]), int(first[0] + sizes[0]))
+        return cls(targets, row_starts(sizes), one if len(targets) == 1 else row_items(first, sizes))
+
+    def marginals(self, variables: VariableTable, belief: FloatArray) -> Marginals:
+        """Return the marginals of the targets alone, out of beliefs of all variables."""
+        return Marginals(variables, belief[self.slots].copy(), self.start, NO_STATES, self.variables)
 
 
 class Evidence(NamedTuple):
@@ -131,7 +131,7 @@ class KeptExactRun:
     """A query on a kept tree. Before its end a run knows unary scores only."""
 
     def __init__(
-        self, task: Task, compiled: CompiledGraph, kept: KeptTree, evidence: Evidence, targets: Targets | None
+        self, task: Task, compiled: CompiledGraph, kept: KeptTree, evidence: Evidence, targets: TargetSlots | None
     ) -> None:
         """Put the evidence in.
 
@@ -189,8 +189,7 @@ class KeptExactRun:
         if targets is None:
             marginals = Marginals(variables, self._belief, kept.slot_start, NO_STATES)
         else:
-            chosen = self._belief[targets.slots].copy()
-            marginals = TargetMarginals(variables, targets.place, chosen, targets.start)
+            marginals = targets.marginals(variables, self._belief)
         joint: FactorMarginals = NOT_ASKED_FOR
         if self._task.options.factor_marginals:
             joint = CliqueMarginals(marginals, self._compiled.blocks, kept.joints())
@@ -207,15 +206,13 @@ class KeptExactRun:
 
     def _unary(self) -> Snapshot:
         """Return what is known before the end."""
-        observed = self._evidence.mapping()
-        domains = full_domains(self._compiled, observed, self._task.unary)
-        universe = Universe(self._compiled, observed, domains)
+        domains = full_domains(self._compiled, self._evidence.mapping(), self._task.unary)
         joint = self._task.options.factor_marginals
-        return unary_snapshot(universe, self._figures, factor_marginals=joint)
+        return prior_snapshot(self._compiled, domains, self._figures, outside=1.0, factor_marginals=joint)
 
 
 def answer_at_once(
-    compiled: CompiledGraph, kept: KeptTree, evidence: Evidence, targets: Targets | None, tolerance: float
+    compiled: CompiledGraph, kept: KeptTree, evidence: Evidence, targets: TargetSlots | None, tolerance: float
 ) -> Result | None:
     """Answer a query without looking at the clock or Ctrl-C in between: None where that may take too long.
 
@@ -235,7 +232,7 @@ def answer_at_once(
     if targets is None:
         marginals = Marginals(compiled.variables, belief, kept.slot_start, NO_STATES)
     else:
-        marginals = TargetMarginals(compiled.variables, targets.place, belief[targets.slots].copy(), targets.start)
+        marginals = targets.marginals(compiled.variables, belief)
     seconds, log_z = perf_counter() - began, kept.log_z
     held = {
         **AT_THE_END,

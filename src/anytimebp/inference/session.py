@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,11 @@ from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.factor import FactorKey
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.scores import LOG_RULE, out_of_range
+from anytimebp.model.source import IndexArray
+from anytimebp.model.targets import Targets, read_targets
 from anytimebp.model.variable import VariableKey
 from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot
-from anytimebp.results.target_marginals import read_targets
 
 NO_BUDGET = (None,) * 5
 MOST_LABELS = 2**16  # (variable, label) pairs whose states are remembered
@@ -130,7 +132,7 @@ class Session:
         """Know nothing of earlier queries."""
         self._kept = Kept(unary=unary or {})
         self._known: dict[Hashable, tuple[int, int]] = {}
-        self._asked: dict[str, tuple[int, ...]] = {}
+        self._asked: dict[str, IndexArray | None] = {}
         self._exclusively = OneAtATime(self._kept)
         self._is_plain = not self._options.factor_marginals and self._options.record in {"round", "sweep", "end"}
 
@@ -147,7 +149,7 @@ class Session:
     def query(
         self,
         evidence: EvidenceLike | None = None,
-        targets: Iterable[VariableKey] | None = None,
+        targets: Targets | None = None,
         seconds: float | None = None,
         max_updates: int | None = None,
         *,
@@ -175,7 +177,7 @@ class Session:
         self,
         stop: Stop,
         evidence: EvidenceLike | None,
-        targets: Iterable[VariableKey] | None,
+        targets: Targets | None,
         seconds: float | None,
         max_updates: int | None,
         max_work: int | None,
@@ -187,7 +189,7 @@ class Session:
         if not is_free:
             check_budget(seconds, max_updates, max_work, target_error, callback, None)
         with self._exclusively:
-            wanted = None if targets is None else self._read_targets(targets)
+            wanted = self._read_targets(targets)
             seen = self._read_evidence(evidence)
             if is_free and self._is_plain and seen.observed is None:
                 found = self._kept.answer_at_once(self._graph, seen, wanted, self._options.tolerance)
@@ -204,7 +206,7 @@ class Session:
     async def stream(
         self,
         evidence: EvidenceLike | None = None,
-        targets: Iterable[VariableKey] | None = None,
+        targets: Targets | None = None,
         seconds: float | None = None,
         max_updates: int | None = None,
         *,
@@ -251,19 +253,20 @@ class Session:
             if not answer.cancelled():
                 answer.exception()  # whoever has left does not want to hear of it
 
-    def _new_run(self, evidence: Evidence, targets: tuple[int, ...] | None) -> tuple[Run, SessionRun]:
+    def _new_run(self, evidence: Evidence, targets: IndexArray | None) -> tuple[Run, SessionRun]:
         """Return a run that stands before its first step."""
         graph, kept = self._graph, self._kept
+        options = self._options if targets is None else replace(self._options, targets=targets)
         graph.take_changes()
         if kept.compiled is not graph.compiled or kept.compiled is None:
             Inference(graph, self._options.method).load()
             warn_of_unconnected(graph, evidence.mapping())
-        run = Run(graph, self._options, kept.unary)
-        asked = SessionRun(run.task, kept, evidence, targets)
+        run = Run(graph, options, kept.unary)
+        asked = SessionRun(run.task, kept, evidence)
         run.drive(asked)
         return run, asked
 
-    def _read_targets(self, targets: Iterable[VariableKey]) -> tuple[int, ...]:
+    def _read_targets(self, targets: Targets | None) -> IndexArray | None:
         """Read targets; a single name that was given before is remembered."""
         if type(targets) is list and len(targets) == 1 and type(targets[0]) is str:
             found = self._asked.get(targets[0])

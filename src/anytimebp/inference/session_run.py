@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from anytimebp.domains.domains import full_domains
-from anytimebp.domains.universe import Universe
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.cost import plan_within
 from anytimebp.exact.kept_tree import KeptTree
@@ -21,21 +20,20 @@ from anytimebp.inference.kept_exact import (
     KEPT,
     Evidence,
     KeptExactRun,
-    Targets,
+    TargetSlots,
     answer_at_once,
     make_all_tables,
     make_kept_tree,
 )
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.methods import FULL_METHODS
-from anytimebp.inference.readout import unary_snapshot
+from anytimebp.inference.readout import prior_snapshot
 from anytimebp.inference.warm_up import make_method
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import FloatArray, read_only
+from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.results.target_marginals import only_targets
 from anytimebp.tables.carry_over import Start
 from anytimebp.tables.sizes import update_entries
 
@@ -77,7 +75,7 @@ class Kept:
     changed_before: set[int] = field(default_factory=set)
     messages: AllStates | None = None
     seen: dict[int, FloatArray] = field(default_factory=dict)
-    targets: dict[tuple[int, ...], Targets] = field(default_factory=dict)
+    targets: dict[bytes, TargetSlots] = field(default_factory=dict)
 
     def drop(self) -> None:
         """Forget everything but the model."""
@@ -92,7 +90,7 @@ class Kept:
             self.tree.set_unary(index, log_scores)
 
     def answer_at_once(
-        self, graph: FactorGraph, evidence: Evidence, targets: tuple[int, ...] | None, tolerance: float
+        self, graph: FactorGraph, evidence: Evidence, targets: IndexArray | None, tolerance: float
     ) -> Result | None:
         """Answer a query on a tree that is kept, if that takes so little that no run is worth setting up."""
         graph.take_changes()
@@ -103,13 +101,14 @@ class Kept:
         places = None if targets is None else self.places(targets, self.tree)
         return answer_at_once(self.compiled, self.tree, evidence, places, tolerance)
 
-    def places(self, targets: tuple[int, ...], tree: KeptTree) -> Targets:
+    def places(self, targets: IndexArray, tree: KeptTree) -> TargetSlots:
         """Return where the marginals of some variables are in the beliefs of a tree."""
-        found = self.targets.get(targets)
+        key = targets.tobytes()
+        found = self.targets.get(key)
         if found is None:
             if len(self.targets) >= MOST_TARGETS:
                 self.targets.clear()
-            found = self.targets[targets] = Targets.of(targets, tree.slot_start)
+            found = self.targets[key] = TargetSlots.of(targets, tree.slot_start)
         return found
 
 
@@ -129,16 +128,15 @@ class SessionRun:
         now: What is at work; None before it is chosen.
     """
 
-    def __init__(self, task: Task, kept: Kept, evidence: Evidence, targets: tuple[int, ...] | None) -> None:
+    def __init__(self, task: Task, kept: Kept, evidence: Evidence) -> None:
         """Choose nothing yet.
 
         Args:
-            task: What is to be done; its options have no evidence.
+            task: What is to be done; its options have the targets, but no evidence.
             kept: Of earlier queries; written to.
             evidence: Of this one.
-            targets: Indices of the variables that are asked for; None for all.
         """
-        self._task, self._kept, self._evidence, self._targets = task, kept, evidence, targets
+        self._task, self._kept, self._evidence, self._targets = task, kept, evidence, task.options.targets
         self.now: Method | None = None
         self._is_warm = False  # whether messages of the last query are at work
 
@@ -349,16 +347,13 @@ class SessionRun:
         if found is not None and isinstance(self.now, AllStates):  # which knows nothing of evidence
             sizes = self._evidence.sizes(compiled_graph(self._task.graph).universe_sizes)
             found = replace(found, domain_sizes=read_only(sizes))
-        if found is None or self._targets is None:
-            return found
-        return replace(found, marginals=only_targets(found.marginals, self._targets))
+        return found
 
     def _unary(self, *, settled: bool) -> Snapshot | None:
         """Return what is known before any message; nothing of that has settled."""
         if settled:
             return None
-        compiled, observed = compiled_graph(self._task.graph), self._evidence.mapping()
-        domains = full_domains(compiled, observed, self._task.unary)
-        universe = Universe(compiled, observed, domains)
+        compiled = compiled_graph(self._task.graph)
+        domains = full_domains(compiled, self._evidence.mapping(), self._task.unary)
         joint = self._task.options.factor_marginals
-        return unary_snapshot(universe, self._task.figures, factor_marginals=joint)
+        return prior_snapshot(compiled, domains, self._task.figures, outside=1.0, factor_marginals=joint)

@@ -12,7 +12,7 @@ from anytimebp.exact.kept_tree import KeptTree, Room
 from anytimebp.exact.order import first_order
 from anytimebp.exact.tree import Tree, plan
 from anytimebp.inference.auto_run import CHEAP
-from anytimebp.inference.kept_exact import Evidence, KeptExactRun, make_kept_tree
+from anytimebp.inference.kept_exact import NO_STATES, Evidence, KeptExactRun, make_kept_tree
 from anytimebp.inference.method import Task, new_task, steps
 from anytimebp.inference.options import RunOptions
 from anytimebp.kernels.merging import number_on
@@ -26,7 +26,6 @@ from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.results.target_marginals import NO_STATES
 from anytimebp.results.trace import Moment, Trace
 
 MOST_ENTRIES = 2.0**24  # of the cliques of graphs that are solved together

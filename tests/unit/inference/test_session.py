@@ -179,17 +179,43 @@ def test_a_query_with_targets_has_their_marginals_alone(method):
     graph = grid(3, 4, 1.0, 0.5, 0)
     session, whole = abp.Session(graph, method), abp.infer(graph, method, evidence={"x1": 0})
     found = session.query({"x1": 0}, targets=["x4", "x2"])
-    assert list(found.marginals) == ["x4", "x2"]
+    assert list(found.marginals) == ["x2", "x4"]  # in the order of the graph, as by infer
     np.testing.assert_allclose(found.marginals["x4"], whole.marginals["x4"], atol=1e-7)
     np.testing.assert_allclose(found.marginals[graph.variable("x2")], whole.marginals["x2"], atol=1e-7)
     assert "x5" not in found.marginals
-    with pytest.raises(abp.OptionError, match="not among the targets"):
+    with pytest.raises(abp.UnknownVariableError, match="variable 'x5' is not one of the `targets`"):
         found.marginals["x5"]
+    assert list(session.query({"x1": 0}, targets=7).marginals) == list(session.query(targets="x7").marginals) == ["x7"]
     with pytest.raises(abp.OptionError, match="at least one"):
         session.query(targets=[])
     with pytest.raises(abp.UnknownVariableError):
         session.query(targets=["nobody"])
     assert pickle.loads(pickle.dumps(found)).top("x4", 1) == found.top("x4", 1)
+
+
+def test_targets_and_factor_marginals_exclude_each_other_as_by_infer():
+    session = abp.Session(grid(2, 3, 1.0, 0.5, 0), factor_marginals=True)
+    with pytest.raises(abp.OptionError, match="targets are variables"):
+        session.query(targets=["x0"])
+    assert session.query().factor_marginals
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "bp", "adaptive"])
+def test_a_query_with_targets_that_starts_from_nothing_knows_other_tables_and_unary_scores(method, monkeypatch):
+    monkeypatch.setattr("anytimebp.inference.session_run.SessionRun._plan", lambda *_: (None, "not kept"))
+    monkeypatch.setattr("anytimebp.inference.session_run.WORTH_A_START", np.inf)
+    graph, rng = grid(3, 4, 1.0, 0.5, 0), np.random.default_rng(1)
+    session, pair = abp.Session(graph, method, tolerance=1e-10), graph.n_factors - 1
+    session.query({"x1": 0}, targets=["x4"])
+    session.set_log_table(pair, rng.normal(size=graph.locate(pair)[0].source.shape))
+    session.set_unary("x4", rng.normal(size=4))
+    whole, part = session.query({"x1": 0}), session.query({"x1": 0}, targets=["x4", "x8"])
+    assert "kept junction tree" not in part.choice
+    assert "messages of the last query" not in part.choice
+    for name in ("x4", "x8"):
+        np.testing.assert_allclose(part.marginals[name], whole.marginals[name], atol=1e-7)
+    with pytest.raises(abp.UnknownVariableError, match="not one of the `targets`"):
+        part.marginals["x0"]
 
 
 # ---------------------------------------------------------------- another model
