@@ -120,9 +120,14 @@ def infer(
             msg = f"--grow is for --method {', '.join(GROWING_METHODS)}, not for {method}"
             raise click.UsageError(msg)
         options["grow"] = grow
+    if target:
+        options["targets"] = target
     if cases is not None:
-        if evidence or observe or report or len(output) != 1 or is_standard_input(model):
-            msg = "--cases takes one --output, a folder, a model that is a file, and no --evidence, --observe, --report"
+        if evidence or observe or report or variable or len(output) != 1 or is_standard_input(model):
+            msg = (
+                "--cases takes one --output, a folder, a model that is a file, and no --evidence, --observe, --report, "
+                "--variable"
+            )
             raise click.UsageError(msg)
         budget = {"seconds": seconds, "target_error": target_error}
         infer_cases(model, read_given_model(model, kind), cases, output[0], {"method": method, **options, **budget})
@@ -130,8 +135,6 @@ def infer(
     _check_files(model, evidence, output, report)
     graph = read_given_model(model, kind)
     observed = read_observed(evidence, observe, graph)
-    if target:
-        options["targets"] = target
     asked = [graph.variables.index_of(name) for name in dict.fromkeys(variable or target)]
     summary = graph.summary()
     record = _record(method) if report or wants_bar() else "end"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from anytimebp.kernels.kept_evidence import (
 )
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.tables.store import Tables
 
 NOBODY = np.empty(0, dtype=np.int64)
@@ -47,6 +47,24 @@ class Room:
         if held is None or len(held) < n:
             held = self._held[name] = np.empty(n + n // 2)
         return held[:n]
+
+
+class PartFigures(NamedTuple):
+    """Figures of P parts of a graph, after a query without targets on a tree that knew nothing before.
+
+    Attributes:
+        log_z: (P,) log Z.
+        entries: (P,) entries of the cliques.
+        passed: (P,) cliques that were passed, up and down.
+        read: (P,) entries that were read.
+        in_logs: (P,) whether a clique was summed in logs.
+    """
+
+    log_z: FloatArray
+    entries: FloatArray
+    passed: IndexArray
+    read: IndexArray
+    in_logs: BoolArray
 
 
 class KeptTree:
@@ -95,6 +113,7 @@ class KeptTree:
             alike=np.empty(n, dtype=np.int64),
             shared=room.take("shared", tree.message_entries),
             is_summed=np.zeros(n, dtype=np.bool_),
+            read=np.zeros(n, dtype=np.int64),
             state=np.array([0, 0, 0, int(tree.entries)], dtype=np.int64),
         )
         find_alike(tree.arrays, n, self._kept.alike)
@@ -272,8 +291,8 @@ class KeptTree:
         self.log_z = total + self._constant
         return status == OK, done, work
 
-    def log_z_of(self, part: IndexArray, n_parts: int) -> FloatArray:
-        """Return log Z of each of some parts of the graph that no factor joins; once the passes are through.
+    def parts(self, part: IndexArray, n_parts: int) -> PartFigures:
+        """Return the figures of some parts of the graph that no factor joins; once a first query is through.
 
         Args:
             part: (V,) the part that each variable is in.
@@ -288,7 +307,14 @@ class KeptTree:
         lone = self.tree.arrays.factor[self.tree.arrays.factor_start[n] :]
         constant[lone] += tables.log_min[lone]
         found += np.bincount(owner, constant, n_parts)
-        return found
+        of_clique = part[self.tree.arrays.variable[:n]]
+        return PartFigures(
+            log_z=found,
+            entries=np.bincount(of_clique, np.diff(self.tree.arrays.table_start[: n + 1]), n_parts).astype(np.float64),
+            passed=2 * np.bincount(of_clique, minlength=n_parts),
+            read=np.bincount(of_clique, self._kept.read, n_parts).astype(np.int64),
+            in_logs=np.bincount(of_clique, self._at.scale == 0.0, n_parts) > 0,
+        )
 
     def joints(self) -> Joints:
         """Return the joint marginals of all cliques, as they are now; once the passes are through."""

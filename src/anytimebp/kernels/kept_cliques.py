@@ -81,6 +81,7 @@ def _calibrate(layout, size, tree, at, kept, n, wanted, with_joints, belief, upd
             entries = _collect(layout, size, tree, at, kept, clique)
             if entries < 0:
                 return VARIABLE_VANISHED, updates, cost, np.nan
+            kept.read[clique] = entries
             cost += entries
             updates += 1
         kept.state[UP] += 1
@@ -89,8 +90,11 @@ def _calibrate(layout, size, tree, at, kept, n, wanted, with_joints, belief, upd
     if kept.state[UP] < n:
         return OK, updates, cost, np.nan
     while kept.state[DOWN] >= 0 and updates < updates_limit and cost < cost_limit:
-        if kept.use[kept.state[DOWN]] != UNWANTED:
-            cost += _distribute(size, tree, at, kept, belief, kept.state[DOWN])
+        clique = kept.state[DOWN]
+        if kept.use[clique] != UNWANTED:
+            entries = _distribute(size, tree, at, kept, belief, clique)
+            kept.read[clique] += entries
+            cost += entries
             updates += 1
         kept.state[DOWN] -= 1
     if kept.state[DOWN] >= 0:

@@ -37,6 +37,7 @@ class KeptArrays(NamedTuple):
         shared: Per entry of messages, at the place of the clique that stands for those that are alike: products of
             messages on the way up, marginals of separators on the way down.
         is_summed: (N,) whether `shared` holds that marginal.
+        read: (N,) entries that were read for a clique since its table was last filled, that filling included.
         state: (4,) the next clique on the way up, the next on the way down, whether one was summed in logs, and the
             entries of all stale cliques.
     """
@@ -56,6 +57,7 @@ class KeptArrays(NamedTuple):
     alike: Any
     shared: Any
     is_summed: Any
+    read: Any
     state: Any
 
 

@@ -18,6 +18,8 @@ from anytimebp.inference.session import Session
 from anytimebp.inference.warm_up import load_kernels
 from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.targets import read_targets
+from anytimebp.model.variable import Variable
 from anytimebp.parallel.merged import Item, can_merge, solve_together
 from anytimebp.parallel.shown import counted
 from anytimebp.results.snapshot import Result
@@ -26,7 +28,8 @@ from anytimebp.results.stop import StopReason
 CHUNK = 128  # graphs that are solved together, or shipped to a worker at once
 AHEAD = 3  # chunks that each worker may be ahead of what was asked for
 BUDGETS = ("seconds", "max_updates", "max_work", "target_error", "callback")
-"""Options of `Session.query`; all others are of `Session`. Graphs under a budget are solved one by one."""
+"""Budgets, which are options of `Session.query`. Graphs under a budget are solved one by one."""
+OF_A_QUERY = (*BUDGETS, "targets")  # all others are options of `Session`
 
 Answer: TypeAlias = Result | Exception
 
@@ -69,7 +72,8 @@ def infer_many(
         errors: "raise": the first graph that fails ends the call; the error says which it was. "return": the error
             comes in place of its result.
         progress: Whether to show on standard error how many are done.
-        options: Others of `infer`; budgets count for each graph.
+        options: Others of `infer`; budgets count for each graph, and so do targets. The `seconds` of graphs that are
+            solved together are the mean of these; all other figures are each graph's own.
 
     Yields:
         A result for each graph.
@@ -84,13 +88,16 @@ def infer_many(
         msg = "one graph needs `evidence`, an iterable of what is known each time"
         raise OptionError(msg)
     _check(options)
+    targets = options.get("targets")
+    if isinstance(targets, Iterable) and not isinstance(targets, str | Variable):
+        options["targets"] = list(targets)  # which is read for each graph
     answers = _answers(_chunks(graphs, evidence), executor, threads, options)
     return counted(_results(answers, errors), is_shown=progress)
 
 
 def _check(options: dict[str, Any]) -> None:
     """Raise for options that cannot be, before anything is done."""
-    own = {name: value for name, value in options.items() if name not in BUDGETS}
+    own = {name: value for name, value in options.items() if name not in OF_A_QUERY}
     Session(FactorGraph(), **own)
 
 
@@ -172,7 +179,8 @@ class Solver:
 
     def __init__(self, options: dict[str, Any]) -> None:
         """Take the options of `infer_many`."""
-        self._options = {name: value for name, value in options.items() if name not in BUDGETS}
+        self._options = {name: value for name, value in options.items() if name not in OF_A_QUERY}
+        self._targets = options.get("targets")
         self._budget = {name: value for name, value in options.items() if name in BUDGETS and value is not None}
         self._session: Session | None = None
         self._of: FactorGraph | None = None
@@ -216,9 +224,10 @@ class Solver:
             try:
                 graph.take_changes()
                 observed = read_evidence_mapping(chunk.evidence[k], graph.variables)
+                targets = read_targets(self._targets, graph.variables)
             except AnytimeBPError:
                 continue  # which it says again, by itself
-            items.append(Item(graph, observed))
+            items.append(Item(graph, observed, targets))
             places.append(k)
         if not items:
             return {}
@@ -239,7 +248,7 @@ class Solver:
     def _ask_once(self, graph: FactorGraph, evidence: EvidenceLike | None) -> Answer:
         """Solve one graph by itself."""
         try:
-            inference = Inference(graph, evidence=evidence, **self._options)
+            inference = Inference(graph, evidence=evidence, targets=self._targets, **self._options)
             return _whole(inference.run(**self._budget))
         except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
             return error
@@ -247,7 +256,7 @@ class Solver:
     def _ask(self, session: Session, evidence: EvidenceLike | None) -> Answer:
         """Ask the session."""
         try:
-            return _whole(session.query(evidence, **self._budget))
+            return _whole(session.query(evidence, self._targets, **self._budget))
         except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
             return error
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anytimebp.exact.kept_tree import KeptTree, Room
+from anytimebp.exact.kept_tree import KeptTree, PartFigures, Room
 from anytimebp.exact.order import first_order
 from anytimebp.exact.tree import Tree, plan
 from anytimebp.inference.auto_run import CHEAP
@@ -22,7 +22,7 @@ from anytimebp.model.evidence import Observation
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.rows import row_starts
-from anytimebp.model.source import FloatArray, IndexArray, read_only
+from anytimebp.model.source import IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
@@ -33,10 +33,11 @@ MOST_STATES = 2**13  # joint states of the factors of a graph that is solved wit
 
 
 class Item(NamedTuple):
-    """A graph to be solved, and the evidence on it."""
+    """A graph to be solved, the evidence on it, and the variables whose marginals are wanted; None for all."""
 
     graph: FactorGraph
     observed: dict[int, Observation]
+    targets: IndexArray | None = None
 
 
 def can_merge(graph: FactorGraph) -> bool:
@@ -92,6 +93,7 @@ class _Merged:
         self.variables = _Variables(np.concatenate(each))
         self.rows = _Rows(graphs, self.first[:-1])
         self.blocks: tuple[FactorBlock, ...] = ()
+        self.lends_tables = any(graph.lends_tables for graph in graphs)
         self.graphs = graphs  # whose tables are read
         self.compiled = CompiledGraph(self)  # type: ignore[arg-type]
 
@@ -126,8 +128,8 @@ def solve_together(items: Sequence[Item], options: RunOptions, room: Room) -> li
         pass
     found = run.read(settled=False)
     assert found is not None  # noqa: S101  (it is at its end)
-    log_z = kept.log_z_of(part, len(items))
-    return _Split(items, merged, found, log_z, (perf_counter() - began) / len(items)).results()
+    figures = kept.parts(part, len(items))
+    return _Split(items, merged, found, figures, (perf_counter() - began) / len(items)).results()
 
 
 def _largest(tree: Tree, part: IndexArray) -> float:
@@ -163,48 +165,51 @@ class _Split:
     """The results of single graphs out of that of all."""
 
     def __init__(
-        self, items: Sequence[Item], merged: _Merged, found: Snapshot, log_z: FloatArray, seconds: float
+        self, items: Sequence[Item], merged: _Merged, found: Snapshot, figures: PartFigures, seconds: float
     ) -> None:
         self._items, self._first = items, merged.first.tolist()
         self._slot_start = row_starts(merged.compiled.universe_sizes)
         self._belief, self._sizes = found.marginals.concatenated(), found.domain_sizes
-        self._log_z, self._found, self._seconds = log_z.tolist(), found, seconds
+        self._figures, self._tolerance, self._seconds = figures, found.tolerance, seconds
 
     def results(self) -> list[Result]:
-        updates = self._found.updates // len(self._items)
-        work = {name: value // len(self._items) for name, value in self._found.work_parts.items()}
         shared: dict[str, Any] = {
             "max_residual": 0.0,
             "mean_residual": 0.0,
             "outside": 0.0,
             "error": 0.0,
             "seconds": self._seconds,
-            "updates": updates,
-            "work_parts": work,
             "consistent": True,
-            "tolerance": self._found.tolerance,
+            "tolerance": self._tolerance,
             "method": "exact",
-            "arithmetic": self._found.arithmetic,
             "damping": 0.0,
             "exact": True,
             "choice": f"a junction tree: solved together with {len(self._items) - 1:,} other graphs",
-            "cost": float("nan"),
             "factor_marginals": NOT_ASKED_FOR,
         }
-        return [self._result(k, shared, sum(work.values())) for k in range(len(self._items))]
+        columns = (column.tolist() for column in self._figures)
+        return [
+            self._result(
+                k,
+                **shared,
+                log_z=log_z,
+                cost=entries,
+                updates=passed,
+                work_parts={"messages": read, "scoring": 0, "growth": 0, "priorities": 0},
+                arithmetic="log" if in_logs else "linear",
+            )
+            for k, (log_z, entries, passed, read, in_logs) in enumerate(zip(*columns, strict=True))
+        ]
 
-    def _result(self, k: int, shared: dict[str, Any], work: int) -> Result:
+    def _result(self, k: int, **held: Any) -> Result:
         first, last = self._first[k], self._first[k + 1]
         start = self._slot_start[first : last + 1]
         own = self._belief[start[0] : start[-1]].copy()
-        marginals = Marginals(self._items[k].graph.variables.copy(), lambda: own, start - start[0], NO_STATES)
-        log_z = self._log_z[k]
-        held = {
-            **shared,
-            "marginals": marginals,
-            "log_z": log_z,
-            "domain_sizes": read_only(self._sizes[first:last].copy()),
-        }
-        moment = Moment(self._seconds, shared["updates"], work, 0.0, 0.0, 0.0, len(own), log_z, 0.0, shared["choice"])
+        graph, _, targets = self._items[k]
+        marginals = Marginals(graph.variables.copy(), lambda: own, start - start[0], NO_STATES)
+        held["marginals"] = marginals if targets is None else marginals.limited(targets)
+        held["domain_sizes"] = read_only(self._sizes[first:last].copy())
+        updates, work, log_z = held["updates"], held["work_parts"]["messages"], held["log_z"]
+        moment = Moment(self._seconds, updates, work, 0.0, 0.0, 0.0, len(own), log_z, 0.0, held["choice"])
         snapshot = Snapshot.holding(**held)
         return Result.holding(**held, stop_reason=StopReason.CONVERGED, trace=Trace((moment,)), current=snapshot)

@@ -94,3 +94,14 @@ def test_options_that_do_not_go_with_cases_are_refused(run, model, tmp_path):
     assert run(model, "--cases", tmp_path / "c.txt", "--output", tmp_path / "r")[0] == 2
     (tmp_path / "c.jsonl").write_text("")
     assert run(model, "--cases", tmp_path / "c.jsonl")[0] == 2
+
+
+def test_targets_of_cases_are_all_that_is_written(run, model, tmp_path):
+    cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
+    cases.write_text('{"x0": 1}\n{"x0": 2}\n')
+    assert run(model, "--cases", cases, "--output", folder, "--target", "x5", "--target", "x4")[0] == 0
+    graph = abp.read_model(model)
+    for k, line in enumerate(lines(folder), 1):
+        assert list(line["marginals"]) == ["x4", "x5"]
+        np.testing.assert_allclose(line["marginals"]["x5"], abp.infer(graph, evidence={"x0": k}).marginals["x5"])
+    assert "--variable" in run(model, "--cases", cases, "--output", folder, "--variable", "x5")[1]

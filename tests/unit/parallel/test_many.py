@@ -55,6 +55,50 @@ def test_small_graphs_are_solved_together():
     assert all("4 other graphs" in result.choice for result in found)
 
 
+def test_graphs_that_are_solved_together_have_figures_of_their_own():
+    graphs = [plain(seed, states) for seed, states in enumerate((2, 3, 5, 7))]
+    graphs.append(too_wide_for_linear_arithmetic())
+    found, other = list(abp.infer_many(graphs)), list(abp.infer_many([plain(9, 4), *graphs[::-1]]))[:0:-1]
+    for graph, result, twin in zip(graphs, found, other, strict=True):
+        alone = abp.infer(graph, "exact")
+        assert (result.updates, result.work_parts, result.cost) == (twin.updates, twin.work_parts, twin.cost)
+        assert result.updates == alone.updates == 2 * len(graph.variables)
+        assert result.work == pytest.approx(alone.work, rel=0.3)  # messages that are alike are multiplied first
+        assert result.exact_entries == alone.exact_entries
+        assert result.trace[-1].work == result.work
+        assert result.arithmetic == alone.arithmetic
+    assert [result.arithmetic for result in found] == ["linear"] * 4 + ["log"]
+
+
+def too_wide_for_linear_arithmetic():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 2)
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.0, -900.0], [-1000.0, 0.5]])
+    return graph
+
+
+@pytest.mark.parametrize("targets", ["x2", ["x3", "x1"], iter(["x3", "x1"])])
+def test_targets_are_those_of_each_graph(targets):
+    names = ["x2"] if targets == "x2" else ["x1", "x3"]
+    graphs = [*(plain(seed) for seed in range(3)), grid(4, 30, 1.0, 0.5, 0)]
+    for graph, result in zip(graphs, abp.infer_many(graphs, targets=targets), strict=True):
+        assert list(result.marginals) == names
+        whole = abp.infer(graph)
+        for name in names:
+            np.testing.assert_allclose(pickle.loads(pickle.dumps(result)).marginals[name], whole.marginals[name])
+        with pytest.raises(abp.UnknownVariableError, match="not one of the `targets`"):
+            result.marginals["x0"]
+
+
+def test_targets_of_one_graph_and_such_as_are_not_there():
+    found = list(abp.infer_many(plain(0), evidence=({"x0": k} for k in range(3)), targets=iter(["x1"])))
+    for k, result in enumerate(found):
+        assert list(result.marginals) == ["x1"]
+        np.testing.assert_allclose(result.marginals["x1"], abp.infer(plain(0), evidence={"x0": k}).marginals["x1"])
+    wrong = list(abp.infer_many([plain(0), plain(1)], targets=["nobody"], errors="return"))
+    assert all(isinstance(error, abp.UnknownVariableError) for error in wrong)
+
+
 def test_one_graph_under_many_kinds_of_evidence_keeps_its_cliques():
     graph = plain(0)
     found = list(abp.infer_many(graph, evidence=({"x0": k % 3} for k in range(6))))
