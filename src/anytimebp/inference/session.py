@@ -164,7 +164,7 @@ class Session:
 
         Args:
             evidence: As for `infer`.
-            targets: As for `infer`: variables whose marginals are wanted, None for all. A result has those of no others.
+            targets: Variables whose marginals are wanted, as for `infer`; None for all. A result has no others.
             seconds: Time budget of this query; None for none.
             max_updates: Budget of factor updates, or of cliques passed.
             max_work: Budget of table entries to read or score.
