@@ -54,10 +54,12 @@ if TYPE_CHECKING:
     from anytimebp.inference.inference import Inference
     from anytimebp.inference.methods import METHODS
     from anytimebp.inference.recording import Every
+    from anytimebp.inference.session import Session
     from anytimebp.paper.dynamic import DynamicGrowth
     from anytimebp.paper.fixed import FixedGrowth
     from anytimebp.paper.policy import GrowthPolicy, GrowthView
     from anytimebp.paper.uniform import RandomGrowth
+    from anytimebp.parallel.many import infer_many
     from anytimebp.report.page import write_report
     from anytimebp.report.plot import plot_run
 
@@ -101,6 +103,7 @@ __all__ = [
     "RandomGrowth",
     "Result",
     "RuleError",
+    "Session",
     "Snapshot",
     "StopReason",
     "Trace",
@@ -116,6 +119,7 @@ __all__ = [
     "from_pgmpy",
     "from_pyagrum",
     "infer",
+    "infer_many",
     "plot_run",
     "read_evidence",
     "read_marginals",
@@ -131,6 +135,7 @@ _LATER = {
     "Inference": "anytimebp.inference.inference",
     "METHODS": "anytimebp.inference.methods",
     "Every": "anytimebp.inference.recording",
+    "Session": "anytimebp.inference.session",
     "from_networkx": "anytimebp.formats.networkx_graphs",
     "from_pgmpy": "anytimebp.formats.pgmpy_models",
     "from_pyagrum": "anytimebp.formats.pyagrum_models",
@@ -140,6 +145,7 @@ _LATER = {
     "GrowthPolicy": "anytimebp.paper.policy",
     "GrowthView": "anytimebp.paper.policy",
     "RandomGrowth": "anytimebp.paper.uniform",
+    "infer_many": "anytimebp.parallel.many",
     "plot_run": "anytimebp.report.plot",
     "read_evidence": "anytimebp.formats.files",
     "read_marginals": "anytimebp.formats.files",

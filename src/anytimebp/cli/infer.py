@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 import anytimebp as abp
+from anytimebp.cli.cases import infer_cases
 from anytimebp.cli.live import wants_bar
 from anytimebp.cli.memory_size import read_memory_size
 from anytimebp.cli.names import printable_name, say
@@ -39,6 +40,12 @@ PAGE_ENDINGS = {".html": None, ".htm": None}
     "--evidence",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="Evidence: .evid (UAI) or .json; - is standard input.",
+)
+@click.option(
+    "--cases",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Evidence of many runs, one a line: .jsonl or .csv. --output is a folder then, of part files; a command that "
+    "was killed goes on where it was.",
 )
 @click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be given many times.")
 @click.option(
@@ -89,6 +96,7 @@ def infer(
     model: Path,
     kind: str | None,
     evidence: Path | None,
+    cases: Path | None,
     observe: tuple[str, ...],
     method: str,
     seconds: float | None,
@@ -112,11 +120,21 @@ def infer(
             msg = f"--grow is for --method {', '.join(GROWING_METHODS)}, not for {method}"
             raise click.UsageError(msg)
         options["grow"] = grow
+    if target:
+        options["targets"] = target
+    if cases is not None:
+        if evidence or observe or report or variable or len(output) != 1 or is_standard_input(model):
+            msg = (
+                "--cases takes one --output, a folder, a model that is a file, and no --evidence, --observe, --report, "
+                "--variable"
+            )
+            raise click.UsageError(msg)
+        budget = {"seconds": seconds, "target_error": target_error}
+        infer_cases(model, read_given_model(model, kind), cases, output[0], {"method": method, **options, **budget})
+        return
     _check_files(model, evidence, output, report)
     graph = read_given_model(model, kind)
     observed = read_observed(evidence, observe, graph)
-    if target:
-        options["targets"] = target
     asked = [graph.variables.index_of(name) for name in dict.fromkeys(variable or target)]
     summary = graph.summary()
     record = _record(method) if report or wants_bar() else "end"

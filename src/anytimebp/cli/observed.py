@@ -53,6 +53,12 @@ def _labels(graph: FactorGraph, name: str, text: str) -> list[object]:
     return [label for label in labels if str(label) == text]
 
 
+def label_of(graph: FactorGraph, name: str, text: str) -> object:
+    """Return the label that a text means; the text itself where there is none, or more than one."""
+    found = _labels(graph, name, text)
+    return found[0] if len(found) == 1 else text
+
+
 def _whole(text: str, name: str) -> int:
     """Return a whole number; Python itself refuses to read very long ones."""
     if len(text) > MOST_DIGITS:

@@ -23,7 +23,7 @@ from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
 
-BUDGETS = 6  # kinds of budgets and of watching that `run` takes
+NOTHING = (None,) * 5  # no budget, and nobody who watches
 
 
 class Exclusively:
@@ -137,7 +137,7 @@ class Inference:
 
     def __next__(self) -> Snapshot:
         """Run until the next moment that is to be recorded, and return what is known then."""
-        self._load()
+        self.load()
         with self._exclusively:
             if not self._run.next_record():
                 raise StopIteration
@@ -174,31 +174,20 @@ class Inference:
                 are recorded with estimates (see `Every`).
         """
         check_budget(seconds, max_updates, max_work, target_error, callback, watch)
-        self._load()
-        run, figures = self._run, self._run.figures
-        budget = Budget(
-            stop_at=run.seconds + seconds if seconds is not None else float("inf"),
-            updates=_total(figures.updates, max_updates),
-            work=_total(figures.work, max_work),
-            target_error=target_error,
-            is_watched=(seconds, max_updates, max_work, target_error, callback, watch).count(None) < BUDGETS,
-        )
+        self.load()
+        run = self._run
+        budget = budget_of(run, seconds, max_updates, max_work, target_error, callback or watch)
         with self._exclusively:
             reason = run.until(budget, callback, watch)
-        warn_of_cache()
-        if run.is_interrupted:
-            reason = StopReason.INTERRUPTED
-        current, last = run.snapshot(), run.moments[-1] if run.moments else None
-        if last is None or last.updates != figures.updates or last.log_z != current.log_z:
-            run.record(current.log_z, again=True)
-        if watch:
-            watch(run.moments[-1])
-        settled = None if reason is StopReason.TARGET_REACHED else run.last_settled()
-        result = Result.of(settled or current, current, reason, Trace(run.moments))
-        warn_of_end(self._graph, result, may_estimate=self._options.max_memory is None)
-        return result
+        may_estimate = self._options.max_memory is None
+        return result_of(run, self._graph, reason, watch, may_estimate=may_estimate)
 
-    def _load(self) -> None:
+    @property
+    def options(self) -> RunOptions:
+        """The options, as they were checked."""
+        return self._options
+
+    def load(self) -> None:
         """Load the kernels of the run and the loops of compiled rules, or compile them.
 
         Ctrl-C raises KeyboardInterrupt between two kernels, as there is nothing to answer with yet.
@@ -210,6 +199,56 @@ class Inference:
             compile_rules(sources)
         load_kernels(self._options)
         warn_of_cache()
+
+
+def budget_of(
+    run: Run,
+    seconds: float | None,
+    max_updates: int | None,
+    max_work: int | None,
+    target_error: float | None,
+    told: Callable[..., object] | None,
+) -> Budget:
+    """Return what a call may use up, that starts where a run stands; `told` is who is told of its moments."""
+    figures, given = run.figures, (seconds, max_updates, max_work, target_error, told)
+    return Budget(
+        stop_at=run.seconds + seconds if seconds is not None else float("inf"),
+        updates=_total(figures.updates, max_updates),
+        work=_total(figures.work, max_work),
+        target_error=target_error,
+        is_watched=given != NOTHING,
+    )
+
+
+def result_of(
+    run: Run,
+    graph: FactorGraph,
+    reason: StopReason,
+    watch: Callable[[Moment], object] | None = None,
+    *,
+    may_estimate: bool = True,
+) -> Result:
+    """Return the answer of a call that has ended, and warn of what it may be wrongly taken for.
+
+    Args:
+        run: That has ended, for now.
+        graph: The model.
+        reason: Why it has ended.
+        watch: Is given the last moment.
+        may_estimate: Whether warnings may estimate the error, which takes memory of its own.
+    """
+    warn_of_cache()
+    if run.is_interrupted:
+        reason = StopReason.INTERRUPTED
+    current, last = run.snapshot(), run.moments[-1] if run.moments else None
+    if last is None or last.updates != run.figures.updates or last.log_z != current.log_z:
+        run.record(current.log_z, again=True)
+    if watch:
+        watch(run.moments[-1])
+    settled = None if reason is StopReason.TARGET_REACHED else run.last_settled()
+    result = Result.of(settled or current, current, reason, Trace(run.moments))
+    warn_of_end(graph, result, may_estimate=may_estimate)
+    return result
 
 
 def _total(done: int, more: float | None) -> int:

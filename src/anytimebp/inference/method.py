@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from anytimebp.inference.figures import Figures, Limits
@@ -48,10 +49,15 @@ class Task(NamedTuple):
     semiring: int = SUM
 
 
-def new_task(graph: FactorGraph, options: RunOptions, load: Callable[[str], bool] = lambda _: True) -> Task:
+def new_task(
+    graph: FactorGraph,
+    options: RunOptions,
+    load: Callable[[str], bool] = lambda _: True,
+    unary: Mapping[int, FloatArray] = MappingProxyType({}),
+) -> Task:
     """Return a task of which nothing is done yet."""
     figures = Figures(options.method, options.tolerance, options.damping)
-    return Task(graph, options, figures, Limits(), load, {})
+    return Task(graph, options, figures, Limits(), load, unary)
 
 
 class Method(Protocol):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,11 +25,26 @@ from anytimebp.inference.stopwatch import Stopwatch
 from anytimebp.inference.warm_up import load_meanwhile, make_method
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment
 
 WATCH_INTERVAL = 0.1  # seconds between two calls of `watch`
+
+
+class Stop:
+    """What another thread ends a run by, between two slices.
+
+    Attributes:
+        is_set: Whether it is to end.
+    """
+
+    __slots__ = ("is_set",)
+
+    def __init__(self) -> None:
+        """Let it go on."""
+        self.is_set = False
 
 
 class Run:
@@ -38,20 +54,30 @@ class Run:
         figures: How it stands.
         moments: What was recorded.
         method: What it drives; made with the first step, on the run's own time.
+        stop: What another thread may end it by.
     """
 
-    def __init__(self, graph: FactorGraph, options: RunOptions) -> None:
-        """Do nothing yet."""
+    def __init__(
+        self, graph: FactorGraph, options: RunOptions, unary: Mapping[int, FloatArray] = MappingProxyType({})
+    ) -> None:
+        """Do nothing yet; `unary` are log scores in place of unary factors, by variable."""
         self._clock = Stopwatch()
         self._interrupt = InterruptFlag()
         # no way from the task back to the run: it would keep tables until the garbage collector comes
-        self._task = new_task(graph, options, partial(load_meanwhile, self._clock, self._interrupt, options))
+        load = partial(load_meanwhile, self._clock, self._interrupt, options)
+        self._task = new_task(graph, options, load, unary)
         self.figures = self._task.figures
         self.moments: list[Moment] = []
         self.method: Method | None = None
         self._steps: Iterator[Step] = iter(())
         self._recorder = Recorder(read_record(options.record))
+        self.stop = Stop()
         self._failure: Exception | None = None
+
+    @property
+    def task(self) -> Task:
+        """What the method is given."""
+        return self._task
 
     @property
     def seconds(self) -> float:
@@ -73,10 +99,15 @@ class Run:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether Ctrl-C was pressed since the clock was last started."""
-        return self._interrupt.is_set
+        """Whether Ctrl-C was pressed since the clock was last started, or somebody else has stopped the run."""
+        return self._interrupt.is_set or self.stop.is_set
 
     # ------------------------------------------------------------ going on
+    def drive(self, method: Method) -> None:
+        """Take a method that compiles the graph in its own first step, and stand before that."""
+        self.method = method
+        self._steps = steps(self.method, self.figures)
+
     def start(self, make: Callable[[Task], Method]) -> None:
         """Make the method and stand before its first step."""
         self.method = make(self._task)
@@ -116,7 +147,7 @@ class Run:
                 self._read_clock()
                 with self._clock.paused():
                     watch(figures.moment(float("nan")))
-            if self._interrupt.is_set:
+            if self.is_interrupted:
                 return StopReason.INTERRUPTED
             if figures.ending:
                 return figures.ending

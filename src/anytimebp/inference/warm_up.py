@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from anytimebp.errors import MemoryLimitError
-from anytimebp.exact.tree import is_forest
+from anytimebp.exact.kept_tree import NOBODY
+from anytimebp.exact.tree import Tree, is_forest, plan
 from anytimebp.inference.active_exact import ActiveExactRun
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import AutoRun
 from anytimebp.inference.exact_run import ExactRun
 from anytimebp.inference.interrupt import InterruptFlag
+from anytimebp.inference.kept_exact import KEPT, Evidence, KeptExactRun, make_kept_tree
 from anytimebp.inference.method import FORESTS, LEAVES, LOGS, Method, Step, Task, new_task, steps
 from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
@@ -34,6 +36,8 @@ from anytimebp.kernels import (
     exponentiate,
     growth,
     junction_tree,
+    kept_cliques,
+    kept_evidence,
     lazy,
     leaves,
     log_sums,
@@ -61,10 +65,22 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
     LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
     BANDS: (bands.fill_bands,),
+    KEPT: (kept_evidence.observe, kept_evidence.spoil, kept_cliques.calibrate_slice, kept_cliques.answer),
 }
 """Kernels that stand for all of their kind: once they are loaded, the rest is. Of some, other kinds load a part."""
 
-SECONDS = {"bp": 8, "adaptive": 8, "residual": 9, ROUNDS: 15, LOGS: 4, LEAVES: 4, BANDS: 2, "exact": 6, FORESTS: 1}
+SECONDS = {
+    "bp": 8,
+    "adaptive": 8,
+    "residual": 9,
+    ROUNDS: 15,
+    LOGS: 4,
+    LEAVES: 4,
+    BANDS: 2,
+    "exact": 6,
+    FORESTS: 1,
+    KEPT: 5,
+}
 """Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
 
 SECONDS_OF_MORE = 1  # evidence, factor marginals
@@ -98,7 +114,7 @@ def load_kernels(
     compiled = [kernel for kernel in missing if not _is_on_disk(kernel)]
     if compiled:
         more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
-        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS} else f"method {method!r}"
+        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT} else f"method {method!r}"
         logger.warning(
             "compiling kernels for %s; this happens once per installation and takes about %d seconds",
             "evidence or factor marginals" if more else what,
@@ -131,7 +147,7 @@ def load_structures(names: Iterable[str] = tuple(MODULES)) -> None:
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     """Return kernels that stand for all that a run needs."""
     kernels = list(FIRST_KERNELS.get(method, (growth.growth_slice,)))
-    if options.factor_marginals and method not in {"exact", "auto", FORESTS}:
+    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT}:
         kernels.append(readout.read_weights)
     if method == "exact" and options.targets is not None:
         kernels.append(relevance.find_part)
@@ -214,8 +230,8 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method == FORESTS:
         is_forest(compiled_graph(graph), compiled_graph(graph).universe_sizes)
         return
-    if method == ROUNDS:
-        yield from _run_stages(graph, options)
+    if method in {KEPT, ROUNDS}:
+        yield from (_run_kept if method == KEPT else _run_stages)(graph, options)
         return
     if method == BANDS:
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_banded(), options))
@@ -245,6 +261,8 @@ def _method_of(kernels: str, options: RunOptions) -> str:
     """Return the method by which kernels are run."""
     if kernels in {LOGS, LEAVES, BANDS}:
         return "adaptive" if options.method == "auto" else options.method
+    if kernels == KEPT:
+        return "exact"
     return "adaptive" if kernels in {ROUNDS, FORESTS} else kernels
 
 
@@ -261,6 +279,18 @@ def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     """Send `adaptive` through all its stages."""
     yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(graph, options))
     yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(_with_leaf(0.0), options))
+
+
+def _run_kept(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Ask a kept junction tree."""
+    compiled, task = compiled_graph(graph), new_task(graph, options)
+    tree = plan(compiled, compiled.universe_sizes)
+    assert isinstance(tree, Tree)  # noqa: S101  (it has three variables)
+    kept = yield from make_kept_tree(task, compiled, tree, {})
+    kept.set_unary(0, np.zeros(2))
+    kept.answer([1], [1], NOBODY, kept.scratch, 1)
+    kept.observe([1], [0])
+    yield from _run_small(lambda task: KeptExactRun(task, compiled, kept, Evidence([1], [0]), None), task)
 
 
 def _with_leaf(score: float) -> FactorGraph:

@@ -146,6 +146,13 @@ class CompiledGraph:
         block, offset = self.locate(message_factor)
         return block.first + offset
 
+    def message_factor(self, graph_factor: int) -> int:
+        """Return the number among message factors of a factor of the graph, -1 if it is unary."""
+        for first, block in self.message_blocks:
+            if block.first <= graph_factor < block.first + len(block.scopes):
+                return first + graph_factor - block.first
+        return -1
+
     def locate(self, message_factor: int) -> tuple[FactorBlock, int]:
         """Return the block of a message factor, and its place in it."""
         first, block = self.message_blocks[bisect_right(self.message_blocks, message_factor, key=_first) - 1]

@@ -84,9 +84,24 @@ class BlockRows:
             self.n_joint_states += n * prod(map(float, block.source.shape))
             self.n_table_entries += 0 if tables is None else tables.values.size
 
+    def replaced(self, place: int, block: FactorBlock) -> BlockRows:
+        """Return the same rows, but for another source of tables of the same shape in a block."""
+        twin, own = self.copy(), BlockRows([block])
+        twin._numbers[place * WIDTH : (place + 1) * WIDTH] = own._numbers  # noqa: SLF001  (one of its own kind)
+        for k, (first, other) in enumerate(twin.message_blocks):
+            if other.first == block.first:
+                twin.message_blocks[k] = MessageBlock(first, block)
+                before = 0 if other.source.tables is None else other.source.tables.values.size
+                twin.n_table_entries += own.n_table_entries - before
+        return twin
+
     def numbers(self) -> IndexArray:
         """Return a copy of the rows, shape (blocks, WIDTH)."""
         return np.array(self._numbers, dtype=np.int64).reshape(-1, WIDTH)
+
+    def packed(self) -> bytes:
+        """Return the rows as the bytes of their numbers."""
+        return self._numbers.tobytes()
 
     def copy(self) -> BlockRows:
         """Return the same rows, to which others can be added apart."""

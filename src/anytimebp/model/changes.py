@@ -109,9 +109,16 @@ class TableWatch:
 
     def renewed(self) -> TableWatch:
         """Return a watch of the same tables as they are now."""
+        return self.without(-1)
+
+    def without(self, block: int) -> TableWatch:
+        """Return the same, but for the table of a block."""
+        if block >= 0 and all(other != block for other, _ in self._values):
+            return self
         twin = TableWatch()
-        for block, values in self._values:
-            twin.add(block, values)
+        for other, values in self._values:
+            if other != block:
+                twin.add(other, values)
         return twin
 
 

@@ -21,6 +21,7 @@ from anytimebp.model.factor import FactorBlock, FactorKey, describe_factor, fact
 from anytimebp.model.kinds.dense import DenseSource
 from anytimebp.model.kinds.registry import Stated
 from anytimebp.model.kinds.rule import Propose, Rule
+from anytimebp.model.restating import restated_table
 from anytimebp.model.rule_labels import warn_of_labels
 from anytimebp.model.scopes import MAX_ARITY as MAX_ARITY  # noqa: PLC0414  (readers of files take it from here)
 from anytimebp.model.scopes import read_scope, read_scopes
@@ -307,6 +308,25 @@ class FactorGraph:
         self._rows = BlockRows(blocks)
         self._watch = self._watch.renewed()
         self.compiled = None
+
+    def take_log_table(self, factors: FactorKey | range, log_table: npt.ArrayLike) -> range:
+        """Replace the table of a factor, of all that are tied to it, or of a range of factors that were added together.
+
+        Sessions call this on graphs of their own.
+
+        Returns:
+            The factors that have other scores now.
+        """
+        first = factors.start if isinstance(factors, range) and factors else factors
+        block, offset = self.locate(first)  # type: ignore[arg-type]
+        last = offset + len(factors) if isinstance(factors, range) else offset + 1
+        source, chosen = restated_table(block, range(offset, last), log_table, partial(self._member_name, block))
+        place = bisect_right(self._firsts, block.first) - 1
+        self._blocks[place] = renewed = replace(block, source=source)
+        self._rows = self._rows.replaced(place, renewed)
+        self._watch = self._watch.without(place)
+        self.compiled = None
+        return range(block.first + chosen.start, block.first + chosen.stop)
 
     # ---------------------------------------------------------------- inside
     def _append(self, scopes: IndexArray, source: FactorSource, given: object = None, name: str | None = None) -> range:

@@ -7,10 +7,11 @@ from math import fsum
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.kernels.codes import LOG
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.rows import row_items, row_starts
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace
 
 
@@ -47,17 +48,10 @@ def carry_over(start: Start, workspace: Workspace) -> IndexArray:
     """
     layout, old, before = workspace.layout, start.workspace, start.workspace.arrays
     has_other_states, has_other_prior = _changed_variables(old, workspace)
-    moved = np.zeros(len(layout.edge_variable), dtype=np.bool_)  # messages that receivers have not seen
-    for edge, variable in enumerate(layout.edge_variable.tolist()):
-        values = read_message(old, edge)
-        if edge in start.messages or (values == -np.inf).any():
-            moved[edge] = True
-            if edge in start.messages:
-                _set_message(workspace, edge, start.messages[edge])
-        else:
-            if has_other_states[variable]:
-                values = _on_states(values, old.domains.states_of(variable), workspace.domains.states_of(variable))
-            _set_message(workspace, edge, values)
+    moved = _copy_messages(old, workspace)  # messages that receivers have not seen
+    for edge, values in start.messages.items():
+        _set_message(workspace, edge, values)
+        moved[edge] = True
     disturbed = np.zeros(len(layout.factor_edge_start) - 1, dtype=np.bool_)
     disturbed[start.changed] = True
     changed = has_other_states | has_other_prior
@@ -91,33 +85,102 @@ def _slots(workspace: Workspace, edge: int) -> slice:
     return slice(start, start + int(workspace.arrays.domain_size[workspace.layout.edge_variable[edge]]))
 
 
-def _changed_variables(old: Workspace, new: Workspace) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _copy_messages(old: Workspace, new: Workspace) -> BoolArray:
+    """Copy messages between slots of the same states; return (E,) which were left out, as they have hard zeros.
+
+    States that are new get the largest number, as at the start of a run.
+    """
+    layout, before, after = new.layout, old.arrays, new.arrays
+    n_edges = len(layout.edge_variable)
+    if not n_edges:
+        return np.zeros(0, dtype=np.bool_)
+    if np.array_equal(before.edge_slot_start, after.edge_slot_start) and _are_alike(old, new):
+        return _copy_all(before, after)
+    old_size, new_size = before.domain_size[layout.edge_variable], after.domain_size[layout.edge_variable]
+    values, states = before.message[row_items(before.edge_slot_start, old_size)], _states(old, layout.edge_variable)
+    is_zero = values == (-np.inf if before.arithmetic == LOG else 0.0)
+    is_left: BoolArray = np.logical_or.reduceat(is_zero, np.cumsum(old_size) - old_size)
+    if before.arithmetic != after.arithmetic:
+        with np.errstate(divide="ignore"):
+            values = np.log(values) if after.arithmetic == LOG else np.exp(values)
+    universe = row_starts(new.compiled.universe_sizes)
+    place = np.full(int(universe[-1]), -1)
+    variables = np.arange(len(after.domain_size))
+    own = _states(new, variables)
+    place[np.repeat(universe[:-1], after.domain_size) + own] = row_items(np.zeros_like(variables), after.domain_size)
+    edge = np.repeat(np.arange(n_edges), old_size)
+    target = place[universe[layout.edge_variable[edge]] + states]
+    carried = (target >= 0) & ~is_left[edge]
+    after.message[after.edge_slot_start[edge[carried]] + target[carried]] = values[carried]
+    slots, first = row_items(after.edge_slot_start, new_size), np.cumsum(new_size) - new_size
+    largest = np.maximum.reduceat(after.message[slots], first)
+    scale = np.repeat(largest, new_size)
+    after.message[slots] -= scale if after.arithmetic == LOG else 0.0
+    after.message[slots] /= scale if after.arithmetic != LOG else 1.0
+    least = np.minimum.reduceat(after.message[slots], first)
+    after.edge_min[:] = np.exp(least) if after.arithmetic == LOG else least
+    return is_left
+
+
+def _are_alike(old: Workspace, new: Workspace) -> bool:
+    """Tell whether messages of two workspaces have the same slots, one after the other, and arithmetic."""
+    is_whole = old.domains.is_whole and new.domains.is_whole
+    before, after = old.arrays, new.arrays
+    start, size = after.edge_slot_start, after.domain_size[new.layout.edge_variable]
+    is_dense = bool((start[1:] == start[:-1] + size[:-1]).all()) and len(after.message) == start[-1] + size[-1]
+    return is_whole and is_dense and before.arithmetic == after.arithmetic and len(before.message) == len(after.message)
+
+
+def _copy_all(before: WorkspaceArrays, after: WorkspaceArrays) -> BoolArray:
+    """Copy the messages of all edges but those that have hard zeros; return (E,) which have."""
+    zero, one = (-np.inf, 0.0) if after.arithmetic == LOG else (0.0, 1.0)
+    start = after.edge_slot_start
+    is_left: BoolArray = np.minimum.reduceat(before.message, start) == zero
+    after.message[:] = before.message
+    after.edge_min[:] = np.where(is_left, 1.0, before.edge_min)
+    for edge in np.flatnonzero(is_left).tolist():
+        last = start[edge + 1] if edge + 1 < len(start) else len(after.message)
+        after.message[start[edge] : last] = one
+    return is_left
+
+
+def _states(workspace: Workspace, variables: IndexArray) -> IndexArray:
+    """Return the active states of some variables, row after row."""
+    sizes = workspace.arrays.domain_size[variables]
+    if workspace.domains.is_whole:
+        return row_items(np.zeros_like(sizes), sizes)
+    states: IndexArray = workspace.domains.slot_state[row_items(workspace.domains.slot_start[variables], sizes)]
+    return states
+
+
+def _changed_variables(old: Workspace, new: Workspace) -> tuple[BoolArray, BoolArray]:
     """Return (V,) whether a variable's active states differ, and whether only its priors do."""
-    states: npt.NDArray[np.bool_] = old.domains.sizes != new.domains.sizes
-    if not (old.domains.is_whole and new.domains.is_whole):
-        for variable in np.flatnonzero(~states).tolist():
-            states[variable] = not np.array_equal(old.domains.states_of(variable), new.domains.states_of(variable))
+    states: BoolArray = old.arrays.domain_size != new.arrays.domain_size
     priors = np.zeros(len(states), dtype=np.bool_)
-    for variable in np.flatnonzero(~states).tolist():
-        priors[variable] = not np.array_equal(_log_prior(old, variable), _log_prior(new, variable))
+    alike = np.flatnonzero(~states)
+    if not len(alike):
+        return states, priors
+    if len(alike) == len(states) and old.domains.is_whole and new.domains.is_whole:
+        rows = new.domains.slot_start[:-1]
+        if old.arrays.arithmetic == new.arrays.arithmetic:
+            return states, np.logical_or.reduceat(old.arrays.prior != new.arrays.prior, rows)
+    sizes = new.arrays.domain_size[alike]
+    first = np.cumsum(sizes) - sizes
+    if not (old.domains.is_whole and new.domains.is_whole):
+        states[alike] = np.logical_or.reduceat(_states(old, alike) != _states(new, alike), first)
+    differs = _log_priors(old, alike) != _log_priors(new, alike)
+    priors[alike] = np.logical_or.reduceat(differs, first) & ~states[alike]
     return states, priors
 
 
-def _log_prior(workspace: Workspace, variable: int) -> FloatArray:
-    arrays, start = workspace.arrays, int(workspace.domains.slot_start[variable])
-    prior = arrays.prior[start : start + int(arrays.domain_size[variable])]
+def _log_priors(workspace: Workspace, variables: IndexArray) -> FloatArray:
+    """Return the log priors of some variables, row after row."""
+    arrays = workspace.arrays
+    prior: FloatArray = arrays.prior[row_items(workspace.domains.slot_start[variables], arrays.domain_size[variables])]
     if arrays.arithmetic == LOG:
         return prior
     with np.errstate(divide="ignore"):
-        found: FloatArray = np.log(prior)
-    return found
-
-
-def _on_states(values: FloatArray, old: IndexArray, new: IndexArray) -> FloatArray:
-    """Return log numbers over other states; states that are new get the largest, as at the start of a run."""
-    place = np.minimum(np.searchsorted(old, new), len(old) - 1)
-    found: FloatArray = np.where(old[place] == new, values[place], 0.0)
-    return found
+        return np.log(prior)
 
 
 def _sum_hubs(workspace: Workspace) -> None:
@@ -125,7 +188,8 @@ def _sum_hubs(workspace: Workspace) -> None:
     layout, arrays = workspace.layout, workspace.arrays
     for hub, variable in enumerate(arrays.hub_variable.tolist()):
         edges = layout.variable_edge[layout.variable_edge_start[variable] : layout.variable_edge_start[variable + 1]]
-        logs = np.array([_log_prior(workspace, variable), *(read_message(workspace, int(edge)) for edge in edges)])
+        prior = _log_priors(workspace, np.array([variable]))
+        logs = np.array([prior, *(read_message(workspace, int(edge)) for edge in edges)])
         is_zero = logs == -np.inf
         place = slice(int(arrays.hub_start[hub]), int(arrays.hub_start[hub]) + logs.shape[1])
         columns = np.where(is_zero, 0.0, logs).T.tolist()

@@ -47,7 +47,8 @@ def chain(length, states=3):
 def draw_evidence(graph, rng):
     """Draw evidence of all kinds on a few variables."""
     found = {}
-    for i in rng.choice(len(graph.variables), size=int(rng.integers(0, 3)), replace=False).tolist():
+    n_variables, most = len(graph.variables), int(rng.integers(0, 3))
+    for i in rng.choice(n_variables, size=min(most, n_variables), replace=False).tolist():
         n = graph.variables[i].n_states
         kinds = [
             int(rng.integers(n)),

@@ -1,0 +1,174 @@
+"""How much faster sessions and `infer_many` are than a call of `infer` each; ratios of processor time in one run.
+
+Usage: python evaluation/benchmarks/sessions.py FOLDER [ROW ...]
+
+FOLDER holds alarm.uai, pathfinder.uai and mildew.uai. Rows: alarm, changed, graphs, sentences, grids.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import anytimebp as abp
+
+QUERIES, GRAPHS, SENTENCES, RUNS = 200, 2048, 100, 5
+
+
+def seconds(call, runs=RUNS):
+    """Return the processor time of the fastest of some calls."""
+    best = float("inf")
+    for _ in range(runs):
+        began = time.process_time()
+        call()
+        best = min(best, time.process_time() - began)
+    return best
+
+
+def calls(ask, cases):
+    """Return what asks for all cases."""
+    return lambda: [ask(evidence=evidence) for evidence in cases]
+
+
+def show(name, cold, warm, n, wanted):
+    """Print a row."""
+    print(f"{name:<44} {1e6 * cold / n:9.1f} us {1e6 * warm / n:9.1f} us {cold / warm:7.2f}x (wanted {wanted}x)")
+
+
+def possible_evidence(graph, rng, count, fixed=None):
+    """Draw observations that are possible together."""
+    names, marginals = graph.variables.names(), abp.infer(graph, evidence=fixed).marginals
+    while True:
+        found = dict(fixed or {})
+        for index in rng.choice(len(names), count, replace=False).tolist():
+            if names[index] not in found:
+                found[names[index]] = int(rng.choice(np.flatnonzero(marginals[index] > 0.0)))
+        try:
+            abp.infer(graph, evidence=found)
+        except abp.InconsistentModelError:
+            continue
+        return found
+
+
+def alarm(folder):
+    """Five random observations, one target."""
+    graph, rng = abp.read_model(folder / "alarm.uai"), np.random.default_rng(0)
+    names = graph.variables.names()
+    cases = [(possible_evidence(graph, rng, 5), [names[int(rng.integers(len(names)))]]) for _ in range(QUERIES)]
+    session = abp.Session(graph)
+    session.query()
+    cold = seconds(lambda: [abp.infer(graph, evidence=evidence) for evidence, _ in cases])
+    warm = seconds(lambda: [session.query(evidence, targets) for evidence, targets in cases])
+    show("alarm, 5 observations, one target", cold, warm, QUERIES, 10)
+    warm = seconds(lambda: [session.query(evidence) for evidence, _ in cases])
+    show("alarm, 5 observations, all marginals", cold, warm, QUERIES, 1)
+
+
+def changed(folder):
+    """One observation changed."""
+    for name in ("pathfinder", "mildew", "alarm"):
+        graph, rng = abp.read_model(folder / f"{name}.uai"), np.random.default_rng(0)
+        n = QUERIES // 10 if name == "mildew" else QUERIES // 2
+        fixed = possible_evidence(graph, rng, 5)
+        cases = [possible_evidence(graph, rng, 1, fixed) for _ in range(n)]
+        session = abp.Session(graph)
+        session.query(fixed)
+        cold = seconds(calls(partial(abp.infer, graph), cases), 3)
+        warm = seconds(calls(session.query, cases), 3)
+        gap = max(
+            float(np.abs(a.marginals.concatenated() - b.marginals.concatenated()).max())
+            for a, b in ((abp.infer(graph, evidence=e), session.query(e)) for e in cases[:20])
+        )
+        show(f"{name}, one observation changed", cold, warm, n, 5)
+        print(f"    {session.query(cases[0]).choice}; largest difference {gap:.1e}")
+
+
+def small_graph(rng):
+    """Return a graph of 10 variables of 5 states, with loops."""
+    graph = abp.FactorGraph()
+    graph.add_variables(10, 5)
+    graph.add_factors([[i] for i in range(10)], log_table=rng.normal(size=(10, 5)))
+    pairs = [[i, (i + 1) % 10] for i in range(10)] + [[0, 5], [2, 7]]
+    graph.add_factors(pairs, log_table=rng.normal(size=(len(pairs), 5, 5)))
+    return graph
+
+
+def graphs(_):
+    """Many small graphs."""
+    rng = np.random.default_rng(0)
+    many = [small_graph(rng) for _ in range(GRAPHS)]
+
+    def fresh():
+        for graph in many:
+            graph.compiled = None
+
+    list(abp.infer_many(many[:300]))
+    fresh()
+    cold = seconds(lambda: (fresh(), [abp.infer(graph) for graph in many]), 2)
+    warm = seconds(lambda: (fresh(), list(abp.infer_many(many))), 3)
+    show("10 variables of 5 states, one graph each", cold, warm, GRAPHS, 8)
+
+
+def sentence(rng, table, n):
+    """Return a graph of joint extraction: entity types, a relation for each ordered pair."""
+    graph = abp.FactorGraph()
+    types = graph.add_variables(n, 40)
+    pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+    relations = graph.add_variables(len(pairs), 31)
+    scores = rng.normal(0, 4, (n, 40))
+    scores[np.arange(n), rng.integers(40, size=n)] += 12
+    graph.add_factors([[i] for i in types], log_table=scores)
+    graph.add_factors([[i] for i in relations], log_table=rng.normal(0, 4, (len(pairs), 31)))
+    scopes = [[types[i], types[j], relation] for (i, j), relation in zip(pairs, relations, strict=True)]
+    graph.add_factors(scopes, log_table=table)
+    return graph
+
+
+def sentences(_):
+    """Sentences of 2 to 6 mentions with one table."""
+    rng = np.random.default_rng(0)
+    table = np.where(rng.random((40, 40, 31)) < 0.03, 0.0, -4.0) + rng.normal(0, 0.5, (40, 40, 31))
+    many = [sentence(rng, table, int(rng.integers(2, 7))) for _ in range(SENTENCES)]
+
+    def fresh():
+        for graph in many:
+            graph.compiled = None
+
+    list(abp.infer_many(many))
+    cold = seconds(lambda: (fresh(), [abp.infer(graph) for graph in many]), 2)
+    warm = seconds(lambda: (fresh(), list(abp.infer_many(many))), 2)
+    show("sentences of 2 to 6 mentions", cold, warm, SENTENCES, 5)
+
+
+def grids(_):
+    """Messages: grids that are too wide for a junction tree; never slower than 1.1 times `infer`."""
+    for side, states in ((10, 30), (10, 100), (30, 10)):
+        rng = np.random.default_rng(0)
+        graph = abp.FactorGraph()
+        graph.add_variables(side * side, states)
+        place = np.arange(side * side).reshape(side, side)
+        pairs = [np.stack([place[:, :-1], place[:, 1:]], -1), np.stack([place[:-1], place[1:]], -1)]
+        scopes = np.concatenate([pair.reshape(-1, 2) for pair in pairs])
+        graph.add_factors([[i] for i in range(side * side)], log_table=rng.normal(size=(side * side, states)))
+        graph.add_factors(scopes, log_table=rng.normal(0, 0.5, (len(scopes), states, states)))
+        for count in (1, 5, side * side // 5):
+            cases = [
+                {f"x{i}": int(rng.integers(states)) for i in rng.choice(side * side, count, replace=False)}
+                for _ in range(10)
+            ]
+            session = abp.Session(graph)
+            session.query()
+            cold = seconds(calls(partial(abp.infer, graph), cases), 3)
+            warm = seconds(calls(session.query, cases), 3)
+            show(f"grid {side}x{side}, {states} states, {count} observed anew", cold, warm, len(cases), 0.9)
+
+
+ROWS = {"alarm": alarm, "changed": changed, "graphs": graphs, "sentences": sentences, "grids": grids}
+
+if __name__ == "__main__":
+    for row in sys.argv[2:] or ROWS:
+        ROWS[row](Path(sys.argv[1]))

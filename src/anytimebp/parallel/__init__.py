@@ -1,0 +1,1 @@
+"""Many graphs, or one graph under many kinds of evidence, at once."""

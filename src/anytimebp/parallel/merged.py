@@ -1,0 +1,215 @@
+"""Many small graphs solved exactly as one graph of many components; each gets a result of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anytimebp.exact.kept_tree import KeptTree, PartFigures, Room
+from anytimebp.exact.order import first_order
+from anytimebp.exact.tree import Tree, plan
+from anytimebp.inference.auto_run import CHEAP
+from anytimebp.inference.kept_exact import NO_STATES, Evidence, KeptExactRun, make_kept_tree
+from anytimebp.inference.method import Task, new_task, steps
+from anytimebp.inference.options import RunOptions
+from anytimebp.kernels.merging import number_on
+from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.model.block_rows import WIDTH, MessageBlock
+from anytimebp.model.evidence import Observation
+from anytimebp.model.factor import FactorBlock
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.rows import row_starts
+from anytimebp.model.source import IndexArray, read_only
+from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
+from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.results.stop import StopReason
+from anytimebp.results.trace import Moment, Trace
+
+MOST_ENTRIES = 2.0**24  # of the cliques of graphs that are solved together
+MOST_STATES = 2**13  # joint states of the factors of a graph that is solved with others: larger ones gain nothing
+
+
+class Item(NamedTuple):
+    """A graph to be solved, the evidence on it, and the variables whose marginals are wanted; None for all."""
+
+    graph: FactorGraph
+    observed: dict[int, Observation]
+    targets: IndexArray | None = None
+
+
+def can_merge(graph: FactorGraph) -> bool:
+    """Tell whether a graph is small, and has tables only."""
+    rows = graph.rows
+    return not rows.asked and rows.n_joint_states < MOST_STATES
+
+
+class _Variables:
+    """The variables of all graphs, as far as a layout asks for them."""
+
+    def __init__(self, sizes: IndexArray) -> None:
+        self._sizes = sizes
+
+    def copy(self) -> _Variables:
+        return self
+
+    def sizes(self) -> IndexArray:
+        return self._sizes
+
+    def name(self, index: int) -> str:
+        return f"x{index}"
+
+
+class _Rows:
+    """The rows of all graphs, in place of `BlockRows`."""
+
+    def __init__(self, graphs: Sequence[FactorGraph], first: IndexArray) -> None:
+        every = [graph.rows for graph in graphs]
+        packed = [rows.packed() for rows in every]
+        counts = np.array([len(own) for own in packed], dtype=np.int64) // (8 * WIDTH)
+        self._numbers: IndexArray = np.frombuffer(b"".join(packed), dtype=np.int64).reshape(-1, WIDTH).copy()
+        self._scopes = np.empty(int((self._numbers[:, 1] * self._numbers[:, 2]).sum()), dtype=np.int64)
+        number_on(self._numbers, np.repeat(first, counts), self._scopes, self._scopes.ctypes.data)
+        self.n_message_factors = sum(rows.n_message_factors for rows in every)
+        self.n_edges = sum(rows.n_edges for rows in every)
+        self.n_slots = sum(rows.n_slots for rows in every)
+        self.n_table_entries = sum(rows.n_table_entries for rows in every)
+        self.n_joint_states = sum(rows.n_joint_states for rows in every)
+        self.message_blocks: list[MessageBlock] = []
+        self.asked: list[int] = []
+
+    def numbers(self) -> IndexArray:
+        return self._numbers
+
+
+class _Merged:
+    """Many graphs, as a layout and a run see one graph."""
+
+    def __init__(self, graphs: Sequence[FactorGraph]) -> None:
+        each = [graph.variables.sizes() for graph in graphs]
+        self.first = row_starts([len(sizes) for sizes in each])
+        self.variables = _Variables(np.concatenate(each))
+        self.rows = _Rows(graphs, self.first[:-1])
+        self.blocks: tuple[FactorBlock, ...] = ()
+        self.lends_tables = any(graph.lends_tables for graph in graphs)
+        self.graphs = graphs  # whose tables are read
+        self.compiled = CompiledGraph(self)  # type: ignore[arg-type]
+
+
+def solve_together(items: Sequence[Item], options: RunOptions, room: Room) -> list[Result] | None:
+    """Return a result for each of some small graphs; None where one of them has to be solved by itself.
+
+    That is where a graph has no possible joint state, or needs large cliques.
+
+    Args:
+        items: The graphs, each of which `can_merge`, and evidence.
+        options: Of all runs; without evidence.
+        room: For tables of cliques; nobody else may use it meanwhile.
+    """
+    began = perf_counter()
+    merged = _Merged([item.graph for item in items])
+    compiled = merged.compiled
+    first_order(compiled)
+    tree = plan(compiled, compiled.universe_sizes, MOST_ENTRIES)
+    part = np.repeat(np.arange(len(items)), np.diff(merged.first))
+    if not isinstance(tree, Tree) or _largest(tree, part) >= CHEAP:
+        return None
+    task = new_task(merged, options)  # type: ignore[arg-type]
+    kept = _kept(task, compiled, tree, room)
+    evidence = _evidence(items, merged.first)
+    if evidence.observed is None:
+        kept.observe(evidence.variables, evidence.states)
+    else:
+        kept.observe_otherwise(evidence.observed)
+    run = KeptExactRun(task, compiled, kept, evidence, None)
+    for _ in steps(run, task.figures):
+        pass
+    found = run.read(settled=False)
+    assert found is not None  # noqa: S101  (it is at its end)
+    figures = kept.parts(part, len(items))
+    return _Split(items, merged, found, figures, (perf_counter() - began) / len(items)).results()
+
+
+def _largest(tree: Tree, part: IndexArray) -> float:
+    """Return the most entries that the cliques of one of the graphs have."""
+    entries = np.diff(tree.arrays.table_start[: tree.n + 1])
+    return float(np.bincount(part[tree.arrays.variable[: tree.n]], entries, 1).max())
+
+
+def _kept(task: Task, compiled: CompiledGraph, tree: Tree, room: Room) -> KeptTree:
+    making = make_kept_tree(task, compiled, tree, {}, room)
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            made: KeptTree = end.value
+            return made
+
+
+def _evidence(items: Sequence[Item], first: IndexArray) -> Evidence:
+    """Return the evidence of all graphs as that of one."""
+    observed = {
+        start + index: seen
+        for start, item in zip(first.tolist(), items, strict=False)
+        for index, seen in item.observed.items()
+    }
+    lone = {v: int(seen.states[0]) for v, seen in observed.items() if seen.states is not None and len(seen.states) == 1}
+    if len(lone) == len(observed) and all(seen.log_scores is None for seen in observed.values()):
+        return Evidence(list(lone), list(lone.values()))
+    return Evidence([], [], observed)
+
+
+class _Split:
+    """The results of single graphs out of that of all."""
+
+    def __init__(
+        self, items: Sequence[Item], merged: _Merged, found: Snapshot, figures: PartFigures, seconds: float
+    ) -> None:
+        self._items, self._first = items, merged.first.tolist()
+        self._slot_start = row_starts(merged.compiled.universe_sizes)
+        self._belief, self._sizes = found.marginals.concatenated(), found.domain_sizes
+        self._figures, self._tolerance, self._seconds = figures, found.tolerance, seconds
+
+    def results(self) -> list[Result]:
+        shared: dict[str, Any] = {
+            "max_residual": 0.0,
+            "mean_residual": 0.0,
+            "outside": 0.0,
+            "error": 0.0,
+            "seconds": self._seconds,
+            "consistent": True,
+            "tolerance": self._tolerance,
+            "method": "exact",
+            "damping": 0.0,
+            "exact": True,
+            "choice": f"a junction tree: solved together with {len(self._items) - 1:,} other graphs",
+            "factor_marginals": NOT_ASKED_FOR,
+        }
+        columns = (column.tolist() for column in self._figures)
+        return [
+            self._result(
+                k,
+                **shared,
+                log_z=log_z,
+                cost=entries,
+                updates=passed,
+                work_parts={"messages": read, "scoring": 0, "growth": 0, "priorities": 0},
+                arithmetic="log" if in_logs else "linear",
+            )
+            for k, (log_z, entries, passed, read, in_logs) in enumerate(zip(*columns, strict=True))
+        ]
+
+    def _result(self, k: int, **held: Any) -> Result:
+        first, last = self._first[k], self._first[k + 1]
+        start = self._slot_start[first : last + 1]
+        own = self._belief[start[0] : start[-1]].copy()
+        graph, _, targets = self._items[k]
+        marginals = Marginals(graph.variables.copy(), lambda: own, start - start[0], NO_STATES)
+        held["marginals"] = marginals if targets is None else marginals.limited(targets)
+        held["domain_sizes"] = read_only(self._sizes[first:last].copy())
+        updates, work, log_z = held["updates"], held["work_parts"]["messages"], held["log_z"]
+        moment = Moment(self._seconds, updates, work, 0.0, 0.0, 0.0, len(own), log_z, 0.0, held["choice"])
+        snapshot = Snapshot.holding(**held)
+        return Result.holding(**held, stop_reason=StopReason.CONVERGED, trace=Trace((moment,)), current=snapshot)

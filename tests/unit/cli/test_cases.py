@@ -1,0 +1,107 @@
+import json
+
+import numpy as np
+import pytest
+
+import anytimebp as abp
+from anytimebp.cli import cases as module
+from anytimebp.cli.main import main
+from oracle.models import grid
+
+
+@pytest.fixture(name="model")
+def _model(tmp_path):
+    path = tmp_path / "model.npz"
+    abp.write_model(grid(3, 3, 1.0, 0.5, 0), path)
+    return path
+
+
+@pytest.fixture(name="run")
+def _run(capsys):
+    def call(*words):
+        code = main(["infer", *map(str, words)])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return call
+
+
+def lines(folder):
+    return [json.loads(line) for part in sorted(folder.glob("part-*.jsonl")) for line in part.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_every_case_has_a_line_in_order(run, model, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(module, "PART", 4)
+    cases, folder = tmp_path / f"cases.{kind}", tmp_path / "results"
+    if kind == "jsonl":
+        cases.write_text("".join(json.dumps({"x0": k % 3} if k else {}) + "\n" for k in range(10)))
+    else:
+        cases.write_text("x0,x4\n" + "".join(f"{k % 3 if k else ''},\n" for k in range(10)))
+    assert run(model, "--cases", cases, "--output", folder)[0] == 0
+    assert [line["case"] for line in lines(folder)] == list(range(10))
+    graph = abp.read_model(model)
+    for k, line in enumerate(lines(folder)):
+        whole = abp.infer(graph, evidence={"x0": k % 3} if k else None)
+        assert line["log_z"] == pytest.approx(whole.log_z)
+        np.testing.assert_allclose(line["marginals"]["x5"], whole.marginals["x5"])
+
+
+def test_a_killed_command_goes_on_without_doubling_or_losing_a_case(run, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PART", 3)
+    cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
+    cases.write_text("".join(json.dumps({"x0": k % 3}) + "\n" for k in range(10)))
+    run(model, "--cases", cases, "--output", folder)
+    whole = lines(folder)
+    (folder / "part-00001.jsonl").unlink()
+    (folder / ".half.part").write_text("{")  # of a writer that was killed
+    kept = (folder / "part-00000.jsonl").stat().st_mtime_ns
+    assert "3 cases solved" in run(model, "--cases", cases, "--output", folder)[1]
+    assert lines(folder) == whole
+    assert (folder / "part-00000.jsonl").stat().st_mtime_ns == kept
+
+
+def test_a_case_that_fails_is_a_line_with_an_error(run, model, tmp_path):
+    cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
+    cases.write_text('{"x0": 1}\n{"nobody": 1}\n{"x0": [0, 2]}\n')
+    assert run(model, "--cases", cases, "--output", folder)[0] == 0
+    good, bad, allowed = lines(folder)
+    assert "log_z" in good
+    assert bad["error"].startswith("EvidenceError")
+    assert allowed["marginals"]["x0"][1] == 0.0
+
+
+def test_a_folder_of_other_cases_is_refused(run, model, tmp_path):
+    cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
+    cases.write_text('{"x0": 1}\n')
+    run(model, "--cases", cases, "--output", folder)
+    cases.write_text('{"x0": 2}\n')
+    code, said = run(model, "--cases", cases, "--output", folder)
+    assert code != 0
+    assert "another folder" in said
+
+
+@pytest.mark.parametrize(("name", "text"), [("c.jsonl", "[1]\n"), ("c.jsonl", "{\n"), ("c.csv", "nobody\n1\n")])
+def test_a_file_that_holds_no_cases_is_refused_with_its_line(run, model, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    code, said = run(model, "--cases", tmp_path / name, "--output", tmp_path / "r")
+    assert code != 0
+    assert "line 1" in said
+
+
+def test_options_that_do_not_go_with_cases_are_refused(run, model, tmp_path):
+    (tmp_path / "c.txt").write_text("")
+    assert run(model, "--cases", tmp_path / "c.txt", "--output", tmp_path / "r")[0] == 2
+    (tmp_path / "c.jsonl").write_text("")
+    assert run(model, "--cases", tmp_path / "c.jsonl")[0] == 2
+
+
+def test_targets_of_cases_are_all_that_is_written(run, model, tmp_path):
+    cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
+    cases.write_text('{"x0": 1}\n{"x0": 2}\n')
+    assert run(model, "--cases", cases, "--output", folder, "--target", "x5", "--target", "x4")[0] == 0
+    graph = abp.read_model(model)
+    for k, line in enumerate(lines(folder), 1):
+        assert list(line["marginals"]) == ["x4", "x5"]
+        np.testing.assert_allclose(line["marginals"]["x5"], abp.infer(graph, evidence={"x0": k}).marginals["x5"])
+    assert "--variable" in run(model, "--cases", cases, "--output", folder, "--variable", "x5")[1]

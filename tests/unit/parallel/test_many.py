@@ -1,0 +1,198 @@
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anytimebp as abp
+from anytimebp.parallel import many
+from oracle.models import grid, random_loopy, random_tree
+from unit.tables.test_carry_over import draw_evidence
+
+
+def gap(result, other):
+    return float(np.abs(result.marginals.concatenated() - other.marginals.concatenated()).max(initial=0.0))
+
+
+def plain(seed, states=3):
+    """Return a small graph that has tables only."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(4, states)
+    graph.add_factors([[i] for i in range(4)], log_table=rng.normal(size=(4, states)))
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=rng.normal(size=(3, states, states)))
+    graph.add_factor([2, 3], table=rng.random((states, states)))
+    return graph
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.2]))
+def test_many_graphs_equal_one_call_each(seed, zeros):
+    rng = np.random.default_rng(seed)
+    graphs = [random_loopy(seed + k, zeros=zeros) for k in range(3)]
+    graphs += [random_tree(seed, n_factors=2), plain(seed), plain(seed + 1, 5), abp.FactorGraph(), plain(seed + 2)]
+    evidence = [draw_evidence(graph, rng) if len(graph.variables) else {} for graph in graphs]
+    found = list(abp.infer_many(graphs, evidence=evidence, errors="return", method="exact"))
+    assert len(found) == len(graphs)
+    for graph, seen, result in zip(graphs, evidence, found, strict=True):
+        try:
+            cold = abp.infer(graph, "exact", evidence=seen)
+        except abp.InconsistentModelError:
+            assert isinstance(result, abp.InconsistentModelError)
+            continue
+        assert gap(result, cold) < 1e-9
+        assert result.log_z == pytest.approx(cold.log_z, abs=1e-8)
+        assert result.domain_sizes.tolist() == cold.domain_sizes.tolist()
+        assert result.exact
+        assert result.stop_reason is abp.StopReason.CONVERGED
+        assert gap(pickle.loads(pickle.dumps(result)), cold) < 1e-9
+
+
+def test_small_graphs_are_solved_together():
+    found = list(abp.infer_many(plain(seed) for seed in range(5)))
+    assert all("4 other graphs" in result.choice for result in found)
+
+
+def test_graphs_that_are_solved_together_have_figures_of_their_own():
+    graphs = [plain(seed, states) for seed, states in enumerate((2, 3, 5, 7))]
+    graphs.append(too_wide_for_linear_arithmetic())
+    found, other = list(abp.infer_many(graphs)), list(abp.infer_many([plain(9, 4), *graphs[::-1]]))[:0:-1]
+    for graph, result, twin in zip(graphs, found, other, strict=True):
+        alone = abp.infer(graph, "exact")
+        assert (result.updates, result.work_parts, result.cost) == (twin.updates, twin.work_parts, twin.cost)
+        assert result.updates == alone.updates == 2 * len(graph.variables)
+        assert result.work == pytest.approx(alone.work, rel=0.3)  # messages that are alike are multiplied first
+        assert result.exact_entries == alone.exact_entries
+        assert result.trace[-1].work == result.work
+        assert result.arithmetic == alone.arithmetic
+    assert [result.arithmetic for result in found] == ["linear"] * 4 + ["log"]
+
+
+def too_wide_for_linear_arithmetic():
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 2)
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.0, -900.0], [-1000.0, 0.5]])
+    return graph
+
+
+@pytest.mark.parametrize("targets", ["x2", ["x3", "x1"], iter(["x3", "x1"])])
+def test_targets_are_those_of_each_graph(targets):
+    names = ["x2"] if targets == "x2" else ["x1", "x3"]
+    graphs = [*(plain(seed) for seed in range(3)), grid(4, 30, 1.0, 0.5, 0)]
+    for graph, result in zip(graphs, abp.infer_many(graphs, targets=targets), strict=True):
+        assert list(result.marginals) == names
+        whole = abp.infer(graph)
+        for name in names:
+            np.testing.assert_allclose(pickle.loads(pickle.dumps(result)).marginals[name], whole.marginals[name])
+        with pytest.raises(abp.UnknownVariableError, match="not one of the `targets`"):
+            result.marginals["x0"]
+
+
+def test_targets_of_one_graph_and_such_as_are_not_there():
+    found = list(abp.infer_many(plain(0), evidence=({"x0": k} for k in range(3)), targets=iter(["x1"])))
+    for k, result in enumerate(found):
+        assert list(result.marginals) == ["x1"]
+        np.testing.assert_allclose(result.marginals["x1"], abp.infer(plain(0), evidence={"x0": k}).marginals["x1"])
+    wrong = list(abp.infer_many([plain(0), plain(1)], targets=["nobody"], errors="return"))
+    assert all(isinstance(error, abp.UnknownVariableError) for error in wrong)
+
+
+def test_one_graph_under_many_kinds_of_evidence_keeps_its_cliques():
+    graph = plain(0)
+    found = list(abp.infer_many(graph, evidence=({"x0": k % 3} for k in range(6))))
+    assert all("kept junction tree" in result.choice for result in found)
+    for k, result in enumerate(found):
+        assert gap(result, abp.infer(graph, evidence={"x0": k % 3})) < 1e-12
+
+
+def test_graphs_are_read_as_they_are_needed():
+    read = []
+
+    def graphs():
+        for seed in range(10 * many.CHUNK):
+            read.append(seed)
+            yield plain(0)
+
+    results = abp.infer_many(graphs())
+    assert not read
+    next(results)
+    assert len(read) == many.CHUNK
+
+
+@pytest.mark.parametrize("way", ["threads", "executor"])
+def test_threads_and_executors_give_the_same_results_in_order(way):
+    graphs, before = [plain(seed) for seed in range(600)], many.CHUNK
+    whole = list(abp.infer_many(graphs))
+    if way == "threads":
+        found = list(abp.infer_many(graphs, threads=2))
+    else:
+        with ThreadPoolExecutor(2) as pool:
+            found = list(abp.infer_many(graphs, executor=pool))
+    assert before == many.CHUNK
+    assert [result.log_z for result in found] == [result.log_z for result in whole]
+
+
+def impossible():
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 2)
+    graph.add_factor([0], log_table=[0.0, -np.inf])
+    graph.add_factor([1], log_table=[-np.inf, 0.0])
+    graph.add_factor([0, 1], table=[[1.0, 0.0], [0.0, 1.0]])
+    return graph
+
+
+def test_a_graph_that_fails_is_an_error_with_its_number_or_an_item():
+    graphs = [plain(0), plain(1), impossible(), plain(2)]
+    results = abp.infer_many(graphs)
+    next(results)
+    next(results)
+    with pytest.raises(abp.InconsistentModelError) as caught:
+        next(results)
+    assert "graph 2 " in caught.value.__notes__[0]
+    found = list(abp.infer_many(graphs, errors="return"))
+    assert isinstance(found[2], abp.InconsistentModelError)
+    assert gap(found[3], abp.infer(plain(2))) < 1e-12
+    wrong = list(abp.infer_many([plain(0), plain(1)], evidence=[{"nobody": 1}, None], errors="return"))
+    assert isinstance(wrong[0], abp.EvidenceError)
+    assert gap(wrong[1], abp.infer(plain(1))) < 1e-12
+    assert isinstance(next(abp.infer_many(["no graph"], errors="return")), abp.OptionError)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: abp.infer_many([], errors="ignore"), "errors must be"),
+        (lambda: abp.infer_many([], threads=0), "threads must be"),
+        (lambda: abp.infer_many(plain(0)), "needs `evidence`"),
+        (lambda: abp.infer_many([], method="nothing"), "method must be"),
+        (lambda: list(abp.infer_many([plain(0)], evidence=[])), "less evidence"),
+        (lambda: list(abp.infer_many([plain(0)], evidence=[{}, {}])), "more evidence"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, text):
+    with pytest.raises(abp.OptionError, match=text):
+        call()
+
+
+def test_other_methods_budgets_and_large_graphs_are_solved_one_by_one():
+    for found in abp.infer_many([plain(0), plain(1)], method="bp"):
+        assert found.method == "bp"
+    stopped = list(abp.infer_many([grid(3, 3, 1.0, 0.5, 0)] * 2, method="bp", max_updates=1))
+    assert all(result.stop_reason is abp.StopReason.OUT_OF_UPDATES for result in stopped)
+    assert len(list(abp.infer_many([grid(4, 30, 1.0, 0.5, 0), plain(0)]))) == 2
+
+
+def test_an_interrupt_comes_through():
+    def graphs():
+        yield plain(0)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(abp.infer_many(graphs()))
+
+
+def test_progress_is_shown_on_standard_error(capsys):
+    list(abp.infer_many([plain(0)], progress=True))
+    assert "1 graphs in" in capsys.readouterr().err
