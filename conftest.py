@@ -85,8 +85,8 @@ def every_stage():
 @pytest.fixture(autouse=True)
 def no_earlier_ctrl_c(monkeypatch):
     """Have every test begin as if Ctrl-C had not been pressed in the one before."""
-    if "anytimebp.inference.interrupt" in sys.modules:
-        monkeypatch.setattr("anytimebp.inference.interrupt.InterruptFlag._ended_a_call", float("-inf"))
+    if "anytimebp.inference.budget" in sys.modules:
+        monkeypatch.setattr("anytimebp.inference.budget.InterruptFlag._ended_a_call", float("-inf"))
 
 
 @pytest.fixture

@@ -55,10 +55,8 @@ if TYPE_CHECKING:
     from anytimebp.inference.methods import METHODS
     from anytimebp.inference.recording import Every
     from anytimebp.inference.session import Session
-    from anytimebp.paper.dynamic import DynamicGrowth
-    from anytimebp.paper.fixed import FixedGrowth
     from anytimebp.paper.policy import GrowthPolicy, GrowthView
-    from anytimebp.paper.uniform import RandomGrowth
+    from anytimebp.paper.rankings import DynamicGrowth, FixedGrowth, RandomGrowth
     from anytimebp.parallel.many import infer_many
     from anytimebp.report.page import write_report
     from anytimebp.report.plot import plot_run
@@ -140,11 +138,11 @@ _LATER = {
     "from_pgmpy": "anytimebp.formats.pgmpy_models",
     "from_pyagrum": "anytimebp.formats.pyagrum_models",
     "to_networkx": "anytimebp.formats.networkx_graphs",
-    "DynamicGrowth": "anytimebp.paper.dynamic",
-    "FixedGrowth": "anytimebp.paper.fixed",
+    "DynamicGrowth": "anytimebp.paper.rankings",
+    "FixedGrowth": "anytimebp.paper.rankings",
     "GrowthPolicy": "anytimebp.paper.policy",
     "GrowthView": "anytimebp.paper.policy",
-    "RandomGrowth": "anytimebp.paper.uniform",
+    "RandomGrowth": "anytimebp.paper.rankings",
     "infer_many": "anytimebp.parallel.many",
     "plot_run": "anytimebp.report.plot",
     "read_evidence": "anytimebp.formats.files",

@@ -126,15 +126,15 @@ OF_SMALL_GRAPHS = {
     "leaves.elimination_order",
     "messages.sweep_slice",
     "messages.update",
-    "priors.fold_priors",
+    "setting_up.fold_priors",
     "readout.read_beliefs",
     "readout.sum_bethe_terms",
-    "sizes.place_slots",
-    "sizes.scratch_sizes",
+    "setting_up.place_slots",
+    "setting_up.scratch_sizes",
     "through_table.contract",
     "to_factor.gather",
     "to_variable.store",
-    "topology.fill_topology",
+    "setting_up.fill_topology",
 }
 """What `exact`, `bp` and `adaptive` need to set up, update, sweep and read; not for leaves, evidence, logs, rounds."""
 

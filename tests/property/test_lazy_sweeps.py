@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.inference.schedule.lazy_sweeps import LazySchedule
+from anytimebp.inference.schedule.sweeps import LazySchedule
 from oracle.models import grid, random_loopy, worst
 from oracle.settled import largest_move, moves
 from oracle.slow_bp import SlowBP, load_messages
@@ -25,7 +25,7 @@ zeros = st.sampled_from([0.0, 0.2])
 def lazy_from_the_start():
     """Small graphs, too, begin with lazy sweeps here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("anytimebp.inference.schedule.plain.TINY", 0)
+        patch.setattr("anytimebp.inference.schedule.sweeps.TINY", 0)
         yield
 
 

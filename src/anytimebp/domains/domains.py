@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError
-from anytimebp.kernels.priors import fold_priors
+from anytimebp.kernels.setting_up import fold_priors
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
-from anytimebp.model.rows import row_items, row_starts
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 
 EVERY_STATE = np.empty(0, dtype=np.int64)  # in place of the states in all slots
@@ -120,3 +121,104 @@ def _slot_states(states: dict[int, IndexArray], sizes: IndexArray, slot_start: I
     for index, left in states.items():
         slot_state[slot_start[index] : slot_start[index + 1]] = left
     return slot_state
+
+
+GROUP = 2**18  # states that are sorted at a time
+
+
+class Universe:
+    """The states that a growing run may use.
+
+    Attributes:
+        compiled: The graph.
+        every: Domains of all states that the evidence allows.
+        start: (V + 1,) where a variable's states start in arrays with a number per (variable, state) pair.
+        log_prior: Per pair: unary factors and soft evidence, largest 0; -inf outside what the evidence allows.
+        log_prior_scale: (V,) what was subtracted.
+        log_prior_min: (V,) smallest finite log prior.
+        allowed: Per pair: whether the evidence allows it.
+        n_allowed: (V,) how many it does.
+        has_scores: (V,) whether a unary factor or soft evidence tells states apart.
+        scored: Scores that unary rules and lists were asked for.
+    """
+
+    def __init__(self, compiled: CompiledGraph, observed: dict[int, Observation]) -> None:
+        """Put unary factors and evidence together."""
+        self.compiled = compiled
+        self.every = domains = full_domains(compiled, observed)
+        sizes = compiled.universe_sizes
+        self.start = row_starts(sizes)
+        self.n_allowed: IndexArray = domains.sizes.copy()
+        self.scored = domains.scored
+        self.log_prior_scale = domains.log_prior_scale
+        self.log_prior_min = domains.log_prior_min
+        self.log_prior, self.allowed = self._spread(domains)
+        self._every = np.arange(int(sizes.max(initial=0)))
+        self.has_scores = np.zeros(len(sizes), dtype=np.bool_)
+        for block in compiled.unary_blocks:
+            self.has_scores[block.scopes[:, 0]] = True
+        self.has_scores[[i for i, seen in observed.items() if seen.log_scores is not None]] = True
+
+    def _spread(self, domains: Domains) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Return priors and permission by state, from priors over the states that evidence leaves."""
+        if domains.is_whole:
+            return domains.log_prior, np.ones(len(domains.log_prior), dtype=np.bool_)
+        place = domains.slot_state + np.repeat(self.start[:-1], domains.sizes)
+        spread, allowed = np.full(int(self.start[-1]), -np.inf), np.zeros(int(self.start[-1]), dtype=np.bool_)
+        spread[place] = domains.log_prior
+        allowed[place] = True
+        return spread, allowed
+
+    def domains(self, sizes: IndexArray, states: IndexArray) -> Domains:
+        """Return domains of some states each, with slots for all of them.
+
+        Args:
+            sizes: (V,) how many states each variable has at first; owned.
+            states: These, variable after variable.
+        """
+        slots = row_items(self.start[:-1], sizes)
+        slot_state, log_prior = np.zeros(len(self.log_prior), dtype=np.int64), np.empty(len(self.log_prior))
+        slot_state[slots] = states
+        log_prior[slots] = own = self.log_prior[np.repeat(self.start[:-1], sizes) + states]
+        smallest = np.zeros(len(sizes))
+        if len(sizes):
+            np.minimum.reduceat(np.where(own > -np.inf, own, 0.0), np.cumsum(sizes) - sizes, out=smallest)
+        return Domains(sizes, self.start, slot_state, log_prior, self.log_prior_scale, smallest, self.scored)
+
+    def allowed_states(self, variable: int) -> IndexArray:
+        """Return the states of a variable that the evidence allows; not to be written to."""
+        start, end = self.start[variable], self.start[variable + 1]
+        if self.n_allowed[variable] == end - start:
+            return self._every[: end - start]
+        return np.flatnonzero(self.allowed[start:end])
+
+    def best(self, score: FloatArray) -> IndexArray:
+        """Return each variable's best allowed state, the lowest of equals; -inf counts as worst, not as excluded."""
+        ranked = np.where(self.allowed, np.maximum(score, np.finfo(np.float64).min), -np.inf)
+        if not len(self.n_allowed):
+            return np.empty(0, dtype=np.int64)
+        top = np.maximum.reduceat(ranked, self.start[:-1])
+        is_top = np.flatnonzero(ranked == np.repeat(top, np.diff(self.start)))
+        owner = np.searchsorted(self.start, is_top, side="right") - 1
+        _, first = np.unique(owner, return_index=True)
+        return is_top[first] - self.start[:-1]
+
+    def ranked(self, score: FloatArray) -> IndexArray:
+        """Return all states, each variable's own together and best first, lower states first among equals."""
+        ranked = np.empty(len(score), dtype=np.int64)
+        for first, last in self._groups():
+            begin, end = self.start[first], self.start[last]
+            sizes = np.diff(self.start[first : last + 1])
+            keys = [np.repeat(np.arange(len(sizes)), sizes)] if len(sizes) > 1 else []
+            order = np.lexsort([-score[begin:end], *keys])
+            ranked[begin:end] = order - np.repeat(self.start[first:last] - begin, sizes)
+        return ranked
+
+    def _groups(self) -> Iterator[tuple[int, int]]:
+        """Cut the variables into groups with not too many states together."""
+        first = 0
+        while first < len(self.n_allowed):
+            last = int(np.searchsorted(self.start, self.start[first] + GROUP, side="right")) - 1
+            last = max(first + 1, last)
+            yield first, last
+            first = last

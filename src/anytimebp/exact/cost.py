@@ -11,8 +11,7 @@ from anytimebp.exact.tree import MEASURING, MOST_ENTRIES, TooWide, Tree, plan, p
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes
-from anytimebp.tables.memory import memory_limit, whose_memory
-from anytimebp.tables.sizes import factor_entries
+from anytimebp.tables.memory import factor_entries, memory_limit, whose_memory
 
 MOST_READABLE = 1e15  # counts that are written out
 FEW = 2.0**25  # entries that any machine holds, for which nobody asks how much memory there is

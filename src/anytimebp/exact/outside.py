@@ -23,7 +23,7 @@ from anytimebp.exact.passes import Passes
 from anytimebp.exact.potentials import make_potentials
 from anytimebp.exact.relevance import Part
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.rows import row_starts
+from anytimebp.model.factor import row_starts
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 UNLIMITED = 2**62

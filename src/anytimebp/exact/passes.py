@@ -13,7 +13,7 @@ from anytimebp.kernels.cliques import CliqueArrays, collect_slice, distribute_sl
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.junction_tree import TreeArrays, mark_wanted
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.rows import row_items, row_starts
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
 from anytimebp.results.marginals import Marginals

@@ -9,7 +9,7 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.relevance import KEPT, PartArrays, find_part
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.block_rows import ARITY, ENTRIES, FACTORS, IS_LOG, MEMBERS, TABLES
+from anytimebp.model.factor import ARITY, ENTRIES, FACTORS, IS_LOG, MEMBERS, TABLES
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 SUMS = "sums of factors"  # where they are kept with a layout's tables

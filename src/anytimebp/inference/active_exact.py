@@ -25,7 +25,7 @@ from anytimebp.inference.method import Step, Task, steps
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.inference.solution import Solution
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model.rows import row_starts
+from anytimebp.model.factor import row_starts
 from anytimebp.model.source import BoolArray, FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason

@@ -8,28 +8,25 @@ from functools import partial
 import numpy as np
 
 from anytimebp.domains.domains import Domains, domain_sizes
-from anytimebp.inference.beliefs import beliefs_if_any, part_of
-from anytimebp.inference.control.belief_history import BeliefHistory
 from anytimebp.inference.control.damping import Damper
-from anytimebp.inference.control.estimated_error import SweepError, expected_moves, share_of_core
+from anytimebp.inference.control.estimated_error import BeliefHistory, SweepError, expected_moves, share_of_core
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.method import LEAVES, LOGS, Step, Task
 from anytimebp.inference.reading_time import LARGE, expect_reading, first_domains
-from anytimebp.inference.readout import prior_snapshot, take_snapshot
+from anytimebp.inference.readout import beliefs_if_any, part_of, prior_snapshot, take_snapshot
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
-from anytimebp.inference.schedule.plain import is_tiny, plain_schedule
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.residual import ResidualSchedule
-from anytimebp.inference.schedule.sweeps import SweepSchedule
+from anytimebp.inference.schedule.sweeps import SweepSchedule, is_tiny, plain_schedule
 from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.bands import NEVER, make_bands, sweeps_before_bands
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.core import Core
 from anytimebp.tables.leaves import Leaves, TreeOrder, order_of_trees, peel
+from anytimebp.tables.making import NEVER, make_bands, sweeps_before_bands
 from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic

@@ -20,7 +20,7 @@ from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.source import IndexArray
 from anytimebp.results.snapshot import Snapshot
-from anytimebp.tables.sizes import factor_entries, update_entries
+from anytimebp.tables.memory import factor_entries, update_entries
 
 CHEAP = 1e6  # entries of all cliques, under which `exact` is always taken: some milliseconds
 SMALL_FOREST = 2**13  # entries of all tables, under which a junction tree takes less time on a forest than BP

@@ -18,7 +18,7 @@ from anytimebp.inference.method import Step, Task
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
-from anytimebp.model.rows import row_items, row_starts
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.model.variable import VariableTable
 from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals

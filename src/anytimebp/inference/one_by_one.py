@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Universe
 from anytimebp.errors import InconsistentModelError
 from anytimebp.inference.control.round_limits import RoundLimits
 from anytimebp.inference.control.vanishing import may_be_possible, vanished_on_domains
@@ -43,12 +43,10 @@ from anytimebp.kernels.journal import EPOCH, N_GROWN, N_SAVED, N_TOUCHED
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.paper.arrays import RankingArrays, no_ranking
 from anytimebp.paper.asked import AskedFactors
-from anytimebp.paper.dynamic import DynamicGrowth
-from anytimebp.paper.fixed import FixedGrowth
 from anytimebp.paper.growing_domains import GrowingDomains, first_room
 from anytimebp.paper.policy import GrowthView
 from anytimebp.paper.priorities import FixedPriorities
-from anytimebp.paper.queue import make_ranking
+from anytimebp.paper.rankings import DynamicGrowth, FixedGrowth, make_ranking
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.arrays import WorkspaceArrays

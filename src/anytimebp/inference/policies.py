@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Universe
 from anytimebp.errors import OptionError
 from anytimebp.inference.options import RunOptions
 from anytimebp.kernels.codes import DYNAMIC, DYNAMIC_RAW, LEAST, POLLED, RANKED
-from anytimebp.model.rows import row_items
+from anytimebp.model.factor import row_items
 from anytimebp.model.scores import NUMBERS
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.paper.dynamic import DynamicGrowth
-from anytimebp.paper.fixed import FixedGrowth
 from anytimebp.paper.policy import GrowthPolicy, GrowthView
-from anytimebp.paper.uniform import RandomGrowth
+from anytimebp.paper.rankings import DynamicGrowth, FixedGrowth, RandomGrowth
 
 
 def policy_of(options: RunOptions) -> GrowthPolicy:

@@ -7,12 +7,12 @@ from time import perf_counter
 import numpy as np
 
 from anytimebp.domains.domains import Domains, full_domains
-from anytimebp.inference.beliefs import part_of
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import Task
+from anytimebp.inference.readout import part_of
 from anytimebp.kernels.readout import read_beliefs
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.rows import row_starts
+from anytimebp.model.factor import row_starts
 from anytimebp.model.source import IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
 

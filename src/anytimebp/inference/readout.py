@@ -1,26 +1,88 @@
-"""From the workspace to frozen records: beliefs, factor marginals, log Z."""
+"""From messages to frozen records: beliefs, those of leaves when somebody reads them, factor marginals, log Z."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from weakref import ref
 
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.errors import InternalError
-from anytimebp.inference.beliefs import beliefs_of, bethe_terms, no_belief
+from anytimebp.errors import InconsistentModelError, InternalError
 from anytimebp.inference.figures import Figures
-from anytimebp.inference.leaf_readout import LaterBeliefs, core_beliefs
 from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.kernels.codes import LINEAR, OK
-from anytimebp.kernels.readout import read_weights
-from anytimebp.layout.graph_layout import CompiledGraph
+from anytimebp.kernels.readout import read_beliefs, read_weights, sum_bethe_terms
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, FactorMarginals, Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.arrays import WorkspaceArrays
+from anytimebp.tables.leaves import Leaves, copied
 from anytimebp.tables.readable import Readable
+
+
+def beliefs_of(
+    compiled: CompiledGraph,
+    layout: GraphLayout,
+    arrays: WorkspaceArrays,
+    belief_start: IndexArray,
+    variables: IndexArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the beliefs, variable after variable, and the logs of what they were divided by.
+
+    Args:
+        compiled: The graph.
+        layout: Topology of the graph, or of its core.
+        arrays: Messages.
+        belief_start: Where each variable's belief starts.
+        variables: Numbers of the core's variables in the graph; None for the whole graph.
+
+    Raises:
+        InconsistentModelError: Where messages exclude every state of a variable.
+    """
+    belief, log_normaliser = np.empty(int(belief_start[-1])), np.empty(len(arrays.domain_size))
+    status, variable = read_beliefs(layout, arrays, belief_start, belief, log_normaliser)
+    if status != OK:
+        raise no_belief(compiled, variable if variables is None else int(variables[variable]))
+    return belief, log_normaliser
+
+
+def beliefs_if_any(layout: GraphLayout, arrays: WorkspaceArrays, belief_start: IndexArray) -> FloatArray | None:
+    """Return the beliefs, variable after variable; None where messages exclude each other as yet."""
+    belief, log_normaliser = np.empty(int(belief_start[-1])), np.empty(len(belief_start) - 1)
+    status, _ = read_beliefs(layout, arrays, belief_start, belief, log_normaliser)
+    return belief if status == OK else None
+
+
+def part_of(layout: GraphLayout, arrays: WorkspaceArrays, variables: IndexArray) -> tuple[GraphLayout, WorkspaceArrays]:
+    """Return some variables of a graph, numbered for themselves, as far as beliefs are read from them.
+
+    Edges keep their numbers. `edge_variable` goes by the places in `variable_edge` instead.
+    """
+    first = layout.variable_edge_start[variables]
+    degree = layout.variable_edge_start[variables + 1] - first
+    edges = layout.variable_edge[row_items(first, degree)]
+    owner = np.repeat(np.arange(len(variables)), degree)
+    part = layout._replace(variable_edge_start=row_starts(degree), variable_edge=edges, edge_variable=owner)
+    names = ("domain_size", "variable_slot_start", "prior_min", "variable_hub")
+    return part, arrays._replace(**{name: getattr(arrays, name)[variables] for name in names})
+
+
+def no_belief(compiled: CompiledGraph, variable: int) -> InconsistentModelError:
+    """Return the error that names a variable without a possible state."""
+    name = compiled.variables.name(variable)
+    return InconsistentModelError(f"no joint state is possible: messages exclude every state of variable {name!r}")
+
+
+def bethe_terms(layout: GraphLayout, arrays: WorkspaceArrays, log_normaliser: FloatArray) -> float:
+    """Return log Z by the formula that heads the kernels, but for the scales of tables and priors."""
+    total: float = sum_bethe_terms(
+        layout.factor_edge_start, arrays.arithmetic, arrays.factor_total, arrays.edge_scale, log_normaliser
+    )
+    return total
 
 
 def take_snapshot(
@@ -140,3 +202,59 @@ def _first_edges(compiled: CompiledGraph) -> IndexArray:
         n = len(block.scopes)
         factor_edge[block.first : block.first + n] = compiled.arrays.factor_edge_start[first : first + n]
     return factor_edge
+
+
+class LaterBeliefs:
+    """Makes the beliefs of all variables, from messages as they are now; sends to the leaves when asked.
+
+    The messages are those of the run itself until it goes on; it has them copied before that.
+    """
+
+    def __init__(self, leaves: Leaves, belief_start: IndexArray, *, is_over: bool) -> None:
+        """Keep the messages.
+
+        Args:
+            leaves: Of a run whose pass up is through.
+            belief_start: (V + 1,) where each variable's belief starts.
+            is_over: Whether the run is, so that nothing but this object will write to its messages.
+        """
+        self._leaves = leaves
+        self._start = belief_start
+        self._is_over = is_over
+        self._copy: WorkspaceArrays | None = None
+        self._sent: WorkspaceArrays | None = None
+        if not is_over:
+            leaves.readers.append(ref(self))
+
+    def keep(self) -> None:
+        """Copy the messages, as the run is about to go on."""
+        self._copy = copied(self._leaves.workspace.layout, self._leaves.all_arrays())
+        self._sent = None
+
+    def arrays(self) -> WorkspaceArrays:
+        """Return the messages, those to leaves included; those of a run that is not over, until it goes on."""
+        leaves = self._leaves
+        with leaves.reading:
+            if self._is_over:
+                return leaves.final_arrays()
+            if self._sent is None:
+                if self._copy is None and len(leaves.workspace.arrays.hub_variable):
+                    self.keep()  # totals of hubs would change in the last bit, were messages sent in place and again
+                self._sent = leaves.send_down(self._copy or leaves.all_arrays())
+            return self._sent
+
+    def __call__(self) -> FloatArray:
+        """Return the beliefs, variable after variable."""
+        workspace = self._leaves.workspace
+        with self._leaves.reading:
+            return beliefs_of(workspace.compiled, workspace.layout, self.arrays(), self._start)[0]
+
+
+def core_beliefs(leaves: Leaves) -> tuple[FloatArray, float]:
+    """Return the beliefs of the core's variables as they are now, and log Z but for the scales of tables and priors."""
+    core = leaves.core
+    if core is None:
+        return np.empty(0), leaves.constant
+    compiled = leaves.workspace.compiled
+    belief, log_normaliser = beliefs_of(compiled, core.layout, core.arrays, core.slot_start, core.variables)
+    return belief, leaves.constant + bethe_terms(core.layout, core.arrays, log_normaliser)

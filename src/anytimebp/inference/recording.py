@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from anytimebp.errors import OptionError
+from anytimebp.inference.budget import Stopwatch
 from anytimebp.inference.figures import UNLIMITED
-from anytimebp.inference.stopwatch import Stopwatch
 from anytimebp.results.snapshot import Snapshot
 
 GROWTH_BETWEEN_LOOKS = 4 / 3  # of all active states: looking costs about as much as scoring every candidate

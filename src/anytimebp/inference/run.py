@@ -15,13 +15,11 @@ from anytimebp.domains.domains import domain_sizes
 from anytimebp.errors import AnytimeBPError, FailedRunError
 from anytimebp.exact.order import Shape
 from anytimebp.exact.tree import predicted_entries
-from anytimebp.inference.budget import Budget, Target
+from anytimebp.inference.budget import Budget, InterruptFlag, Stopwatch, Target
 from anytimebp.inference.caveats import warn_of_unconnected
-from anytimebp.inference.interrupt import InterruptFlag
 from anytimebp.inference.method import Method, Step, Task, new_task, steps
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.recording import Recorder, read_record
-from anytimebp.inference.stopwatch import Stopwatch
 from anytimebp.inference.warm_up import load_meanwhile, make_method
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph

@@ -35,7 +35,7 @@ from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.carry_over import Start
-from anytimebp.tables.sizes import update_entries
+from anytimebp.tables.memory import update_entries
 
 SETTING_UP, TABLES = 2.0**20, 8.0
 """What a run from nothing costs before its first clique, in entries that could be read in the time: in any case, and

@@ -18,14 +18,13 @@ from anytimebp.inference.active_exact import ActiveExactRun
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import AutoRun
+from anytimebp.inference.budget import InterruptFlag, Stopwatch
 from anytimebp.inference.exact_run import ExactRun
-from anytimebp.inference.interrupt import InterruptFlag
 from anytimebp.inference.kept_exact import KEPT, Evidence, KeptExactRun, make_kept_tree
 from anytimebp.inference.method import FORESTS, LEAVES, LOGS, Method, Step, Task, new_task, steps
 from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
-from anytimebp.inference.stopwatch import Stopwatch
 from anytimebp.kernels import (
     active,
     active_readout,
@@ -52,7 +51,7 @@ from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FactorSource
-from anytimebp.tables.bands import BANDS
+from anytimebp.tables.making import BANDS
 
 FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "bp": (messages.sweep_slice,),

@@ -7,7 +7,7 @@ import numpy as np
 from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG, MAX_LINEAR_RANGE
 from anytimebp.kernels.jit import kernel, table_view
-from anytimebp.model.block_rows import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, TABLES
+from anytimebp.model.factor import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, TABLES
 from anytimebp.model.kinds.dense import PLAIN_RANGE
 
 FACTOR, EDGE, N_EDGES, GIVEN, SIZE, HOW, IS_CUT, TARGET = range(8)  # rows of the list of tables
@@ -40,7 +40,7 @@ def list_tables(rows, edge_variable, size, arithmetic, listed, table_of):
     """List the tables that factors with dense sources need, each once: shared ones, unless evidence cuts them.
 
     Args:
-        rows: (blocks, WIDTH), see `model/block_rows.py`.
+        rows: (blocks, WIDTH), see `model/factor.py`.
         edge_variable: (E,).
         size: (V,) states in each domain.
         arithmetic: LINEAR or LOG.

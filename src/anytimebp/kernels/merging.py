@@ -1,7 +1,7 @@
 """Many graphs as one: the rows of all their blocks, with variables numbered on."""
 
 from anytimebp.kernels.jit import index_view, kernel
-from anytimebp.model.block_rows import ARITY, FACTORS, SCOPES
+from anytimebp.model.factor import ARITY, FACTORS, SCOPES
 
 
 @kernel()
@@ -9,7 +9,7 @@ def number_on(rows, first, scopes, address):
     """Copy the scopes of all blocks with their variables numbered on, and have the rows point there.
 
     Args:
-        rows: (blocks, WIDTH), see `model/block_rows.py`; overwritten.
+        rows: (blocks, WIDTH), see `model/factor.py`; overwritten.
         first: (blocks,) number of the first variable of each block's graph.
         scopes: Overwritten.
         address: Where `scopes` lies in memory.

@@ -2,6 +2,20 @@
 
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.jit import FAST, kernel, table_view
+from anytimebp.kernels.log_sums import log_sum
+
+
+@kernel()
+def log_sum_rows(block, log_weight, sums):
+    """Fill sums[r] with log sum exp of row r of a block plus the weights.
+
+    Args:
+        block: (rows, columns) log scores, read.
+        log_weight: (columns,) read.
+        sums: (rows,) overwritten.
+    """
+    for r in range(sums.size):
+        sums[r] = log_sum(block[r], log_weight)
 
 
 @kernel(FAST)

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.kernels.topology import fill_topology
-from anytimebp.model.block_rows import MessageBlock as MessageBlock  # noqa: PLC0414  (part of a layout)
+from anytimebp.kernels.setting_up import fill_topology
 from anytimebp.model.factor import FactorBlock
+from anytimebp.model.factor import MessageBlock as MessageBlock  # noqa: PLC0414  (part of a layout)
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import Box, FactorSource, FloatArray, IndexArray, States, TableRange
 from anytimebp.model.variable import VariableTable
@@ -54,7 +54,7 @@ class CompiledGraph:
         n_states: States of all variables.
         n_joint_states: Joint states of all message factors, as a float.
         n_table_entries: Entries of the tables of message factors, as many as there are.
-        rows: (blocks, WIDTH) what kernels need to know of them, see `model/block_rows.py`.
+        rows: (blocks, WIDTH) what kernels need to know of them, see `model/factor.py`.
         lends_tables: Whether a user may hold arrays that tables are read from, and change them.
         extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.

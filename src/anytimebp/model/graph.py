@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownFactorError
-from anytimebp.model.block_rows import BlockRows
 from anytimebp.model.changes import TableWatch, is_shared
-from anytimebp.model.factor import FactorBlock, FactorKey, describe_factor, factor_title, plain_name
+from anytimebp.model.factor import BlockRows, FactorBlock, FactorKey, describe_factor, factor_title, plain_name
 from anytimebp.model.kinds.dense import DenseSource
 from anytimebp.model.kinds.registry import Stated
 from anytimebp.model.kinds.rule import Propose, Rule

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Universe
 from anytimebp.kernels.codes import ASKED, DYNAMIC, EXHAUSTED, LINEAR, RANKED
 from anytimebp.kernels.journal import EPOCH, ROUND
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
-from anytimebp.tables.sources import find_sources
+from anytimebp.tables.store import find_sources
 from anytimebp.tables.workspace import Workspace
 
 JOINTS = 4096  # joint states of a factor that are listed at a time

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Universe
 from anytimebp.kernels.codes import LOG
-from anytimebp.model.factor import FactorBlock
-from anytimebp.model.rows import row_starts
+from anytimebp.model.factor import FactorBlock, row_starts
 from anytimebp.model.scores import log_sum_exp
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Universe
 from anytimebp.kernels.codes import ASKED, DYNAMIC, LINEAR, LOG, MAX_LINEAR_RANGE, RANKED, SAFE
 from anytimebp.kernels.journal import N_GROWN, N_SAVED
 from anytimebp.kernels.sparse_tables import copy_slots, fill_tables

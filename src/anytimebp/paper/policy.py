@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Universe
 from anytimebp.model.scores import log_sum_exp
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable

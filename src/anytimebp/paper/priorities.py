@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Universe
 from anytimebp.kernels.codes import MAX_LINEAR_RANGE
 from anytimebp.kernels.table_sums import table_sums_slice
 from anytimebp.layout.graph_layout import MessageBlock

@@ -17,11 +17,9 @@ from anytimebp.inference.method import Task, new_task, steps
 from anytimebp.inference.options import RunOptions
 from anytimebp.kernels.merging import number_on
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.block_rows import WIDTH, MessageBlock
 from anytimebp.model.evidence import Observation
-from anytimebp.model.factor import FactorBlock
+from anytimebp.model.factor import WIDTH, FactorBlock, MessageBlock, row_starts
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.rows import row_starts
 from anytimebp.model.source import IndexArray, read_only
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
 from anytimebp.results.snapshot import Result, Snapshot

@@ -15,8 +15,7 @@ from anytimebp.errors import (
     UnknownFactorError,
     UnknownVariableError,
 )
-from anytimebp.model.factor import FactorBlock, FactorKey, describe_factor
-from anytimebp.model.rows import row_items, row_starts
+from anytimebp.model.factor import FactorBlock, FactorKey, describe_factor, row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
 

@@ -14,7 +14,7 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.kernels.messages import CALLS, link_calls
-from anytimebp.kernels.sizes import place_slots, scratch_sizes
+from anytimebp.kernels.setting_up import place_slots, scratch_sizes
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.tables.store import Tables

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.kernels.codes import LOG
-from anytimebp.model.rows import row_items, row_starts
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace

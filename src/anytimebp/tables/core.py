@@ -12,7 +12,7 @@ import numpy as np
 from anytimebp.kernels.codes import CORE, OK, TABLE
 from anytimebp.kernels.leaves import fill_core
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.rows import row_starts
+from anytimebp.model.factor import row_starts
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import make_structure_inputs

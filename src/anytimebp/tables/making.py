@@ -3,16 +3,239 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.codes import TABLE
-from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
-from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray, cut
-from anytimebp.tables.dense_tables import impossible, make_dense_tables
-from anytimebp.tables.store import Tables
+from anytimebp.errors import InconsistentModelError
+from anytimebp.kernels.bands import LEAST_ENTRIES, fill_bands, find_bands
+from anytimebp.kernels.codes import LOG, SUM, TABLE
+from anytimebp.kernels.cutting import (
+    AS_THEY_ARE,
+    CONVERTED,
+    EXPONENTIATED,
+    FACTOR,
+    GIVEN,
+    HAS_ZERO,
+    HOW,
+    IN_LOGS,
+    IS_CUT,
+    LISTED,
+    LOG_MIN,
+    LOG_SCALE,
+    SIZE,
+    TARGET,
+    WIDE,
+    WIDE_CONVERTED,
+    cut_tables_slice,
+    list_tables,
+)
+from anytimebp.kernels.exponentiate import exponentiate_slice, scale_tables_slice
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout, MessageBlock
+from anytimebp.model.factor import describe_factor
+from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray, cut
+from anytimebp.tables.arrays import WorkspaceArrays
+from anytimebp.tables.memory import table_entries
+from anytimebp.tables.store import SLICE_ENTRIES, Tables
+
+BANDS = "bands of tables with zeros"  # the kernels that only runs on such tables need
+SMALL = 2**16  # entries of all tables, under which finding bands takes as long as some sweeps: most are over by then
+LATER = 8  # sweeps before which small tables get no bands
+NEVER = 2**62
+MOST_ENTRIES = 2**22  # of tables with zeros that are looked through: more would take longer than a slice
+
+
+def sweeps_before_bands(layout: GraphLayout, arrays: WorkspaceArrays) -> int:
+    """Return after how many sweeps it is time to look for bands; NEVER where there are no zeros."""
+    if arrays.semiring != SUM or not arrays.table_has_zero.any():
+        return NEVER
+    return LATER if table_entries(layout, arrays.domain_size) < SMALL else 0
+
+
+def make_bands(
+    layout: GraphLayout, arrays: WorkspaceArrays, tables: Tables, load: Callable[[str], bool] = lambda _: True
+) -> None:
+    """Give those tables of a run over fixed domains a band that have one.
+
+    Args:
+        layout: Topology, of the core or of the whole graph.
+        arrays: What goes with it; `table_band` is overwritten.
+        tables: Of the run, which keep the bands alive.
+        load: Loads the kernels for that while the clock stands still; False if it is given up.
+    """
+    if arrays.semiring != SUM or not arrays.table_has_zero.any():
+        return
+    size = arrays.domain_size[layout.edge_variable].astype(np.float64)
+    entries = np.multiply.reduceat(size, layout.factor_edge_start[:-1])[arrays.table_has_zero]
+    if entries.max() < LEAST_ENTRIES or entries.sum() > MOST_ENTRIES or not load(BANDS):
+        return
+    last = size[layout.factor_edge_start[1:] - 1][arrays.table_has_zero]
+    width, start = np.empty(len(arrays.table_band), dtype=np.int64), np.empty(int((entries / last).sum()), np.int64)
+    words = find_bands(layout, arrays, width, start)
+    if words:
+        made = np.empty(int(words))
+        fill_bands(layout, arrays, width, start, made, made.ctypes.data)
+        tables.keep(made)
+
+
+def make_dense_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
+    """Fill `tables` for all factors that have dense ones; pauses where that takes longer than a slice.
+
+    Numbers that the run needs as the user gave them are used where they lie. All others go into one new buffer, because
+    fresh memory costs page faults, and large pieces cost fewer.
+    """
+    n_factors = len(tables.address)
+    listed, table_of = np.empty((LISTED, n_factors), dtype=np.int64), np.empty(n_factors, dtype=np.int64)
+    n_tables, room, n_others = list_tables(
+        compiled.rows, compiled.arrays.edge_variable, domains.sizes, tables.arithmetic, listed, table_of
+    )
+    if n_tables == 0:
+        return
+    if n_tables < n_factors:
+        listed = np.ascontiguousarray(listed[:, :n_tables])  # kernels are compiled for such arrays alone
+    making = _Making(compiled, domains, tables, listed, table_of, room)
+    if n_others:
+        yield from making.make_various()
+    else:
+        yield from making.exponentiate(slice(None))
+        making.place(making.target)
+
+
+class _Making:
+    """The tables of one run, on their way.
+
+    Attributes:
+        target: (tables,) where in memory each goes.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        domains: Domains,
+        tables: Tables,
+        listed: IndexArray,
+        table_of: IndexArray,
+        room: int,
+    ) -> None:
+        """Find room for what `list_tables` has listed."""
+        self._compiled, self._domains, self._tables = compiled, domains, tables
+        self._listed, self._table_of = listed, table_of
+        self._made = np.empty(room)
+        self.target: IndexArray = self._made.__array_interface__["data"][0] + 8 * listed[TARGET]
+        self._log_max: FloatArray = compiled.extent.log_max[listed[FACTOR]]
+        tables.keep(self._made)
+
+    def make_various(self) -> Iterator[None]:
+        """Make tables that evidence cuts, or that are not all of one kind."""
+        tables, how, is_whole = self._tables, self._listed[HOW], self._listed[IS_CUT] == 0
+        if tables.arithmetic == LOG:
+            self._set(tables.in_logs, how >= WIDE)
+        yield from self.exponentiate(is_whole & (how == EXPONENTIATED))
+        self._convert(is_whole & ((how == CONVERTED) | (how == WIDE_CONVERTED)))
+        if not is_whole.all():
+            yield from self._cut(~is_whole)
+        stays = is_whole & ((how == AS_THEY_ARE) | (how == WIDE))
+        self.place(np.where(stays, self._listed[GIVEN], self.target))
+        if stays.any():
+            self._borrow(stays)
+        if tables.arithmetic == LOG and tables.in_logs.any():
+            yield from self._scale_per_state()
+
+    def exponentiate(self, some: BoolArray | slice) -> Iterator[None]:
+        """Exponentiate log scores over whole universes."""
+        given, size, log_max = self._listed[GIVEN, some], self._listed[SIZE, some], self._log_max[some]
+        target, position, entry = self.target[some], 0, 0
+        while position < len(given):
+            position, entry = exponentiate_slice(given, target, size, log_max, position, entry, SLICE_ENTRIES)
+            if position < len(given):
+                yield
+
+    def _convert(self, some: BoolArray) -> None:
+        """Write down potentials over whole universes that have to be scaled, or as logs: those of extreme scale."""
+        for table in np.flatnonzero(some).tolist():
+            block, offset = self._compiled.locate(int(self._listed[FACTOR, table]))
+            source = block.source.tables
+            assert source is not None  # noqa: S101  (it was listed for that)
+            values = source.all_log_values(block.member(offset)).reshape(-1)
+            values -= self._log_max[table]
+            first = self._listed[TARGET, table]
+            is_wide = self._listed[HOW, table] == WIDE_CONVERTED
+            self._made[first : first + len(values)] = values if is_wide else np.exp(values)
+
+    def _cut(self, is_cut: BoolArray) -> Iterator[None]:
+        """Make the tables that evidence cuts."""
+        domains, tables, listed = self._domains, self._tables, self._listed
+        found: FloatArray = np.empty((4, listed.shape[1]))
+        position = 0
+        while position < listed.shape[1]:
+            position, culprit = cut_tables_slice(
+                self._compiled.arrays.edge_variable,
+                self._compiled.universe_sizes,
+                domains.sizes,
+                domains.slot_start,
+                domains.slot_state,
+                listed,
+                self._made,
+                found,
+                position,
+                SLICE_ENTRIES,
+            )
+            if culprit >= 0:
+                raise impossible(self._compiled, culprit)
+            if position < listed.shape[1]:
+                yield
+        factors = listed[FACTOR, is_cut]
+        tables.log_scale[factors], tables.log_min[factors] = found[LOG_SCALE, is_cut], found[LOG_MIN, is_cut]
+        tables.has_zero[factors] = found[HAS_ZERO, is_cut] > 0.0
+        tables.in_logs[factors] = found[IN_LOGS, is_cut] > 0.0
+
+    def place(self, address: IndexArray) -> None:
+        """Tell where each factor's numbers lie: those of each table are at an address."""
+        self._set(self._tables.address, address)
+
+    def _set(self, per_factor: IndexArray | BoolArray, per_table: IndexArray | BoolArray) -> None:
+        """Fill in what is known of tables for the factors that have them."""
+        if self._compiled.has_tables_only:
+            per_factor[:] = per_table[self._table_of]
+        else:
+            is_dense = self._table_of >= 0
+            per_factor[is_dense] = per_table[self._table_of[is_dense]]
+
+    def _borrow(self, stays: BoolArray) -> None:
+        """Take note of the numbers that stay where they are: nothing divides them."""
+        tables = self._tables
+        is_borrowed = np.zeros(len(tables.address), dtype=np.bool_)
+        self._set(is_borrowed, stays)
+        tables.log_scale[is_borrowed] = 0.0
+        is_plain = is_borrowed & ~tables.in_logs
+        tables.log_min[is_plain] = self._compiled.extent.log_min[is_plain]
+        tables.borrow(self._compiled)
+
+    def _scale_per_state(self) -> Iterator[None]:
+        """Make linear tables beside those that hold logs, scaled per state (`kernels/log_sums.py`)."""
+        tables, layout = self._tables, self._compiled.arrays
+        wide = np.flatnonzero(tables.in_logs[self._listed[FACTOR]])
+        factors, start = self._listed[FACTOR, wide], layout.factor_edge_start
+        edge_size = self._domains.sizes[layout.edge_variable]
+        size = self._listed[SIZE, wide] + np.add.reduceat(edge_size, start[:-1])[factors]
+        made = np.empty(int(size.sum()))
+        target = made.ctypes.data + 8 * (np.cumsum(size) - size)
+        tables.keep(made)
+        given, position = tables.address[factors], 0
+        while position < len(factors):
+            position = scale_tables_slice(start, edge_size, factors, given, target, position, SLICE_ENTRIES // 4)
+            if position < len(factors):
+                yield
+        scaled = np.zeros(self._listed.shape[1] + 1, dtype=np.int64)  # the last is for factors without a table here
+        scaled[wide] = target
+        tables.scaled[:] = scaled[self._table_of]
+
+
+def impossible(compiled: CompiledGraph, message_factor: int) -> InconsistentModelError:
+    """Return the error for a factor without a possible joint state."""
+    name = describe_factor(compiled.blocks, compiled.variables, compiled.graph_factor(message_factor))
+    return InconsistentModelError(f"{name} is zero on all the states that are allowed")
 
 
 def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.rows import row_items, row_starts
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.leaves import Leaves

@@ -17,11 +17,11 @@ from anytimebp.kernels.messages import link_calls
 from anytimebp.kernels.sparse_tables import copy_slots
 from anytimebp.kernels.structures import HEAD, row_of
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.rows import row_items
+from anytimebp.model.factor import row_items
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays, allocate
 from anytimebp.tables.making import make_tables, reuse_tables
-from anytimebp.tables.sizes import factor_kinds
+from anytimebp.tables.memory import factor_kinds
 from anytimebp.tables.store import SHARED_BYTES, Tables
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import anytimebp as abp
-from anytimebp.inference import interrupt, warm_up
+from anytimebp.inference import budget, warm_up
 from anytimebp.inference.adaptive import adaptive_run
 from anytimebp.inference.method import LEAVES
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
@@ -34,7 +34,7 @@ def graph():
 def clock(monkeypatch):
     """A clock that stands still unless a test moves it."""
     now = [1000.0]
-    monkeypatch.setattr(interrupt, "monotonic", lambda: now[0])
+    monkeypatch.setattr(budget, "monotonic", lambda: now[0])
     return now
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.exact import passes
-from anytimebp.inference import beliefs, readout
+from anytimebp.inference import readout
 from anytimebp.results.marginals import Marginals
 
 WHOLE = np.empty(0, dtype=np.int64)  # every domain is the universe in order
@@ -52,8 +52,8 @@ def test_a_kernel_that_gives_nan_is_noticed_by_every_method(method, monkeypatch)
         return status
 
     abp.infer(small(), method)  # loads the kernels, which looks at snapshots too
-    real = beliefs.read_beliefs
-    monkeypatch.setattr(beliefs, "read_beliefs", spoiled)
+    real = readout.read_beliefs
+    monkeypatch.setattr(readout, "read_beliefs", spoiled)
     with pytest.raises(abp.InternalError, match="variable 'b'"):
         abp.infer(small(), method).marginals.read()
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.inference import all_states, reading_time
-from anytimebp.inference.beliefs import beliefs_if_any, part_of
-from anytimebp.inference.control import belief_history
+from anytimebp.inference.control import estimated_error
 from anytimebp.inference.method import new_task, steps
+from anytimebp.inference.readout import beliefs_if_any, part_of
 from anytimebp.inference.run import Run
 from anytimebp.tables import arrays, leaves
 from oracle.leafy_models import leafy_graph
@@ -132,7 +132,7 @@ def test_what_rules_take_is_no_time_of_reading(monkeypatch):
 
 
 def test_the_variables_that_are_followed_are_read_as_among_all(any_arithmetic, monkeypatch):
-    monkeypatch.setattr(belief_history, "MANY", 40)
+    monkeypatch.setattr(estimated_error, "MANY", 40)
     graph = wheel(30, seed=1, scale=0.5)  # with a hub
     task = new_task(graph, abp.Inference(graph, "bp")._options)
     run = all_states.AllStates(task)
@@ -151,7 +151,7 @@ def test_the_variables_that_are_followed_are_read_as_among_all(any_arithmetic, m
 def test_the_error_of_some_variables_stands_for_that_of_all(method, monkeypatch):
     graph = grid(12, 4, 1.0, 0.7, seed=0)
     every = [snapshot.estimated_error for snapshot in abp.Inference(graph, method)]
-    monkeypatch.setattr(belief_history, "MANY", 288)  # half of them
+    monkeypatch.setattr(estimated_error, "MANY", 288)  # half of them
     some = [snapshot.estimated_error for snapshot in abp.Inference(graph, method)]
     assert len(some) == len(every) > 5
     for one, other in zip(some, every, strict=True):

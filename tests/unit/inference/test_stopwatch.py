@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.inference import stopwatch
+from anytimebp.inference import budget
 from anytimebp.inference.adaptive import adaptive_run
 
 CALL = 0.002  # seconds that a call takes, by the clock of these tests
@@ -30,7 +30,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
-    monkeypatch.setattr(stopwatch, "perf_counter", found)
+    monkeypatch.setattr(budget, "perf_counter", found)
     return found
 
 

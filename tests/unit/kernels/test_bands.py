@@ -12,7 +12,7 @@ from anytimebp.kernels import bands as kernels
 from anytimebp.kernels.codes import LINEAR, LOG, MAX, OK
 from anytimebp.kernels.messages import sweep_slice
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.tables.bands import make_bands
+from anytimebp.tables.making import make_bands
 from anytimebp.tables.workspace import Workspace
 
 
@@ -95,7 +95,7 @@ def test_runs_with_bands_end_where_runs_without_do(method, monkeypatch):
         table[..., 2:] = 0.0
         graph.add_factor([k, (k + 1) % 8, (k + 3) % 8], table=table)
     found = abp.infer(graph, method)
-    monkeypatch.setattr("anytimebp.tables.bands.LEAST_ENTRIES", 10**9)
+    monkeypatch.setattr("anytimebp.tables.making.LEAST_ENTRIES", 10**9)
     plain = abp.infer(graph, method)
     assert found.work < plain.work
     assert found.stop_reason is plain.stop_reason is abp.StopReason.CONVERGED

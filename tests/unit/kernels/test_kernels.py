@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.inference.schedule.lazy_sweeps import Movement
 from anytimebp.inference.schedule.residual import HeapArrays
+from anytimebp.inference.schedule.sweeps import Movement
 from anytimebp.kernels import active, active_readout, arithmetic, lazy, residual, through_table
 from anytimebp.kernels.codes import LINEAR, SCALED
 from anytimebp.kernels.leaves import elimination_order

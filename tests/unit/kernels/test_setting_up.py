@@ -12,7 +12,7 @@ import anytimebp as abp
 from anytimebp.domains.domains import full_domains
 from anytimebp.kernels.codes import LINEAR, LOG, TABLE
 from anytimebp.kernels.readout import sum_bethe_terms
-from anytimebp.kernels.sizes import place_slots, scratch_sizes
+from anytimebp.kernels.setting_up import place_slots, scratch_sizes
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.tables.making import make_tables

@@ -10,7 +10,7 @@ from anytimebp.kernels.codes import TABLE
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model import source
 from anytimebp.model.kinds.listed import ListedSource
-from anytimebp.tables.sizes import factor_kinds
+from anytimebp.tables.memory import factor_kinds
 from anytimebp.tables.store import Tables
 from oracle.enumeration import exact
 

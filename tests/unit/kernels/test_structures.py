@@ -10,11 +10,11 @@ from anytimebp.domains.domains import full_domains
 from anytimebp.kernels.codes import TABLE
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model import source
-from anytimebp.model.block_rows import BlockRows
+from anytimebp.model.factor import BlockRows
 from anytimebp.model.kinds import bitwise, group_source
 from anytimebp.model.kinds.cardinality import CardinalitySource
 from anytimebp.model.kinds.low_rank import LowRankSource
-from anytimebp.tables.sizes import factor_kinds
+from anytimebp.tables.memory import factor_kinds
 
 INF = np.inf
 

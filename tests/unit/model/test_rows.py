@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytimebp.model.rows import row_items, row_starts
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.scores import log_sum_exp
 
 lengths = st.lists(st.integers(0, 5), max_size=6)

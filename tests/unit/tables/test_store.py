@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Universe
 from anytimebp.kernels.codes import LINEAR, LOG, MAX_LINEAR_RANGE
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.workspace import Workspace

@@ -14,8 +14,8 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.whole_model import Active, ActiveLists, Candidates, WholeModel
-from anytimebp.inference.beliefs import beliefs_of, no_belief
 from anytimebp.inference.look.asking import ask_message, ask_table, heaviest
+from anytimebp.inference.readout import beliefs_of, no_belief
 from anytimebp.kernels.active import fill_active
 from anytimebp.kernels.active_readout import place_beliefs, read_leaves
 from anytimebp.kernels.active_states import carry_messages, plan_active, take_priors

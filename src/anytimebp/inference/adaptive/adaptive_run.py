@@ -23,8 +23,7 @@ from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.results.snapshot import Snapshot
-from anytimebp.tables.memory import check_memory, check_universe
-from anytimebp.tables.sizes import update_entries
+from anytimebp.tables.memory import check_memory, check_universe, update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 FLAT = "unary scores say little: more than half of all states would be needed to hold most of the prior"

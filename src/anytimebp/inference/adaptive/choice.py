@@ -17,7 +17,7 @@ from anytimebp.inference.adaptive.whole_model import ActiveLists, WholeModel
 from anytimebp.kernels.active_states import count_entries
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.block_rows import ARITY, ENTRIES, IS_LOG, MEMBERS
+from anytimebp.model.factor import ARITY, ENTRIES, IS_LOG, MEMBERS
 from anytimebp.model.source import IndexArray
 
 FULL_COST = 4.0  # to exponentiate an entry in order, into fresh memory

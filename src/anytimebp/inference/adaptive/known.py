@@ -11,10 +11,10 @@ import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel
 from anytimebp.inference.adaptive.whole_model import Candidates
-from anytimebp.inference.beliefs import bethe_terms
 from anytimebp.inference.control.estimated_error import domains_error, tails_error
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.pair_readout import pairs_of_rounds
+from anytimebp.inference.readout import bethe_terms
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals, NoFactorMarginals

@@ -24,13 +24,12 @@ from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.method import Step, Task
 from anytimebp.kernels.active import weigh_outside
 from anytimebp.kernels.codes import FACTOR_VANISHED, LOG_TABLE, SCALED
-from anytimebp.model.rows import row_starts
+from anytimebp.model.factor import row_starts
 from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.memory import check_first_domains, exceeds_memory
-from anytimebp.tables.sizes import factor_entries
+from anytimebp.tables.memory import check_first_domains, exceeds_memory, factor_entries
 
 FIRST_THRESHOLD, SHRINKS_BY, LEAST_THRESHOLD = 1e-3, 0.01, 1e-20
 """Of belief above which states join: first, times what in each round, and the last one, after which all others join."""

@@ -10,8 +10,7 @@ from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRou
 from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.figures import UNLIMITED
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.schedule.lazy_sweeps import LazySchedule, Movement
-from anytimebp.inference.schedule.sweeps import sequential_orders
+from anytimebp.inference.schedule.sweeps import LazySchedule, Movement, sequential_orders
 from anytimebp.kernels.codes import (
     CONVERGED,
     FACTOR_VANISHED,

@@ -12,8 +12,7 @@ from anytimebp.domains.domains import Domains
 from anytimebp.kernels.active_states import choose_likely, find_candidates, find_leaves, join_likely, leave_edges
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SCALED, STRUCTURED, WIDE_TABLE
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.block_rows import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, TABLES
-from anytimebp.model.rows import row_starts
+from anytimebp.model.factor import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, TABLES, row_starts
 from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray
 
 MANY_TIED = 8  # factors that share a log table, from which on it is exponentiated once and for all of them
@@ -325,6 +324,6 @@ def source_kinds(compiled: CompiledGraph) -> IndexArray:
 
 
 def _message_rows(compiled: CompiledGraph) -> IndexArray:
-    """Return the rows of the blocks of message factors, see `model/block_rows.py`."""
+    """Return the rows of the blocks of message factors, see `model/factor.py`."""
     found: IndexArray = compiled.rows[compiled.rows[:, ARITY] > 1]
     return found

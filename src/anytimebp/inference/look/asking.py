@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 
-from anytimebp.kernels.row_sums import log_sum_rows
+from anytimebp.kernels.table_sums import log_sum_rows
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import ASKED_AT_ONCE, Box, FloatArray, IndexArray, States, cut
 

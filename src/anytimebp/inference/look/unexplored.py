@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from anytimebp.domains.universe import Universe
+from anytimebp.domains.domains import Universe
 from anytimebp.inference.control.estimated_error import LARGEST, LEAST, MOST, UNKNOWN, UNSEEN, moved_by
 from anytimebp.inference.look.outside_pairs import LARGEST_LOG, Sight, add_pairs
 from anytimebp.kernels.codes import OK

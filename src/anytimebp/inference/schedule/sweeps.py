@@ -1,18 +1,22 @@
-"""Sweeps: every factor once a sweep, in the order of the variables there and back, or in a random order."""
+"""Sweeps: over every factor, there and back or in a random order; or over those that have something to take in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import cycle, repeat
 from typing import NamedTuple
 
 import numpy as np
 
+from anytimebp.inference.options import RunOptions
 from anytimebp.inference.schedule.protocol import Messages, Progress, Swept
+from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.kernels.codes import OK
-from anytimebp.kernels.messages import sweep_slice
+from anytimebp.kernels.lazy import lazy_slice
+from anytimebp.kernels.messages import EDGE_COST, sweep_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.memory import table_entries
 
 ROUNDING = 1e-14  # nats by which messages move without any news
 PART_OF_TOLERANCE = 1 / 4
@@ -165,3 +169,138 @@ def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArr
     """Yield one random order after another."""
     while True:
         yield rng.permutation(n_factors)
+
+
+WAITS = 0.3  # what a factor may have to catch up with, as a part of the largest residual of the sweep before
+
+FALLS = 0.9  # part of its least value so far that the largest residual has to fall to, once in
+STUCK = 20  # passes; from then on, factors may have to catch up with half as much after every pass
+
+HALF = 0.5  # of all factors, updated since the last report, are reported as a sweep
+FULL = 1e4  # nats that a variable may have movement in all before counting starts over, so that no digit is lost
+
+
+class Movement(NamedTuple):
+    """What messages have moved.
+
+    Attributes:
+        moved: (V,) sum of all that messages to a variable have moved.
+        seen: (E,) how much of it there was when the factor was last updated.
+    """
+
+    moved: FloatArray
+    seen: FloatArray
+
+
+class LazySchedule:
+    """Goes through one order of factors after another; enough updates count as a sweep."""
+
+    def __init__(self, messages: Messages, orders: Iterator[IndexArray], tolerance: float) -> None:
+        """Start before the first sweep, in which every factor is updated."""
+        layout = messages.layout
+        self._messages = messages
+        self._orders = orders
+        self._tolerance = tolerance
+        self._movement = Movement(
+            np.zeros(len(layout.variable_edge_start) - 1), np.full(len(layout.edge_variable), -np.inf)
+        )
+        self._threshold = float(np.finfo(np.float64).max)  # infinity is waiting
+        self._in_sweep, self._total = 0, 0.0
+        self._least, self._stuck = np.inf, 0
+        self._begin_pass()
+
+    def _begin_pass(self) -> None:
+        self._order = next(self._orders)
+        self._position = self._in_pass = 0
+        self._largest = self._left = 0.0
+
+    def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
+        """Go on with the sweep."""
+        status, culprit, self._position, updates, work, largest, total, left = lazy_slice(
+            self._messages.layout,
+            self._messages.arrays,
+            self._movement,
+            self._order,
+            self._position,
+            self._threshold,
+            update_limit,
+            cost_limit,
+            damping,
+        )
+        self._in_pass += updates
+        self._largest, self._left = max(self._largest, largest), max(self._left, left)
+        self._total += total
+        if status != OK or self._position < len(self._order):
+            return Progress(status, culprit, updates, work)
+        return self._end_of_pass(updates, work)
+
+    def _passes_stuck(self) -> int:
+        """Return for how many passes the largest residual has not fallen."""
+        if self._in_pass:
+            self._stuck += 1
+            if self._largest < FALLS * self._least:
+                self._least, self._stuck = self._largest, 0
+        return self._stuck
+
+    def _end_of_pass(self, updates: int, work: int) -> Progress:
+        """Report a sweep if it is one; nothing moves any more if nobody had to be updated at the tolerance itself."""
+        converged = self._in_pass == 0 and self._threshold <= self._tolerance
+        largest, n = max(self._largest, self._left), max(1, len(self._order))
+        self._in_sweep += self._in_pass
+        self._threshold = max(self._tolerance, WAITS * self._largest * 0.5 ** max(0, self._passes_stuck() - STUCK))
+        if self._movement.moved.max(initial=0.0) > FULL:
+            self._movement.seen[:] -= self._movement.moved[self._messages.layout.edge_variable]
+            self._movement.moved[:] = 0.0
+        self._begin_pass()
+        if self._in_sweep < HALF * n and not converged:
+            return Progress(OK, -1, updates, work)
+        mean = min(largest, self._total / max(1, self._in_sweep))
+        self._in_sweep, self._total = 0, 0.0
+        return Progress(
+            OK,
+            -1,
+            updates,
+            work,
+            end_of_sweep=True,
+            converged=converged,
+            max_residual=largest,
+            mean_residual=mean,
+        )
+
+
+TINY = 2**17  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more
+
+
+def is_tiny(messages: Messages) -> bool:
+    """Tell whether sweeps over a graph, or its core, cost less than deciding which factors to leave out."""
+    layout = messages.layout
+    entries = table_entries(layout, messages.arrays.domain_size)
+    return entries + EDGE_COST * len(layout.edge_variable) < TINY
+
+
+def sweep_orders(layout: GraphLayout, options: RunOptions) -> Iterator[IndexArray]:
+    """Yield the order of one sweep after the other."""
+    if options.schedule == "random":
+        return random_orders(len(layout.factor_edge_start) - 1, options.generator())
+    return sequential_orders(layout)
+
+
+def plain_schedule(
+    messages: Messages, options: RunOptions, disturbed: IndexArray | None, *, is_lazy: bool
+) -> ResidualSchedule | LazySchedule | SweepSchedule:
+    """Return residual BP or sweeps over a graph or its core.
+
+    Args:
+        messages: The graph, or its core.
+        options: Of the run.
+        disturbed: Of residual BP: the factors that have to be updated; None for all.
+        is_lazy: Whether sweeps leave out factors whose incoming messages have hardly moved.
+    """
+    if options.method == "residual":
+        return ResidualSchedule(messages, options.tolerance, disturbed)
+    if is_lazy:
+        return LazySchedule(messages, sweep_orders(messages.layout, options), options.tolerance)
+    if options.schedule == "random":
+        single = (order[np.newaxis] for order in sweep_orders(messages.layout, options))
+        return SweepSchedule(messages, single, options.tolerance)
+    return SweepSchedule(messages, repeat(there_and_back(messages.layout)), options.tolerance)

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
+from anytimebp.model.factor import row_items
 from anytimebp.model.kinds.listed import list_words, listed_range, pack_list
-from anytimebp.model.rows import row_items
 from anytimebp.model.scores import read_log_score, read_log_scores
 from anytimebp.model.source import LOG_SCORE, WHOLE, FactorSource, Field, FloatArray, IndexArray, Packed, States
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
-from anytimebp.model.rows import row_items, row_starts
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.scores import LOG_RULE, NUMBERS, out_of_range, read_numbers
 from anytimebp.model.source import LOG_SCORE, FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
 

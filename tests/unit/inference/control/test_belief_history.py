@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from anytimebp.inference.control import belief_history
-from anytimebp.inference.control.belief_history import SAFE, SLOWEST, BeliefHistory, rate_of
+from anytimebp.inference.control import estimated_error
+from anytimebp.inference.control.estimated_error import SAFE, SLOWEST, BeliefHistory, rate_of
 
 START = np.array([0, 2, 5])
 END, MODE = np.array([0.5, 0.5, 0.2, 0.3, 0.5]), np.array([0.1, -0.1, 0.05, 0.05, -0.1])
@@ -95,7 +95,7 @@ def test_few_marks_are_set_along_a_long_run():
 
 
 def test_of_very_many_variables_some_stand_for_all(monkeypatch):
-    monkeypatch.setattr(belief_history, "MANY", 50)
+    monkeypatch.setattr(estimated_error, "MANY", 50)
     start = np.arange(0, 303, 3)
     rng = np.random.default_rng(0)
     end, mode = rng.random(300), rng.normal(0, 0.1, 300)
@@ -109,7 +109,7 @@ def test_of_very_many_variables_some_stand_for_all(monkeypatch):
 
 
 def test_kinds_of_variables_that_take_turns_are_all_followed(monkeypatch):
-    monkeypatch.setattr(belief_history, "MANY", 40)
+    monkeypatch.setattr(estimated_error, "MANY", 40)
     sizes = np.tile([8, 2], 20)  # every second variable moves
     start = np.append(0, np.cumsum(sizes))
     is_moving = np.repeat(sizes == 2, sizes)

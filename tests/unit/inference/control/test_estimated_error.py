@@ -8,8 +8,7 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.inference.budget import Target
-from anytimebp.inference.control.belief_history import BeliefHistory
-from anytimebp.inference.control.estimated_error import LARGEST, SweepError, moved_by
+from anytimebp.inference.control.estimated_error import LARGEST, BeliefHistory, SweepError, moved_by
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.calibration import SMALL, check_targets, ratios
 from oracle.models import grid

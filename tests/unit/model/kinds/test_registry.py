@@ -12,7 +12,7 @@ from anytimebp.kernels.structures import SUMS
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.kinds import registry
 from anytimebp.model.source import FactorSource, Field
-from anytimebp.tables.sizes import factor_kinds
+from anytimebp.tables.memory import factor_kinds
 from oracle.same_graph import assert_same_numbers
 
 SOURCE = Path(abp.__file__).parent

@@ -1,0 +1,170 @@
+"""Setting up a run: the graph as flat arrays, where slots lie, unary factors as priors."""
+
+import numpy as np
+
+from anytimebp.kernels.arithmetic import log, smaller
+from anytimebp.kernels.codes import TABLE
+from anytimebp.kernels.jit import FAST_WITHOUT_NAN, index_view, kernel, table_view
+from anytimebp.kernels.to_factor import largest
+from anytimebp.model.factor import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, SCOPES, TABLES
+
+# These kernels index one long array instead of slices of it: every slice costs the compiler 30 ms.
+
+
+@kernel()
+def fill_topology(rows, size, numbers, log_extent, is_alone):
+    """Fill the topology of message factors, the extents of their scores, and which variables have no factors.
+
+    Args:
+        rows: (blocks, WIDTH), see `model/factor.py`.
+        size: (V,) universe sizes.
+        numbers: Zeros, overwritten: the five arrays of a `GraphLayout`, one after the other.
+        log_extent: (3, F) overwritten: largest and smallest finite log score, and whether there is a hard zero; NaN
+            where they are not known.
+        is_alone: (V,) overwritten: whether a variable has more than one state and no factor of any kind.
+
+    Returns:
+        The widest range of a factor's scores that is known, how many variables are alone, and the states of all.
+    """
+    n_variables, factor, widest, n_alone, n_states = size.size, 0, 0.0, 0, 0
+    n_edges = (numbers.size - log_extent.shape[1] - n_variables - 2) // 3
+    edge = log_extent.shape[1] + 1  # edge variables come after the starts of factors
+    by_variable = edge + 2 * n_edges
+    for variable in range(n_variables):
+        is_alone[variable] = size[variable] > 1
+    for block in range(rows.shape[0]):
+        arity, members = rows[block, ARITY], rows[block, MEMBERS]
+        scopes = index_view(rows[block, SCOPES], rows[block, FACTORS] * arity)
+        for k in range(scopes.size):
+            is_alone[scopes[k]] = False
+            if arity > 1:
+                numbers[edge] = scopes[k]
+                numbers[edge + n_edges] = factor + k // arity
+                numbers[by_variable + scopes[k] + 1] += 1
+                edge += 1
+        extent = table_view(rows[block, EXTENT], 3 * members)
+        for k in range(rows[block, FACTORS] if arity > 1 else 0):
+            known = rows[block, EXTENT] != 0
+            for j in range(3):
+                log_extent[j, factor] = extent[j * members + (k if members > 1 else 0)] if known else np.nan
+            if known:
+                widest = max(widest, log_extent[0, factor] - log_extent[1, factor])
+            factor += 1
+            numbers[factor] = numbers[factor - 1] + arity
+    _sort_edges(numbers, by_variable, n_variables, n_edges)
+    for variable in range(n_variables):
+        n_alone += is_alone[variable]
+        n_states += size[variable]
+    return widest, n_alone, n_states
+
+
+@kernel(merge=True)
+def _sort_edges(numbers, start, n_variables, n_edges):
+    """Sort the edges by variable, given how many each variable has, one place further on, from `start` on."""
+    target, edge_variable = start + n_variables + 1, start - 2 * n_edges
+    for variable in range(n_variables):
+        numbers[start + variable + 1] += numbers[start + variable]
+    for edge in range(n_edges):  # starts move on to the next variable's, and are put back afterwards
+        place = start + numbers[edge_variable + edge]
+        numbers[target + numbers[place]] = edge
+        numbers[place] += 1
+    for variable in range(n_variables, 0, -1):
+        numbers[start + variable] = numbers[start + variable - 1]
+    numbers[start] = 0
+
+
+@kernel()
+def place_slots(variable_edge_start, edge_variable, room, hub_degree, slot_start, capacity, variable_hub):
+    """Give every edge the slots that its variable has room for, and number the variables of high degree.
+
+    Args:
+        variable_edge_start: (V + 1,).
+        edge_variable: (E,).
+        room: (V,) slots of each variable.
+        hub_degree: Variables with more edges are hubs.
+        slot_start: (E,) overwritten: first slot of an edge.
+        capacity: (E,) overwritten: its slots.
+        variable_hub: (V,) overwritten: number of the hub, or -1.
+
+    Returns:
+        Slots in all, the slots of the largest variable, and the number of hubs.
+    """
+    n_slots, largest, n_hubs = 0, 1, 0
+    for edge in range(edge_variable.size):
+        slot_start[edge], capacity[edge] = n_slots, room[edge_variable[edge]]
+        n_slots += capacity[edge]
+    for variable in range(room.size):
+        largest = max(largest, room[variable])
+        is_hub = variable_edge_start[variable + 1] - variable_edge_start[variable] > hub_degree
+        variable_hub[variable] = n_hubs if is_hub else -1
+        n_hubs += is_hub
+    return n_slots, largest, n_hubs
+
+
+@kernel()
+def scratch_sizes(factor_edge_start, edge_size, factor_kind):
+    """Return the most slots that a factor has, the most entries of its levels as a float, and the most variables.
+
+    Levels are what is left of a table with its trailing axes summed out, from the first axis to the last but one. Of a
+    pair, that is a line of the table, which is summed by logs at times.
+
+    Args:
+        factor_edge_start: (F + 1,).
+        edge_size: (E,) states on each edge.
+        factor_kind: (F,) structures have no levels.
+    """
+    most_slots, most_levels, most_edges = 0, 0.0, 0
+    for factor in range(factor_kind.size):
+        first, last = factor_edge_start[factor], factor_edge_start[factor + 1] - 1
+        slots, rows, levels = edge_size[last], 1.0, 0.0
+        for edge in range(first, last):
+            slots += edge_size[edge]
+            rows *= edge_size[edge]
+            levels += rows
+        most_slots, most_edges = max(most_slots, slots), max(most_edges, last + 1 - first)
+        if factor_kind[factor] == TABLE:
+            most_levels = max(most_levels, levels)
+    return most_slots, most_levels, most_edges
+
+
+@kernel(FAST_WITHOUT_NAN)
+def fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest):
+    """Add the scores of unary tables to the log priors; then subtract each variable's largest log prior.
+
+    Args:
+        rows: (blocks, WIDTH), see `model/factor.py`; none if nothing is to be added.
+        slot_start: (V + 1,) where a variable's slots start; each has one at least.
+        slot_state: The state in each slot; empty where every domain is the universe in order.
+        log_prior: A number per slot; overwritten.
+        scale: (V,) overwritten: what was subtracted; empty if nothing is to be.
+        smallest: (V,) overwritten: the smallest finite log prior that is left; or empty.
+
+    Returns:
+        The first variable without a possible state, at which it stops, or -1.
+    """
+    for block in range(rows.shape[0]):
+        if rows[block, ARITY] > 1 or rows[block, TABLES] == 0:
+            continue
+        size, is_log = rows[block, ENTRIES], rows[block, IS_LOG] > 0
+        scopes = index_view(rows[block, SCOPES], rows[block, FACTORS])
+        for k in range(scopes.size):
+            values = table_view(rows[block, TABLES] + (8 * size * k if rows[block, MEMBERS] > 1 else 0), size)
+            start = slot_start[scopes[k]]
+            own = log_prior[start : slot_start[scopes[k] + 1]]
+            if is_log and slot_state.size == 0:
+                for v in range(own.size):
+                    own[v] += values[v]
+            else:
+                for v in range(own.size):
+                    value = values[slot_state[start + v] if slot_state.size else v]
+                    own[v] += value if is_log else log(value)
+    for variable in range(scale.size):
+        own = log_prior[slot_start[variable] : slot_start[variable + 1]]
+        most, least = largest(own), 0.0
+        if most == -np.inf:
+            return variable
+        for v in range(own.size):
+            own[v] -= most
+            least = smaller(least, own[v] if own[v] > -np.inf else 0.0)
+        scale[variable], smallest[variable] = most, least
+    return -1
