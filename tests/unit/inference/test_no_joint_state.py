@@ -57,7 +57,7 @@ def test_adaptive_that_memory_ends_too_early_leaves_unary_scores():
     graph.add_factors([[0], [1]], log_table=np.array([unary, unary]))
     graph.add_factor([0, 1], log_table=pair)
     graph.add_factor([1, 2], log_table=only)
-    result = abp.infer(graph, "adaptive", max_memory=20_000, factor_marginals=True)
+    result = abp.infer(graph, "adaptive", max_memory=26_000, factor_marginals=True)
     assert result.stop_reason is abp.StopReason.OUT_OF_MEMORY
     assert "domains that grow" in result.trace[-1].choice
     assert not result.consistent

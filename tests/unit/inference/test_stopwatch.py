@@ -47,7 +47,7 @@ def star(clock, states=30, leaves=24, **more):
 
 def assert_stops_in_time(graph, clock, method, n_runs=60, **options):
     inference = abp.Inference(graph, method, **options)
-    inference._load()
+    inference.load()
     for _ in range(n_runs):
         before = clock.calls
         result = inference.run(seconds=8.5 * CALL)

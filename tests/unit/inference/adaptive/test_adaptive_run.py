@@ -252,7 +252,7 @@ def test_states_that_priors_exclude_need_no_memory():
 @pytest.mark.compiled
 def test_counts_go_on_where_domains_exclude_each_other():
     graph = late_zeros(5)
-    with pytest.raises(abp.MemoryLimitError, match=r"the first domains need 6\.5 KB"):
+    with pytest.raises(abp.MemoryLimitError, match=r"the first domains need 6\.1 KB"):
         abp.infer(graph, "adaptive", max_memory=int(0.3 * graph.summary().full_bp_bytes))
     for share in np.linspace(0.4, 0.95, 8):
         result = abp.infer(graph, "adaptive", max_memory=int(share * graph.summary().full_bp_bytes))
