@@ -309,14 +309,8 @@ def look_outside(layout, bp, sources, active, candidates, scratch, position, cos
     Returns:
         Status, the factor to go on with, and the entries read.
     """
-    layout, bp, sources, active, candidates = (
-        borrow(layout),
-        borrow(bp),
-        borrow(sources),
-        borrow(active),
-        borrow(candidates),
-    )
-    scratch = borrow(scratch)
+    layout, bp, sources = borrow(layout), borrow(bp), borrow(sources)
+    active, candidates, scratch = borrow(active), borrow(candidates), borrow(scratch)
     cost, read = 0, 0
     while position < sources.leaf.size and cost < cost_limit:
         if sources.address[position]:
