@@ -375,19 +375,20 @@ def test_a_stream_ends_with_the_result():
 
 
 def test_a_slow_reader_gets_the_newest_snapshot():
+    every = abp.Session(grid(6, 20, 1.0, 1.0, 0), "bp", tolerance=1e-13).query()
     session = abp.Session(grid(6, 20, 1.0, 1.0, 0), "bp", tolerance=1e-13)
 
     async def slowly():
         seen = []
         async for snapshot in session.stream():
             seen.append(snapshot.updates)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2 + 5.0 * every.seconds)  # the run is over by then
         return seen
 
-    every = list(abp.Session(grid(6, 20, 1.0, 1.0, 0), "bp", tolerance=1e-13).query().trace)
     seen = asyncio.run(slowly())
     assert seen == sorted(seen)
-    assert len(seen) < len(every) / 2
+    assert seen[-1] == every.updates
+    assert len(seen) < len(every.trace) / 2
 
 
 @pytest.mark.compiled
