@@ -34,7 +34,6 @@ from anytimebp.tables.workspace import Workspace, first_arithmetic
 QUICK_SWEEPS = 12  # of `bp`, that `adaptive` begins with where they are tiny; the few longer runs gain by lazy sweeps
 AS_BEFORE, FIRST_SWEEPS = 2.0, 3
 """A run that starts from messages of estimated error e is expected to have one of at most 2 e in its first 3 sweeps.
-
 Until then the changes of messages to states that nobody had told anything hide what is left."""
 UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
@@ -183,8 +182,7 @@ class AllStates:
         if self._options.max_memory is None and not self._sweeps:
             self._bands_due = 0 if self._at_any_cost else sweeps_before_bands(messages.layout, messages.arrays)
         is_adaptive = self._options.method == "adaptive"
-        may_be_quick = is_adaptive and not self._at_any_cost and self._sweeps < QUICK_SWEEPS
-        self._is_quick = may_be_quick and is_tiny(messages)
+        self._is_quick = is_adaptive and not self._at_any_cost and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
         return plain_schedule(messages, self._options, disturbed, is_lazy=is_adaptive and not self._is_quick)
 
     @property
