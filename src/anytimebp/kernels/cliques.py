@@ -69,6 +69,25 @@ class CliqueArrays(NamedTuple):
 
 
 @kernel()
+def send_up(tree, at, clique, is_linear):
+    """Fill a clique's message from its table; return the log of its largest sum, -inf if no joint state is possible."""
+    table = at.table[tree.table_start[clique] : tree.table_start[clique + 1]]
+    message = at.message[tree.message_start[clique] : tree.message_start[clique + 1]]
+    if is_linear:
+        largest, least = _sum_linear(table, message)
+        at.scale[clique], log_largest = largest, log(largest)
+    else:
+        log_largest, least = _sum_in_logs(table, message)
+        at.scale[clique] = 0.0
+    at.message_in_logs[clique] = not is_linear and least < -MAX_LINEAR_RANGE
+    if log_largest > -np.inf and not is_linear and least >= -MAX_LINEAR_RANGE:
+        for j in range(message.size):
+            message[j] = exp(message[j])
+    at.message_min[clique] = least
+    return log_largest
+
+
+@kernel()
 def collect_slice(layout, size, tree, at, clique, stop, cost_limit):
     """Go on with the way up.
 
@@ -91,23 +110,11 @@ def collect_slice(layout, size, tree, at, clique, stop, cost_limit):
         is_linear = _is_linear(tree, at, clique)
         logs_used |= not is_linear
         operands = _multiply(layout, size, tree, at, clique, is_linear)
-        first, last = tree.message_start[clique], tree.message_start[clique + 1]
-        table, message = at.table[start:end], at.message[first:last]
-        if is_linear:
-            largest, least = _sum_linear(table, message)
-            at.scale[clique], log_largest = largest, log(largest)
-        else:
-            log_largest, least = _sum_in_logs(table, message)
-            at.scale[clique] = 0.0
+        log_largest = send_up(tree, at, clique, is_linear)
         if log_largest == -np.inf:
             return VARIABLE_VANISHED, clique, cost, log_total, logs_used
-        at.message_in_logs[clique] = not is_linear and least < -MAX_LINEAR_RANGE
-        if not is_linear and least >= -MAX_LINEAR_RANGE:
-            for j in range(message.size):
-                message[j] = exp(message[j])
-        at.message_min[clique] = least
         log_total += log_largest
-        cost += (operands + 2) * table.size
+        cost += (operands + 2) * (end - start)
         clique += 1
     return OK, clique, cost, log_total, logs_used
 

@@ -8,7 +8,7 @@ through, and the separator's marginal is summed out of the parent's once for all
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp, log
+from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.cliques import (
     MULTIPLY,
     SUM_OUT,
@@ -17,11 +17,10 @@ from anytimebp.kernels.cliques import (
     _message_axes,
     _multiply,
     _place_members,
-    _sum_in_logs,
-    _sum_linear,
     _walk,
+    send_up,
 )
-from anytimebp.kernels.codes import MAX_LINEAR_RANGE, OK, VARIABLE_VANISHED
+from anytimebp.kernels.codes import OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.kept_evidence import DOWN, IN_LOGS, INNER, STALE, UNWANTED, UP, WANTED, _observe
 
@@ -125,23 +124,13 @@ def _collect(layout, size, tree, at, kept, clique):
         operands = _multiply_alike(layout, size, tree, at, kept, clique)
     else:
         operands = _multiply(layout, size, tree, at, clique, is_linear)
-    table, message = at.table[start:end], at.message[tree.message_start[clique] : tree.message_start[clique + 1]]
-    if is_linear:
-        largest, least = _sum_linear(table, message)
-        at.scale[clique], log_largest = largest, log(largest)
-    else:
-        log_largest, least = _sum_in_logs(table, message)
-        at.scale[clique] = 0.0
+    log_largest = send_up(tree, at, clique, is_linear)
     if log_largest == -np.inf:
         return -1
-    at.message_in_logs[clique] = not is_linear and least < -MAX_LINEAR_RANGE
-    if not is_linear and least >= -MAX_LINEAR_RANGE:
-        for j in range(message.size):
-            message[j] = exp(message[j])
-    at.message_min[clique], kept.log_scale[clique] = least, log_largest
+    kept.log_scale[clique] = log_largest
     kept.is_stale[clique] = False
-    kept.state[STALE] -= table.size
-    return (operands + 2) * table.size
+    kept.state[STALE] -= end - start
+    return (operands + 2) * (end - start)
 
 
 @kernel()
