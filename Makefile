@@ -13,7 +13,7 @@ demo: $(VENV)/installed
 # Two at a time, which takes as long as the compiled tests alone. What each prints comes in one piece when it has ended.
 # Lines are counted in the uncompiled tests alone: kernels count there only, and counting slows the compiled ones down by a third.
 test: $(VENV)/ready
-	@echo "lint and tests, compiled and uncompiled side by side: about nine minutes"
+	@echo "lint and tests, compiled and uncompiled side by side: about eleven minutes"
 	@$(MAKE) --no-print-directory --jobs=2 $(SYNC) pytest lint pytest-uncompiled
 	@echo "coverage by the uncompiled tests: $$($(BIN)/coverage report --format=total) % of lines, $(FLOOR) % wanted"
 	@$(BIN)/coverage report --fail-under=$(FLOOR) >/dev/null
