@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from anytimebp.domains.domains import full_domains
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.kept_tree import NOBODY
 from anytimebp.exact.tree import Tree, is_forest, plan
@@ -44,6 +45,7 @@ from anytimebp.kernels import (
     readout,
     relevance,
     residual,
+    setting_up,
 )
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.structures import MODULES, is_loaded, load
@@ -59,7 +61,7 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "adaptive": (lazy.lazy_slice,),
     "exact": (elimination.greedy_order, cliques.distribute_slice),
     ROUNDS: (active.look_outside, active_readout.read_leaves, lazy.settle_slice),
-    "auto": (),
+    "auto": (setting_up.fill_topology, setting_up.fold_priors),
     FORESTS: (junction_tree.has_loop,),
     LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
     LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
@@ -77,6 +79,7 @@ SECONDS = {
     LEAVES: 4,
     BANDS: 2,
     "exact": 6,
+    "auto": 1,
     FORESTS: 1,
     KEPT: 5,
 }
@@ -226,8 +229,8 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     graph = FactorGraph()
     graph.add_variables(3, 2)
     graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
-    if method == FORESTS:
-        is_forest(compiled_graph(graph), compiled_graph(graph).universe_sizes)
+    if method in {"auto", FORESTS}:
+        _set_up(graph, looks_for_loops=method == FORESTS)
         return
     if method in {KEPT, ROUNDS}:
         yield from (_run_kept if method == KEPT else _run_stages)(graph, options)
@@ -254,6 +257,14 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
         for other in ("truncated", *GROWING_METHODS):
             yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))
+
+
+def _set_up(graph: FactorGraph, *, looks_for_loops: bool) -> None:
+    """Do what `auto` decides on; what it decides for is loaded afterwards."""
+    compiled = compiled_graph(graph)
+    full_domains(compiled, {})
+    if looks_for_loops:
+        is_forest(compiled, compiled.universe_sizes)
 
 
 def _method_of(kernels: str, options: RunOptions) -> str:
