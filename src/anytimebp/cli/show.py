@@ -14,8 +14,7 @@ from rich.text import Text
 
 from anytimebp.cli.names import printable_name, warn
 from anytimebp.inference.methods import GROWING_METHODS
-from anytimebp.report.choices import split_choice
-from anytimebp.report.wording import estimate_text, exact_cost_text, probability_text
+from anytimebp.report.wording import estimate_text, exact_cost_text, probability_text, split_choice
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 

@@ -15,9 +15,8 @@ from anytimebp.inference.options import RandomLike, RunOptions, check_budget
 from anytimebp.inference.recording import Every
 from anytimebp.inference.run import Run
 from anytimebp.inference.warm_up import compile_rules, load_kernels, load_structures
-from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
+from anytimebp.model.evidence import EvidenceLike, Targets, read_evidence_mapping, read_targets
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.targets import Targets, read_targets
 from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason

@@ -16,9 +16,8 @@ from anytimebp.inference.kept_exact import KEPT
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.session import Session
 from anytimebp.inference.warm_up import load_kernels
-from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
+from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping, read_targets
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.targets import read_targets
 from anytimebp.model.variable import Variable
 from anytimebp.parallel.merged import Item, can_merge, solve_together
 from anytimebp.parallel.shown import counted

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from anytimebp.inference.methods import FULL_METHODS
-from anytimebp.report.choices import Chosen
-from anytimebp.report.wording import exact_cost_text, figure_text, printable, probability_text, share_text
+from anytimebp.report.wording import Chosen, exact_cost_text, figure_text, printable, probability_text, share_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
