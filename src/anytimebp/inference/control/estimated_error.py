@@ -269,7 +269,7 @@ class SweepError:
         residual: FloatArray,
         belief: FloatArray,
         slot_start: IndexArray,
-        trend: Trend,
+        trend: Callable[[], Trend],
         tolerance: float,
         *,
         has_settled: bool = False,
@@ -283,7 +283,7 @@ class SweepError:
             residual: (E,) by how much each message moved when it was last sent; owned.
             belief: Per variable slot; owned.
             slot_start: (V + 1,) where each variable's slots start.
-            trend: Of the beliefs.
+            trend: Makes the trend of the beliefs.
             tolerance: Of the run, in nats.
             has_settled: Whether no message would move by more than that, so that even the slowest run is close.
             at_most: What the estimate is expected to be at the most, from where the run has started.
@@ -304,7 +304,7 @@ class SweepError:
 
     def _mean_error(self) -> float:
         """Return the mean over the variables that there are."""
-        start, trend = self._slot_start, self._trend
+        start, trend = self._slot_start, self._trend()
         residual = np.minimum(self._residual, self._tolerance if self._has_settled else MOST)
         moved: FloatArray = np.bincount(self._edge_variable, residual, len(start) - 1)  # type: ignore[assignment]
         turned, is_certain = moved_by(self._belief, start, moved)
