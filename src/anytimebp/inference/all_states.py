@@ -25,7 +25,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.core import Core
-from anytimebp.tables.leaves import Leaves, TreeOrder, order_of_trees, peel
+from anytimebp.tables.leaves import Leaves, TreeOrder, peel
 from anytimebp.tables.making import NEVER, make_bands, sweeps_before_bands
 from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
@@ -122,10 +122,13 @@ class AllStates:
         self._begin_sweeps()
         if self._is_large:
             yield Step.WORKING
-        trees = order_of_trees(self.workspace)
+        trees = TreeOrder(self.workspace)
+        while not trees.advance():
+            yield Step.WORKING
         if self._is_large:
             yield Step.WORKING
-        self.leaves = self._peel(trees)
+        load = partial(self._task.load, LEAVES)
+        self.leaves = peel(self.workspace, self._options.max_memory, load, trees, at_any_cost=self._at_any_cost)
         if self._is_large:
             yield Step.WORKING
         self._schedule = self._make_schedule()
@@ -161,11 +164,6 @@ class AllStates:
         if self.leaves is not None:
             return LeavesFirst(self.leaves)
         return self._plain_schedule(self.workspace, self.disturbed)
-
-    def _peel(self, trees: TreeOrder) -> Leaves | None:
-        """Find the leaves."""
-        load = partial(self._task.load, LEAVES)
-        return peel(self.workspace, self._options.max_memory, load, trees, at_any_cost=self._at_any_cost)
 
     def _begin_core(self) -> None:
         """Begin with the sweeps on the core, in two steps: follow its beliefs; make the schedule."""

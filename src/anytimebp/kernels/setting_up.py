@@ -128,6 +128,23 @@ def scratch_sizes(factor_edge_start, edge_size, factor_kind):
 
 
 @kernel()
+def fill_entries(factor_edge_start, edge_variable, size, entries):
+    """Fill the entries of each factor's table over domains of given sizes.
+
+    Args:
+        factor_edge_start: (F + 1,).
+        edge_variable: (E,).
+        size: (V,).
+        entries: (F,) overwritten; floats, which hold any product.
+    """
+    for factor in range(entries.size):
+        product = 1.0
+        for edge in range(factor_edge_start[factor], factor_edge_start[factor + 1]):
+            product *= size[edge_variable[edge]]
+        entries[factor] = product
+
+
+@kernel()
 def fill_orders(factor_edge_start, edge_variable, place, orders):
     """Fill the orders of two sweeps: factors by their last variable, then by their first; and in reverse.
 

@@ -18,6 +18,7 @@ from anytimebp.kernels.setting_up import place_slots, scratch_sizes
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.tables.making import make_tables
+from anytimebp.tables.memory import factor_entries
 from anytimebp.tables.store import Tables
 
 INF = np.inf
@@ -253,6 +254,8 @@ def test_sweeps_go_by_last_and_first_variables_and_back(seed):
     there, back = there_and_back(compiled.arrays).tolist()
     assert there == sorted(range(len(scopes)), key=lambda factor: (max(scopes[factor]), min(scopes[factor])))
     assert back == there[::-1]
+    sizes = compiled.universe_sizes
+    assert factor_entries(compiled.arrays, sizes).tolist() == [np.prod(sizes[scope]) for scope in scopes]
 
 
 def test_a_pickled_graph_and_a_copy_find_their_own_tables():

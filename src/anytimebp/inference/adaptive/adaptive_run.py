@@ -17,7 +17,7 @@ from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Stages, Step, Task
-from anytimebp.inference.reading_time import first_domains
+from anytimebp.inference.reading_time import LARGE, first_domains
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
@@ -97,6 +97,8 @@ class AdaptiveRun(Stages):
         """Decide how to begin, and prepare that."""
         why_full = self._why_full()
         while not why_full and not self._task.load(ROUNDS):
+            yield Step.WORKING
+        if self._figures.states > LARGE:
             yield Step.WORKING
         choice, self.now = self._begin_with(why_full)
         self._figures.choice = str(choice)

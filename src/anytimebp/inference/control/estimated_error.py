@@ -198,12 +198,10 @@ def _followed(slot_start: IndexArray) -> tuple[IndexArray | None, IndexArray | N
     """Return the variables and the slots to follow, None for all, and where each variable starts among them."""
     if int(slot_start[-1]) <= MANY:
         return None, None, slot_start
-    n = len(slot_start) - 1
-    drawn = np.random.default_rng(0).choice(
-        n, min(n, MANY), replace=False
-    )  # by index, kinds that take turns are missed
+    n, rng = len(slot_start) - 1, np.random.default_rng(0)  # by index, kinds that take turns would be missed
+    drawn = rng.integers(n, size=MANY) if n > MANY else rng.choice(n, n, replace=False)
     n_followed = int(np.searchsorted(np.cumsum(slot_start[drawn + 1] - slot_start[drawn]), MANY, side="right"))
-    chosen = np.sort(drawn[: max(1, n_followed)])
+    chosen = np.unique(drawn[: max(1, n_followed)])
     sizes = slot_start[chosen + 1] - slot_start[chosen]
     return chosen, row_items(slot_start[chosen], sizes), row_starts(sizes)
 

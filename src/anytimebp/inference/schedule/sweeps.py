@@ -53,9 +53,9 @@ def no_news(layout: GraphLayout, tolerance: float = 0.0) -> News:
     n_variables, n_edges = len(layout.variable_edge_start) - 1, len(layout.edge_variable)
     start = layout.factor_edge_start
     least = PART_OF_TOLERANCE * tolerance / int(np.maximum.reduce(start[1:] - start[:-1], initial=1))
-    times, seen = np.zeros(n_variables, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
-    seen.fill(-1)
-    return News(max(ROUNDING, least), times, np.zeros(n_variables), seen)
+    times = np.empty(n_variables, dtype=np.int64)
+    times.fill(1)  # more than anybody has seen: memory of zeros is not touched before it is used
+    return News(max(ROUNDING, least), times, np.zeros(n_variables), np.zeros(n_edges, dtype=np.int64))
 
 
 class SweepSchedule:
