@@ -157,7 +157,8 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     """Import the rest when it is first asked for."""
     if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+        found = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return found
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
 

@@ -47,12 +47,10 @@ class AutoRun(Stages):
         sizes = domain_sizes(self._compiled, options.observed)
         part, domains = Part(self._compiled.arrays, sizes), None
         tree, reason = None, self._why_not(sizes)
-        if len(sizes) > MOST_VARIABLES:
-            yield Step.WORKING
         if not reason:
             while not self._task.load("exact"):
                 yield Step.WORKING
-            if options.targets is not None and len(sizes) <= MOST_VARIABLES:
+            if options.targets is not None:
                 domains = full_domains(self._compiled, options.observed, self._task.unary)
                 part = relevant_part(self._compiled, domains, options.targets)
             tree, reason = choose(
@@ -69,6 +67,8 @@ class AutoRun(Stages):
             self.now = ExactRun(task, Planned(part, tree, domains))
         else:
             self.now = AdaptiveRun(task)
+            if len(sizes) > MOST_VARIABLES:
+                yield Step.WORKING
         yield from self.now.begin()
 
     def _why_not(self, sizes: IndexArray) -> str:
@@ -77,6 +77,8 @@ class AutoRun(Stages):
             return "max-marginals were asked for"
         if self._task.options.damping > 0.0:
             return "damping is for belief propagation"
+        if len(sizes) > MOST_VARIABLES:
+            return _too_many(sizes)
         compiled, n_edges = self._compiled, len(self._compiled.arrays.edge_variable)
         if compiled.n_joint_states < SMALL_FOREST or self._task.options.targets is not None:
             return ""
@@ -133,7 +135,7 @@ def choose(
         max_memory: Bytes that it may allocate.
     """
     if len(sizes) > MOST_VARIABLES:
-        return Chosen(None, f"{len(sizes):,} variables are too many to look for a junction tree")
+        return Chosen(None, _too_many(sizes))
     asked = _asked_of_rules(compiled, sizes) if has_budget and not compiled.has_tables_only else 0.0
     if asked > MOST_ASKED:
         return Chosen(None, f"exact inference would ask rules for {asked:,.0f} scores before the first answer")
@@ -157,6 +159,10 @@ def choose(
     if tree.entries < CHEAP:
         return Chosen(tree, f"its cliques have {tree.entries:,.0f} entries in all, which is cheap")
     return Chosen(tree, f"it reads {tree.work:,.0f} entries, fewer than the usual sweeps of belief propagation")
+
+
+def _too_many(sizes: IndexArray) -> str:
+    return f"{len(sizes):,} variables are too many to look for a junction tree"
 
 
 def _asked_of_rules(compiled: CompiledGraph, sizes: IndexArray) -> float:

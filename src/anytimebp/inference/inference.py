@@ -191,8 +191,7 @@ class Inference:
 
         Ctrl-C raises KeyboardInterrupt between two kernels, as there is nothing to answer with yet.
         """
-        if self._run.method is None:
-            sources = self._graph.asked_sources
+        if self._run.method is None and (sources := self._graph.asked_sources):
             is_cut = bool(self._options.observed) or self._options.method not in FULL_METHODS
             load_structures({name: None for source in sources for name in source.all_sums(cut=is_cut)})
             compile_rules(sources)

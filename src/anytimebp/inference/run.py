@@ -247,12 +247,12 @@ class Run:
 
     def _record_passed(self) -> None:
         """Record sweeps that were made in one slice, as far as they are due; all of them get the time at its end."""
-        self._read_clock()
-        seconds, passed = self.figures.seconds, self.figures.passed
-        for rounds, moment in passed:
-            if self._recorder.is_due(rounds, moment.states, self._clock):
-                self.moments.append(Moment(seconds, *moment[1:]))
-        passed.clear()
+        figures, clock, nan = self.figures, self._clock, float("nan")
+        seconds, states, chosen = clock.seconds, figures.states, figures.chosen
+        for rounds, updates, work, largest, mean, damping in figures.passed:
+            if self._recorder.is_due(rounds, states, clock):
+                self.moments.append(Moment(seconds, updates, work, largest, mean, damping, states, nan, nan, chosen))
+        figures.passed.clear()
 
     def look_at(self, snapshot: Snapshot) -> None:
         """Add to the moment just recorded what its snapshot has to compute, if that was asked for and is due."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from anytimebp.domains.domains import Domains
 from anytimebp.errors import InconsistentModelError
 from anytimebp.exact.passes import Passes
@@ -102,7 +104,9 @@ class Solution:
         scales = tables.log_scale if part.kept is None else tables.log_scale[part.kept]
         return Snapshot.holding(
             marginals=marginals,
-            log_z=float(passes.log_total + part.log_known + scales.sum() + domains.log_prior_scale.sum()),
+            log_z=float(
+                passes.log_total + part.log_known + np.add.reduce(scales) + np.add.reduce(domains.log_prior_scale)
+            ),
             outside=outside,
             error=figures.estimated_error,
             domain_sizes=read_only(domains.sizes),

@@ -18,9 +18,9 @@ from anytimebp.model.variable import VariableTable
 
 def row_starts(lengths: npt.ArrayLike) -> IndexArray:
     """Return (n + 1,) where each of n rows starts, and where the last one ends."""
-    ends = np.cumsum(lengths, dtype=np.int64)
-    starts = np.zeros(len(ends) + 1, dtype=np.int64)
-    starts[1:] = ends
+    lengths = np.asarray(lengths, dtype=np.int64)
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.add.accumulate(lengths, out=starts[1:])
     return starts
 
 

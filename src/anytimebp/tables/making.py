@@ -122,7 +122,8 @@ class _Making:
         self._compiled, self._domains, self._tables = compiled, domains, tables
         self._listed, self._table_of = listed, table_of
         self._made = np.empty(room)
-        self.target: IndexArray = self._made.__array_interface__["data"][0] + 8 * listed[TARGET]
+        self.target: IndexArray = 8 * listed[TARGET]
+        self.target += self._made.ctypes.data
         self._log_max: FloatArray = compiled.extent.log_max[listed[FACTOR]]
         tables.keep(self._made)
 

@@ -19,7 +19,7 @@ from anytimebp.kernels.structures import HEAD, row_of
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import row_items
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.tables.arrays import WorkspaceArrays, allocate
+from anytimebp.tables.arrays import PART, WorkspaceArrays, allocate
 from anytimebp.tables.making import make_tables, reuse_tables
 from anytimebp.tables.memory import factor_kinds
 from anytimebp.tables.store import SHARED_BYTES, Tables
@@ -124,7 +124,11 @@ class Workspace:
             yield from make_tables(self.compiled, self.domains, self.tables)
             if self._can_share and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
-        np.exp(self.tables.log_min, out=self.arrays.table_min)
+        log_min, table_min = self.tables.log_min, self.arrays.table_min
+        np.exp(log_min[:PART], out=table_min[:PART])
+        for first in range(PART, len(log_min), PART):
+            yield
+            np.exp(log_min[first : first + PART], out=table_min[first : first + PART])
 
     @property
     def tables_are_there(self) -> bool:

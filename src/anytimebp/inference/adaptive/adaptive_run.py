@@ -8,7 +8,6 @@ as far as it reaches (`large_rounds.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.errors import MemoryLimitError
@@ -18,7 +17,7 @@ from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Stages, Step, Task
-from anytimebp.inference.reading_time import first_domains
+from anytimebp.inference.reading_time import LARGE, first_domains
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
@@ -62,13 +61,13 @@ class AdaptiveRun(Stages):
             return False
         return True
 
-    def _begin_with(self) -> tuple[Choice, Method]:
+    def _begin_with(self, why_full: str) -> tuple[Choice, Method]:
         """Return how to begin, and what with."""
         compiled, domains = self._compiled, self._domains
         if not self._full_fits and not self._at_any_cost:
             return self._large()
-        if self._why_full:
-            return Choice(Way.FULL, self._why_full), self._all_states()
+        if why_full:
+            return Choice(Way.FULL, why_full), self._all_states()
         whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
         begin = first_choice(whole)
         if begin.choice.way is Way.FULL and not self._at_any_cost:
@@ -76,9 +75,8 @@ class AdaptiveRun(Stages):
         self._rounds = Rounds(self._task, whole, begin, at_any_cost=self._at_any_cost)
         return Choice(Way.ROUNDS, begin.choice.reason), self._rounds
 
-    @cached_property
     def _why_full(self) -> str:
-        """Why full BP is the way, as far as a quick look tells; empty if rounds may be."""
+        """Return why full BP is the way, as far as a quick look tells; empty if rounds may be."""
         if not self._full_fits:
             return ""
         if self._entries == 0.0:
@@ -97,11 +95,14 @@ class AdaptiveRun(Stages):
     # ------------------------------------------------------------ stages
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that."""
-        while not self._why_full and not self._task.load(ROUNDS):
+        why_full = self._why_full()
+        while not why_full and not self._task.load(ROUNDS):
             yield Step.WORKING
-        choice, self.now = self._begin_with()
+        if self._figures.states > LARGE:
+            yield Step.WORKING
+        choice, self.now = self._begin_with(why_full)
         self._figures.choice = str(choice)
-        if not self._why_full and not (self._rounds is not None and self._rounds.is_quick):
+        if not why_full and not (self._rounds is not None and self._rounds.is_quick):
             yield Step.WORKING
         yield from self.current.begin()
 
