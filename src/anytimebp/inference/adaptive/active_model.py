@@ -340,6 +340,14 @@ class ActiveModel:
         waits = [edge for edge in edges if self.undecided[self.layout.edge_variable[edge]]]
         return list(edges) if not waits else waits if len(waits) == 1 else []
 
+    def unheard(self) -> float:
+        """Return what undecided variables add to log Z by the priors of all their states, beside the one for all."""
+        domains, added = self.whole.domains, 0.0
+        for v in np.flatnonzero(self.undecided).tolist() if self.undecided is not None else ():
+            own = domains.log_prior[domains.slot_start[v] : domains.slot_start[v + 1]]
+            added += float(np.log(np.exp(own).sum()) - domains.log_prior[self.active.slot[self.active.start[v]]])
+        return added
+
     @cached_property
     def active_sizes(self) -> IndexArray:
         """(V,) the active states; all of those of a leaf that was summed out are."""
@@ -350,12 +358,13 @@ class ActiveModel:
         """The beliefs of active states, and (V,) the logs of what they were divided by, once messages have settled."""
         return beliefs_of(self.whole.compiled, self.layout, self.arrays, self.active.start)
 
-    def beliefs(self, candidates: Candidates, outside: FloatArray, least: float) -> FloatArray:
+    def beliefs(self, candidates: Candidates, outside: FloatArray, left_out: float, least: float) -> FloatArray:
         """Return the beliefs of all states of all variables, in order; with scratch of its own, as a look may be on.
 
         Args:
             candidates: States outside with their beliefs, in parts of what the domains hold.
             outside: (V,) their sums.
+            left_out: Part of the weight of a factor's joint active states that leaves do not count.
             least: Log weight under which a state outside does not count for leaves.
         """
         whole = self.whole
@@ -366,8 +375,8 @@ class ActiveModel:
         place_beliefs(self.active, candidates, outside, whole.is_leaf, belief, found)
         if whole.has_leaves:
             arrays = self.arrays._replace(incoming=np.empty(len(self.arrays.incoming)))
-            given = self.layout, arrays, whole.sources, self.active, candidates, _scratch(*self._room), least
-            status, leaf = read_leaves(*given, found)
+            given = self.layout, arrays, whole.sources, self.active, candidates, _scratch(*self._room)
+            status, leaf = read_leaves(*given, left_out, least, found)
             if status != OK:
                 raise no_belief(whole.compiled, leaf)
         return found

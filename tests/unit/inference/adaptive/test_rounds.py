@@ -17,6 +17,7 @@ from anytimebp.inference.adaptive.rounds import Outcome, Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.method import Step, new_task, steps
 from anytimebp.kernels.active import look_outside, weigh_outside
+from anytimebp.kernels.active_rows import keep_heavy
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import compiled_graph
@@ -97,9 +98,11 @@ def states_of(found):
 
 @pytest.fixture
 def tight(monkeypatch):
-    """Have every round settle to all digits."""
+    """Have every round settle to all digits, and every joint state count."""
     monkeypatch.setattr(rounds, "FIRST_TOLERANCE", 1e-13)
     monkeypatch.setattr(rounds, "SETTLED", 0.0)
+    monkeypatch.setattr(rounds, "LEFT_UNREAD", 0.0)
+    monkeypatch.setattr(rounds, "LEFT_OUT", 0.0)
 
 
 @pytest.mark.usefixtures("tight")
@@ -155,13 +158,47 @@ def looked(graph, seed):
     model, whole = stage._model, stage._whole
     candidates = whole.candidates(model.active, np.full(len(model.size), np.inf))
     status, _, _ = look_outside(
-        model.layout, model.arrays, whole.sources, model.active, candidates, model.scratch, 0, 10**9
+        model.layout, model.arrays, whole.sources, model.active, candidates, model.scratch, 0.0, 0, 10**9
     )
     assert status == OK
     for _ in model.ask_outside(candidates):
         pass
     weigh_outside(model.layout, model.arrays, candidates, np.empty(len(model.size)))
     return model, candidates
+
+
+@few
+@given(seed=seeds, left_out=st.sampled_from([0.0, 1e-6, 1e-2, 0.5]))
+def test_heavy_joint_states_have_most_of_the_weight_and_keep_their_order(seed, left_out):
+    rng = np.random.default_rng(seed)
+    weight = np.exp(-rng.exponential(5.0, rng.integers(1, 40)))
+    base, given_weight = np.arange(len(weight)), weight.copy()
+    kept = keep_heavy(left_out, base, given_weight)
+    assert kept >= 1
+    assert (base[:kept] == np.sort(base[:kept])).all()
+    assert (given_weight[:kept] == weight[base[:kept]]).all()
+    assert given_weight[:kept].sum() >= (1.0 - left_out) * weight.sum() * (1.0 - 1e-12)
+    assert kept == len(weight) or left_out > 0.0
+
+
+@few
+@given(seed=seeds)
+def test_what_a_look_leaves_out_changes_beliefs_outside_by_little(seed):
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(6, 40)
+    graph.add_factors(np.arange(6)[:, None], log_table=rng.normal(0.0, 3.0, (6, 40)))
+    ring = np.stack([np.arange(6), np.roll(np.arange(6), -1)], axis=1)
+    graph.add_factors(ring, log_table=rng.normal(0.0, 0.5, (6, 40, 40)))
+    found = {}
+    for left_out in (0.0, rounds.LEFT_OUT):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rounds, "LEFT_OUT", left_out)
+            second = next(islice(all_rounds(graph, tails=True), 1, None))
+            found[left_out] = second.read(settled=True)
+    exact, ours = found[0.0], found[rounds.LEFT_OUT]
+    assert ours.work < exact.work  # something was left out
+    assert ours.distance(exact) < rounds.LEFT_OUT * exact.unexplored_mass
 
 
 def belief_of_one_more(graph, states, variable, state):
@@ -320,6 +357,7 @@ def test_log_z_counts_the_states_outside(seed):
     exact = abp.infer(graph, "bp", tolerance=1e-12).log_z
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "FAR", 1e3)  # every state is within reach
+        patch.setattr(rounds, "LEFT_OUT", 0.0)
         for found in all_rounds(graph, tails=True, tolerance=1e-12):
             assert found.read(settled=True).log_z == pytest.approx(exact, abs=1e-6)
 
