@@ -66,12 +66,13 @@ def fill_weights(arithmetic, given, element, weight, log_weight):
         else:
             copy_to(given, weight)
         n = count_positive(weight, 0.0)
-    total, squares = _norms(weight)
+    total, squares = norms_of(weight)
     return total, math.sqrt(squares), n
 
 
 @kernel(FAST)
-def _norms(weight):
+def norms_of(weight):
+    """Return the sum of weights, and the sum of their squares."""
     total, squares = 0.0, 0.0
     for v in range(weight.size):
         total += weight[v]
@@ -259,7 +260,7 @@ def convolve(group, arithmetic, a, log_a, n_a, b, log_b, n_b, turn, temp, spectr
             spread_pairs(group, n, values, own, others, other, line[:n])
         return
     stride = spectra.size // 2
-    (sum_a, squares_a), (sum_b, squares_b) = _norms(a), _norms(b)
+    (sum_a, squares_a), (sum_b, squares_b) = norms_of(a), norms_of(b)
     forward(group, a, turn, temp, spectra[:stride])
     forward(group, b, turn, temp, spectra[stride:])
     h = stride // 2

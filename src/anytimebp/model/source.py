@@ -28,6 +28,7 @@ Box: TypeAlias = tuple[slice, ...]
 """A product of ranges, one per axis."""
 
 LOG_SCORE, WHOLE = "log score", "whole number"
+MAX_ARITY = 30  # axes of tables: NumPy before 2.0 allows 32 dimensions, and stacked tables take one more than the arity
 ASKED_AT_ONCE = 2**17  # scores asked for at a time: some MB with the copies that rules make, some milliseconds
 
 
@@ -123,6 +124,7 @@ class FactorSource(ABC):
         is_rule: Whether a function of the user's is called for scores: it may be slow or fail, and no file holds it.
         speaks: Whether `log_message` sums without going through the joint states.
         lists_parts: Whether it is summed as a list over some of the states; over all of them, by its own `sums`.
+        any_arity: Whether it may have more than MAX_ARITY variables; no table is made of it then.
     """
 
     __slots__ = ()
@@ -135,6 +137,7 @@ class FactorSource(ABC):
     is_rule: ClassVar[bool] = False
     speaks: ClassVar[bool] = False
     lists_parts: ClassVar[bool] = False
+    any_arity: ClassVar[bool] = False
 
     # ---------------------------------------------------------------- scores
     @abstractmethod
@@ -210,6 +213,8 @@ class FactorSource(ABC):
         """Return (factors,) whether an update needs no table: where a table is small or hardly sparse, it is better."""
         if self.sums is None:
             return np.zeros(len(sizes), dtype=np.bool_)
+        if len(self.shape) > MAX_ARITY:
+            return np.ones(len(sizes), dtype=np.bool_)
         structured: BoolArray = self.gain(sizes) * self.update_entries(sizes) < np.prod(sizes, axis=1)
         return structured
 

@@ -50,6 +50,7 @@ class AtMostOneSource(FactorSource):
     fields = (Field("states", "i"),)
     sums = "at_most_one"
     speaks = True
+    any_arity = True
 
     def __init__(self, shape: tuple[int, ...], states: IndexArray) -> None:
         """Hold the states."""
