@@ -31,8 +31,8 @@ from anytimebp.kernels.either_arithmetic import add, dot, sum_of
 from anytimebp.kernels.jit import FAST, index_view, kernel, table_view
 from anytimebp.kernels.structures import read_inputs
 
-NEGLIGIBLE = 1e-28  # what counts at one end of a node may weigh to be left out, times the number of variables
-TRUSTED = 1e12  # times what it may lack, a message must be
+NEGLIGIBLE = 1e-20  # what counts at one end of a node may weigh to be left out, times the number of variables
+TRUSTED = 1e11  # times what it may lack, a message must be
 
 
 @kernel(FAST)

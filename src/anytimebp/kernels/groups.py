@@ -14,7 +14,7 @@ inverse ones.
 
 import math
 
-from anytimebp.kernels.codes import LOG
+from anytimebp.kernels.codes import CERTAIN, LOG
 from anytimebp.kernels.convolutions import (
     LISTS,
     PAIR_COST,
@@ -25,9 +25,11 @@ from anytimebp.kernels.convolutions import (
     fill_weights,
     finish,
     forward,
+    lacks_many,
     least_sum,
     multiply_all,
     send_line,
+    sum_without_peaks,
     take,
 )
 from anytimebp.kernels.jit import index_view, kernel, table_view
@@ -76,7 +78,7 @@ def _elements(words, listed, sizes, axis):
 @kernel()
 def _by_transforms(group, arithmetic, arity, n, length, turn, words, listed, sizes, cut, outgoing):
     """Fill all messages by one set of transforms; return whether all have their digits, which three variables have."""
-    figures, weight, log_weight, parts, temp, _, line, lists, _, counts = cut
+    figures, weight, log_weight, parts, temp, spectra, line, lists, _, counts = cut
     total, norm, scale, before = figures[:arity], figures[arity : 2 * arity], figures[2 * arity :], figures[3 * arity :]
     stride = n if group == XOR else length + 2
     part, whole, log_whole = parts[: arity * stride], 1.0, 0.0
@@ -103,6 +105,9 @@ def _by_transforms(group, arithmetic, arity, n, length, turn, words, listed, siz
         a, b = (1 if k == 0 else 0) * n, (1 if k == PAIR else 2) * n
         c, d = a + n, b + n
         one, other, log_one, log_other = weight[a:c], weight[b:d], log_weight[a:c], log_weight[b:d]
+        if lacks_many(line[:n], minus, least):
+            least = sum_without_peaks(group, one, other, turn, temp, spectra, line, lists, counts)
+            least, factor = (max(least, CERTAIN), 0.0) if arithmetic == LOG else (least, 1.0)
         finish(group, arithmetic, one, log_one, other, log_other, factor, line[:n], minus, least, lists, counts)
         send_line(group, arithmetic, line[:n], minus, 0.0, outgoing[offset : offset + sizes[k]])
         offset += sizes[k]

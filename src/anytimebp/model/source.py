@@ -6,6 +6,7 @@ that says nothing of itself but its scores is treated as a table whose entries a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -27,6 +28,7 @@ LIST_GAIN = 8.0
 Box: TypeAlias = tuple[slice, ...]
 """A product of ranges, one per axis."""
 
+MOST_LINEAR = 700.0  # nats: logs of joint states beyond which sums may not be doubles
 LOG_SCORE, WHOLE = "log score", "whole number"
 MAX_ARITY = 30  # axes of tables: NumPy before 2.0 allows 32 dimensions, and stacked tables take one more than the arity
 ASKED_AT_ONCE = 2**17  # scores asked for at a time: some MB with the copies that rules make, some milliseconds
@@ -58,6 +60,13 @@ class TableRange(NamedTuple):
     log_max: FloatArray
     log_min: FloatArray
     has_zero: BoolArray
+
+
+def in_logs_if_many(extent: TableRange, states: States) -> TableRange:
+    """Return a range; one that asks for log arithmetic if so many joint states may have sums that are no doubles."""
+    if sum(math.log(len(given)) for given in states) <= MOST_LINEAR:
+        return extent
+    return extent._replace(log_min=extent.log_max - 2.0 * MOST_LINEAR)
 
 
 class Naming(NamedTuple):

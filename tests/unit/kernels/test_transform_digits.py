@@ -142,6 +142,32 @@ def test_messages_of_64_states_have_all_their_digits(kind, nats):
     assert_digits(structure, list(made))
 
 
+def direct_messages(weight, *, is_xor):
+    """Return the three messages of x_0 + x_1 = x_2, by sums of positive terms, none of which is left out."""
+    n = weight.shape[1]
+    x, y = np.ix_(np.arange(n), np.arange(n))
+    less, more = (x ^ y, x ^ y) if is_xor else ((x - y) % n, (x + y) % n)
+    to_last = (weight[0][y] * weight[1][less]).sum(axis=1)
+    return [(weight[1 - k][y] * weight[2][more]).sum(axis=1) for k in (0, 1)] + [to_last]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("is_xor", [True, False])
+@pytest.mark.parametrize("arithmetic", [LINEAR, LOG])
+@pytest.mark.parametrize(("below", "peaks"), [(12.0, 5), (25.0, 50), (60.0, 64), (90.0, 200), (25.0, 1), (0.0, 0)])
+def test_peaks_leave_digits_to_all_other_sums(is_xor, arithmetic, below, peaks):
+    rng, n = np.random.default_rng(11), 1024
+    log_weight = rng.normal(-below, 1.0, (3, n))
+    for own in log_weight:
+        own[rng.choice(n, peaks, replace=False)] = rng.normal(0.0, 1.0, peaks)
+        own[rng.random(n) < 0.1] = -INF
+    log_weight -= log_weight.max(axis=1, keepdims=True)
+    structure = abp.Xor() if is_xor else abp.ModularSum([1, 1, -1])
+    found, _ = messages(structure, list(log_weight), arithmetic)
+    for own, wanted in zip(found, direct_messages(np.exp(log_weight), is_xor=is_xor), strict=True):
+        np.testing.assert_allclose(np.exp(own) if arithmetic == LOG else own, wanted, rtol=1e-10, atol=0.0)
+
+
 @given(
     seed=st.integers(0, 2**32),
     sizes=st.sampled_from([(8, 8), (5, 12), (13, 4), (1, 7), (16, 17)]),

@@ -14,12 +14,20 @@ from anytimebp.errors import InconsistentModelError, ModelError
 from anytimebp.model.kinds.at_most_one import read_states_of_each
 from anytimebp.model.kinds.listed import listed_range
 from anytimebp.model.scores import read_log_scores
-from anytimebp.model.source import FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
+from anytimebp.model.source import (
+    FactorSource,
+    Field,
+    FloatArray,
+    IndexArray,
+    Packed,
+    States,
+    TableRange,
+    in_logs_if_many,
+)
 
 PAIR = 2
-MOST_LINEAR = 700.0  # nats: logs of joint states beyond which sums may not be doubles
 BLOCK = 32  # variables whose counts are gone through one by one, as in `kernels/count_trees.py`
-WIDTH = 11.0  # standard deviations of a count, to both sides, beyond which weights are left out
+WIDTH = 10.0  # standard deviations of a count, to both sides, beyond which weights are left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +121,7 @@ class CardinalitySource(FactorSource):
         slots = np.array([place[0] if len(place) else -1 for place in found], dtype=np.int64)
         always = [len(given) == 1 and slot == 0 for given, slot in zip(states, slots, strict=True)]
         maybe = [len(given) > 1 and slot >= 0 for given, slot in zip(states, slots, strict=True)]
-        extent = self._range(always, maybe)
-        if sum(math.log(len(given)) for given in states) > MOST_LINEAR:
-            extent = extent._replace(log_min=extent.log_max - 2.0 * MOST_LINEAR)
+        extent = in_logs_if_many(self._range(always, maybe), states)
         scores, least = np.full(len(self.log_scores), extent.log_max[0]), sum(always)
         counts = slice(least, least + sum(maybe) + 1)
         scores[counts] = self.log_scores[counts]  # other counts do not occur

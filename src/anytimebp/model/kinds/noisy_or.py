@@ -12,7 +12,16 @@ import numpy.typing as npt
 from anytimebp.errors import ModelError
 from anytimebp.model.kinds.listed import listed_range
 from anytimebp.model.scores import read_numbers
-from anytimebp.model.source import FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
+from anytimebp.model.source import (
+    FactorSource,
+    Field,
+    FloatArray,
+    IndexArray,
+    Packed,
+    States,
+    TableRange,
+    in_logs_if_many,
+)
 
 PAIR = 2
 
@@ -121,7 +130,7 @@ class NoisyOrSource(FactorSource):
         scores = np.concatenate([works[:-1], fails[:-1], works[-1:], fails[-1:]])
         extent, work = self._range(states), sum(len(given) for given in states)
         if extent.log_max[0] > -np.inf:  # probabilities are stored as they are
-            extent = extent._replace(log_max=np.zeros(1))
+            extent = in_logs_if_many(extent._replace(log_max=np.zeros(1)), states)
         none = np.empty(0, dtype=np.int64)
         return Packed("noisy_or", extent, np.array(places, dtype=np.int64), scores, none, twice=False, work=work)
 
