@@ -68,7 +68,7 @@ def frame_errors(graph: abp.FactorGraph, decibels: float, n_frames: int, rng: np
             yield dict(zip(names, received(len(names), decibels, rng), strict=True))
 
     results = abp.infer_many(
-        graph, evidence=frames(), method="bp", tolerance=1e-3, max_updates=SWEEPS * graph.n_factors, record="end"
+        graph, evidence=frames(), method="residual", tolerance=1e-3, max_updates=SWEEPS * graph.n_factors, record="end"
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", abp.NotConvergedWarning)  # noisy frames do not settle
