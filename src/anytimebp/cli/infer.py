@@ -125,9 +125,9 @@ def infer(
 ) -> None:
     """Print and write the marginals of a model file.
 
-    MODEL is a .uai, .fg, .bif, .xmlbif or .npz file, or a .gz of these, or - for standard input, with --format. Ctrl-C
-    ends the run with the best consistent marginals so far and writes every output; pressed again, it aborts. Output
-    files are written whole or not at all, and without a time limit the same command writes the same bytes.
+    MODEL is a .uai, .fg, .bif, .xmlbif, .sasca or .npz file, or a .gz of these, or - for standard input, with --format.
+    Ctrl-C ends the run with the best consistent marginals so far and writes every output; pressed again, it aborts.
+    Output files are written whole or not at all, and without a time limit the same command writes the same bytes.
     """
     if grow is not None:
         if method not in GROWING_METHODS:

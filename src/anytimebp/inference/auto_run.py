@@ -20,7 +20,7 @@ from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.source import IndexArray
 from anytimebp.results.snapshot import Snapshot
-from anytimebp.tables.memory import factor_entries, update_entries
+from anytimebp.tables.memory import factor_entries, update_entries, without_table
 
 CHEAP = 1e6  # entries of all cliques, under which `exact` is always taken: some milliseconds
 SMALL_FOREST = 2**13  # entries of all tables, under which a junction tree takes less time on a forest than BP
@@ -136,6 +136,9 @@ def choose(
     """
     if len(sizes) > MOST_VARIABLES:
         return Chosen(None, _too_many(sizes))
+    wide = without_table(compiled)
+    if wide:
+        return Chosen(None, f"exact inference makes tables of all factors, and {wide}")
     asked = _asked_of_rules(compiled, sizes) if has_budget and not compiled.has_tables_only else 0.0
     if asked > MOST_ASKED:
         return Chosen(None, f"exact inference would ask rules for {asked:,.0f} scores before the first answer")

@@ -60,7 +60,7 @@ from anytimebp.paper.rankings import (
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.arrays import WorkspaceArrays
-from anytimebp.tables.memory import check_universe, exceeds_memory
+from anytimebp.tables.memory import check_axes, check_universe, exceeds_memory
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
@@ -79,6 +79,7 @@ class OneByOne:
         self._figures, self._limits = task.figures, task.limits
         options = task.options
         self._compiled = compiled_graph(task.graph)
+        check_axes(self._compiled, options.method)
         check_universe(self._compiled, options.max_memory)
         self._universe = Universe(self._compiled, options.observed)
         self._round_limits = RoundLimits(options.damping)

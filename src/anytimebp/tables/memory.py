@@ -6,14 +6,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from anytimebp.errors import MemoryLimitError
+from anytimebp.errors import MemoryLimitError, OptionError
 from anytimebp.kernels.codes import TABLE
 from anytimebp.kernels.setting_up import fill_entries
 from anytimebp.kernels.structures import SUMS
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.factor import describe_factor
-from anytimebp.model.scopes import MAX_ARITY
-from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
+from anytimebp.model.factor import TOO_MANY, describe_factor
+from anytimebp.model.source import ASKED_AT_ONCE, MAX_ARITY, FloatArray, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 from anytimebp.tables.machine import available_memory, total_memory
 
@@ -53,6 +52,23 @@ def update_entries(compiled: CompiledGraph, sizes: IndexArray) -> float:
         total += float(np.prod(each[~structured], axis=1).sum())
         total += float(block.source.update_entries(each[structured]).sum())
     return total
+
+
+def without_table(compiled: CompiledGraph) -> str:
+    """Name a factor of more variables than a table has axes, for which there are only its own sums; empty if none."""
+    for _, block in compiled.message_blocks if not compiled.has_tables_only else ():
+        if block.scopes.shape[1] > MAX_ARITY:
+            name = describe_factor(compiled.blocks, compiled.variables, block.first)
+            return f"{name} has {block.scopes.shape[1]:,} variables"
+    return ""
+
+
+def check_axes(compiled: CompiledGraph, method: str) -> None:
+    """Raise OptionError if a method needs tables of all factors, and there can be none of some factor."""
+    found = without_table(compiled)
+    if found:
+        msg = f"method {method!r} makes tables of all factors, and {found}; {TOO_MANY}"
+        raise OptionError(msg)
 
 
 UNCHECKED_BYTES = 2**28
