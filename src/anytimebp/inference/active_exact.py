@@ -18,7 +18,7 @@ from anytimebp.domains.domains import full_domains
 from anytimebp.errors import InconsistentModelError, MemoryLimitError
 from anytimebp.exact.cost import plan_within
 from anytimebp.exact.outside import Outside
-from anytimebp.exact.possible import restricted
+from anytimebp.exact.possible import ZEROS, may_shrink, possible_part, restricted
 from anytimebp.exact.relevance import Part
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.figures import Figures, Limits
