@@ -138,8 +138,9 @@ def _figures(result: Result, n_allowed: int, *, is_forest: bool) -> str:
 
 
 def _distance(result: Result) -> str:
-    """Say how far the marginals are from those of BP; nothing of exact ones."""
-    return "" if result.exact else f"estimated distance to BP {estimate_text(result.estimated_error)}, "
+    """Say how far the marginals are from those of BP, or from the exact ones; nothing of exact ones."""
+    name = f"estimated distance to {result.estimated_to}"
+    return "" if result.exact else f"{name} {estimate_text(result.estimated_error)}, "
 
 
 def _loops(result: Result) -> str:

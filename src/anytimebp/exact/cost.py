@@ -28,6 +28,11 @@ def tree_bytes(compiled: CompiledGraph, sizes: IndexArray, tree: Tree) -> int:
     return int(8.0 * numbers + asked + 48.0 * states + 8.0 * (len(tree.arrays.scope) + 16.0 * tree.n))
 
 
+def shape_of(compiled: CompiledGraph, part: Part | None) -> CompiledGraph | Shape:
+    """Return what orders of a part of a graph depend on, or of all of it."""
+    return compiled if part is None or part.kept is None else Shape.of_part(compiled, part)
+
+
 def plan_within(compiled: CompiledGraph, sizes: IndexArray, max_memory: int | None, part: Part | None = None) -> Tree:
     """Return a tree for domains of these sizes that fits into memory.
 
@@ -42,7 +47,7 @@ def plan_within(compiled: CompiledGraph, sizes: IndexArray, max_memory: int | No
         OptionError: If a factor has more variables than a table has axes.
     """
     check_axes(compiled, "exact")
-    shape, wanted = (compiled, sizes) if part is None else (Shape.of_part(compiled, part), part.sizes)
+    shape, wanted = shape_of(compiled, part), sizes if part is None else part.sizes
     tree = plan(shape, wanted, FEW if max_memory is None else min(FEW, max_memory / 8.0))
     if isinstance(tree, TooWide):
         there = memory_limit(MOST_ENTRIES, max_memory)

@@ -48,7 +48,8 @@ class Solution:
     def prepare(self) -> Iterator[Step]:
         """Make the tables of factors, and room for those of the cliques."""
         parts = self._task.figures.work_parts
-        making, asked = make_potentials(self._compiled, self._domains), parts["growth"]
+        wanted = self._domains if self._part.kept is None else self._domains._replace(sizes=self._part.sizes)
+        making, asked = make_potentials(self._compiled, wanted), parts["growth"]
         while True:
             try:
                 parts["growth"] = asked + next(making)

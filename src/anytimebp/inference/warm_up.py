@@ -14,6 +14,8 @@ import numpy as np
 from anytimebp.domains.domains import full_domains
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.kept_tree import NOBODY
+from anytimebp.exact.possible import ZEROS, possible_part
+from anytimebp.exact.relevance import Part
 from anytimebp.exact.tree import Tree, is_forest, plan
 from anytimebp.inference.active_exact import ActiveExactRun
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
@@ -35,6 +37,7 @@ from anytimebp.kernels import (
     elimination,
     exponentiate,
     growth,
+    impossible,
     junction_tree,
     kept_cliques,
     kept_evidence,
@@ -63,6 +66,7 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     ROUNDS: (active.look_outside, active_readout.read_leaves, lazy.settle_slice),
     "auto": (setting_up.fill_topology, setting_up.fold_priors),
     FORESTS: (junction_tree.has_loop,),
+    ZEROS: (impossible.exclude_states, cutting.cut_tables_slice),
     LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
     LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
     BANDS: (bands.fill_bands,),
@@ -81,6 +85,7 @@ SECONDS = {
     "exact": 6,
     "auto": 1,
     FORESTS: 1,
+    ZEROS: 1,
     KEPT: 5,
 }
 """Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
@@ -116,7 +121,7 @@ def load_kernels(
     compiled = [kernel for kernel in missing if not _is_on_disk(kernel)]
     if compiled:
         more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
-        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT} else f"method {method!r}"
+        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT, ZEROS} else f"method {method!r}"
         logger.warning(
             "compiling kernels for %s; this happens once per installation and takes about %d seconds",
             "evidence or factor marginals" if more else what,
@@ -149,7 +154,7 @@ def load_structures(names: Iterable[str] = tuple(MODULES)) -> None:
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     """Return kernels that stand for all that a run needs."""
     kernels = list(FIRST_KERNELS.get(method, (growth.growth_slice,)))
-    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT}:
+    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT, ZEROS}:
         kernels.append(readout.read_weights)
     if method == "exact" and options.targets is not None:
         kernels.append(relevance.find_part)
@@ -232,8 +237,8 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method in {"auto", FORESTS}:
         _set_up(graph, looks_for_loops=method == FORESTS)
         return
-    if method in {KEPT, ROUNDS}:
-        yield from (_run_kept if method == KEPT else _run_stages)(graph, options)
+    if method in {KEPT, ROUNDS, ZEROS}:
+        yield from {KEPT: _run_kept, ROUNDS: _run_stages, ZEROS: _run_cut}[method](graph, options)
         return
     if method == BANDS:
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_banded(), options))
@@ -249,11 +254,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method == "adaptive":  # which begins as `bp` does on graphs as small as this
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(graph, options))
     if cuts_tables:
-        graph.add_variables(1, 2)
-        graph.add_factor([0, 3], log_table=[[0.1, 0.0], [0.0, 0.2]])
-        observed = {3: Observation(np.zeros(1, dtype=np.int64), None)}  # the loop stays: a forest would need LEAVES
-        make = ExactRun if method == "exact" else AllStates
-        yield from _run_small(make, new_task(graph, replace(options, observed=observed)))
+        yield from _run_observed(ExactRun if method == "exact" else AllStates, graph, options)
     if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
         for other in ("truncated", *GROWING_METHODS):
             yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))
@@ -271,9 +272,27 @@ def _method_of(kernels: str, options: RunOptions) -> str:
     """Return the method by which kernels are run."""
     if kernels in {LOGS, LEAVES, BANDS}:
         return "adaptive" if options.method == "auto" else options.method
-    if kernels == KEPT:
+    if kernels in {KEPT, ZEROS}:
         return "exact"
     return "adaptive" if kernels in {ROUNDS, FORESTS} else kernels
+
+
+def _run_observed(make: Callable[[Task], Method], graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Run on a loop with a leaf that is observed."""
+    graph.add_variables(1, 2)
+    graph.add_factor([0, 3], log_table=[[0.1, 0.0], [0.0, 0.2]])
+    observed = {3: Observation(np.zeros(1, dtype=np.int64), None)}  # the loop stays: a forest would need LEAVES
+    yield from _run_small(make, new_task(graph, replace(options, observed=observed)))
+
+
+def _run_cut(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Look for a state that zeros exclude, and run without a state."""
+    narrow = FactorGraph()
+    narrow.add_variables(2, 2)
+    narrow.add_factor([0, 1], table=[[1.0, 1.0], [0.0, 0.0]])
+    compiled = compiled_graph(narrow)
+    possible_part(compiled, full_domains(compiled, {}), Part(compiled.arrays, compiled.universe_sizes))
+    yield from _run_observed(ExactRun, graph, options)
 
 
 def _banded() -> FactorGraph:

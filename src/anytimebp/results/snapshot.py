@@ -93,11 +93,17 @@ class Snapshot:
     def estimated_error(self) -> float:
         """Estimated distance of the marginals to those of BP, as a mean over variables of the L2 distance.
 
-        On models with loops BP itself may be far from the true marginals. Zero where `exact` is true.
+        On models with loops BP itself may be far from the true marginals. Zero where `exact` is true. After
+        `method="exact"` on likely states it is the estimated distance to the exact marginals.
         An estimate, not a bound: of what messages have still to move, and of what states outside the domains hold.
         Computed when it is first asked for; infinite where nothing is known.
         """
         return self.error() if callable(self.error) else self.error
+
+    @property
+    def estimated_to(self) -> str:
+        """What `estimated_error` is the distance to, in words: BP, or the exact marginals."""
+        return "the exact marginals" if self.method == "exact" and not self.exact else "BP"
 
     @cached_property
     def exact_entries(self) -> float:
@@ -218,7 +224,7 @@ class Result(Snapshot):
                 "method": self.method,
                 "ended": str(self.stop_reason),
                 "log Z": f"{self.log_z:.6g}",
-                "estimated distance to BP": f"{self.estimated_error:.2g}"
+                f"estimated distance to {self.estimated_to}": f"{self.estimated_error:.2g}"
                 if self.estimated_error < np.inf
                 else "unknown",
                 "exact": "yes" if self.exact else "no",
