@@ -77,14 +77,14 @@ class Known(NamedTuple):
     def _with_pairs(self) -> FloatArray:
         """Return the belief outside the domains, pairs of states included where there are hard zeros."""
         outside = self.outside.copy()
-        if self.candidates is not None and self.model.whole.constrains.any():
+        if self.candidates is not None and self.model.whole.is_constrained:
             pairs_of_rounds(self.model, self.candidates, outside)
         return outside
 
     # ------------------------------------------------------------ the answer
     def answer(self) -> dict[str, Any]:
         """Return the fields of a snapshot but for figures; what has to be asked for is when somebody reads it."""
-        model, is_quick = self.model, self.candidates is None or not self.model.whole.constrains.any()
+        model, is_quick = self.model, self.candidates is None or not self.model.whole.is_constrained
         marginals, log_z = self._marginals()
         return {
             "marginals": marginals,
