@@ -8,6 +8,7 @@ as far as it reaches (`large_rounds.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.errors import MemoryLimitError
@@ -26,6 +27,7 @@ from anytimebp.tables.memory import check_memory, check_universe, update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 FLAT = "unary scores say little: more than half of all states would be needed to hold most of the prior"
+QUICK = 2**18  # slots of all edges together, up to which setting up takes no more than some milliseconds
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -75,8 +77,9 @@ class AdaptiveRun(Stages):
         self._rounds = Rounds(self._task, whole, begin, at_any_cost=self._at_any_cost)
         return Choice(Way.ROUNDS, begin.choice.reason), self._rounds
 
+    @cached_property
     def _why_full(self) -> str:
-        """Return why full BP is the way, as far as a quick look tells; empty if rounds may be."""
+        """Why full BP is the way, as far as a quick look tells; empty if rounds may be."""
         if not self._full_fits:
             return ""
         if self._entries == 0.0:
@@ -93,9 +96,15 @@ class AdaptiveRun(Stages):
         return AllStates(self._task, self._domains, is_checked=self._full_fits)
 
     # ------------------------------------------------------------ stages
+    @property
+    def begins_at_once(self) -> bool:
+        """Whether a run whose budget ends while it is set up goes on to its first round, and answers with that."""
+        compiled = self._compiled
+        return self._full_fits and compiled.has_tables_only and compiled.n_slots <= QUICK and not self._why_full
+
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that."""
-        why_full = self._why_full()
+        why_full = self._why_full
         while not why_full and not self._task.load(ROUNDS):
             yield Step.WORKING
         if self._figures.states > LARGE:

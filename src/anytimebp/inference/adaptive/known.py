@@ -81,7 +81,7 @@ class Known(NamedTuple):
     def is_quick(self) -> bool:
         """Whether estimates can be made without asking for scores; pairs do not count beside undecided variables."""
         model = self.model
-        return self.candidates is None or model.undecided is not None or not model.whole.constrains.any()
+        return self.candidates is None or model.undecided is not None or not model.whole.is_constrained
 
     def mass(self) -> float:
         """Return the largest, over variables, belief outside the domain."""
