@@ -1,0 +1,176 @@
+"""Solves chunks of many graphs, in whatever thread or process."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+from anytimebp.errors import AnytimeBPError, InconsistentModelError
+from anytimebp.exact.kept_tree import Room
+from anytimebp.inference.inference import Inference
+from anytimebp.inference.kept_exact import KEPT
+from anytimebp.inference.options import RunOptions
+from anytimebp.inference.run import Stop
+from anytimebp.inference.session import Session
+from anytimebp.inference.warm_up import load_kernels
+from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.targets import read_targets
+from anytimebp.parallel.merged import Item, can_merge, solve_together
+from anytimebp.results.snapshot import Result
+from anytimebp.results.stop import StopReason
+
+BUDGETS = ("seconds", "max_updates", "max_work", "target_error", "callback")
+"""Budgets, which are options of `Session.query`. Graphs under a budget are solved one by one."""
+OF_A_QUERY = (*BUDGETS, "targets")  # all others are options of `Session`
+
+Answer: TypeAlias = Result | Exception
+
+
+class Chunk(NamedTuple):
+    """Work for one worker.
+
+    Attributes:
+        first: Number of its first graph.
+        graphs: One each; or one for all.
+        evidence: One each.
+    """
+
+    first: int
+    graphs: list[FactorGraph] | FactorGraph
+    evidence: list[EvidenceLike | None]
+
+
+class Stops:
+    """Calls of `infer_many` by what ends their runs in this process: its threads share it."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._of: dict[str, Stop] = {}
+
+    def of(self, call: str) -> Stop:
+        """Return what ends the runs of a call."""
+        return self._of.setdefault(call, Stop())
+
+    def end(self, call: str, *, for_good: bool) -> None:
+        """End all runs of a call, and those that begin later; for good if none will."""
+        self.of(call).is_set = True
+        if for_good:
+            self._of.pop(call, None)
+
+
+STOPS = Stops()
+
+
+def solve_chunk(chunk: Chunk, options: dict[str, Any], call: str) -> list[Answer]:
+    """Solve a chunk of a call, in whatever process.
+
+    A process that was interrupted solves no other chunk of the same call: some may have been sent to it before.
+    """
+    try:
+        return Solver(options, STOPS.of(call)).solve(chunk)
+    except KeyboardInterrupt:
+        STOPS.end(call, for_good=False)
+        raise
+
+
+class Solver:
+    """Solves chunks, one after the other; keeps a session for the graph that it was last given."""
+
+    def __init__(self, options: dict[str, Any], stop: Stop | None = None) -> None:
+        """Take the options of `infer_many`, and what ends it."""
+        self._stop = stop or Stop()
+        self._options = {name: value for name, value in options.items() if name not in OF_A_QUERY}
+        self._targets = options.get("targets")
+        self._budget = {name: value for name, value in options.items() if name in BUDGETS and value is not None}
+        self._session: Session | None = None
+        self._of: FactorGraph | None = None
+        self._room = Room()
+        self._checked: RunOptions | None = None
+
+    def solve(self, chunk: Chunk) -> list[Answer]:
+        """Return a result or an error for each graph."""
+        if isinstance(chunk.graphs, FactorGraph):
+            if self._session is None or self._of is not chunk.graphs:
+                self._session, self._of = Session(chunk.graphs, **self._options), chunk.graphs
+            return [self._ask(self._session, seen) for seen in chunk.evidence]
+        self._look_at_stop()
+        found: dict[int, Answer] = {}
+        together = [k for k, graph in enumerate(chunk.graphs) if self._joins(graph)]
+        if len(together) > 1:
+            found = self._solve_together(chunk, together)
+        return [
+            found[k] if k in found else self._ask_once(graph, seen)
+            for k, (graph, seen) in enumerate(zip(chunk.graphs, chunk.evidence, strict=True))
+        ]
+
+    def _joins(self, graph: object) -> bool:
+        """Tell whether a graph is to be solved with others."""
+        if self._budget or not isinstance(graph, FactorGraph) or not can_merge(graph):
+            return False
+        options = self._options
+        return (
+            options.get("method", "auto") in {"auto", "exact"}
+            and not options.get("factor_marginals")
+            and not options.get("damping")
+            and options.get("policy") is None
+            and options.get("max_memory") is None
+        )
+
+    def _solve_together(self, chunk: Chunk, together: list[int]) -> dict[int, Answer]:
+        """Solve some graphs of a chunk as one; none of them, where one has to be solved by itself."""
+        assert isinstance(chunk.graphs, list)  # noqa: S101  (of one graph there is a session)
+        items, places = [], []
+        for k in together:
+            graph = chunk.graphs[k]
+            try:
+                graph.take_changes()
+                observed = read_evidence_mapping(chunk.evidence[k], graph.variables)
+                targets = read_targets(self._targets, graph.variables)
+            except AnytimeBPError:
+                continue  # which it says again, by itself
+            items.append(Item(graph, observed, targets))
+            places.append(k)
+        if not items:
+            return {}
+        try:
+            results = solve_together(items, self._run_options(), self._room)
+        except InconsistentModelError:
+            return {}
+        return {} if results is None else dict(zip(places, results, strict=True))
+
+    def _run_options(self) -> RunOptions:
+        """Return the options of a run, with kernels loaded."""
+        if self._checked is None:
+            self._checked = Inference(FactorGraph(), **{**self._options, "method": "exact"}).options
+            for kernels in ("exact", KEPT):
+                load_kernels(self._checked, kernels=kernels)
+        return self._checked
+
+    def _look_at_stop(self) -> None:
+        if self._stop.is_set:
+            raise KeyboardInterrupt
+
+    def _ask_once(self, graph: FactorGraph, evidence: EvidenceLike | None) -> Answer:
+        """Solve one graph by itself."""
+        self._look_at_stop()
+        try:
+            inference = Inference(graph, evidence=evidence, targets=self._targets, **self._options)
+            inference.stop_by(self._stop)
+            return _whole(inference.run(**self._budget))
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
+            return error
+
+    def _ask(self, session: Session, evidence: EvidenceLike | None) -> Answer:
+        """Ask the session."""
+        self._look_at_stop()
+        try:
+            return _whole(session.query(evidence, self._targets, **self._budget))
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
+            return error
+
+
+def _whole(result: Result) -> Result:
+    """Return a result, unless Ctrl-C has ended the run."""
+    if result.stop_reason is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
