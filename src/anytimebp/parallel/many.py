@@ -139,7 +139,7 @@ def _stop(call: str, waiting: list[Future[list[Answer]]]) -> None:
     for future in waiting:
         # A pool of processes that Ctrl-C has killed tells its futures so. In some versions of Python it does not get
         # over one that was cancelled meanwhile, and waits for ever.
-        future.set_exception = _ignore  # type: ignore[method-assign]
+        future.set_exception = _ignore  # type: ignore[method-assign, assignment]
         future.cancel()
 
 
