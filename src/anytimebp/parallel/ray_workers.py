@@ -132,12 +132,12 @@ class _Stored:
 
     def pack(self, what: object) -> tuple[bytes, list[Any]]:
         """Pickle something; return the bytes, and references to the large arrays in it."""
-        file, stored = io.BytesIO(), self
+        file, stored, cloud_pickler = io.BytesIO(), self, self._ray.cloudpickle.CloudPickler
         places: dict[bytes, int] = {}
         known: dict[int, int] = {}
         found: list[Any] = []
 
-        class Pickler(self._ray.cloudpickle.CloudPickler):  # type: ignore[misc]
+        class Pickler(cloud_pickler):  # type: ignore[misc, valid-type]
             def persistent_id(self, item: object) -> int | None:
                 if type(item) is not np.ndarray or item.nbytes < LARGE or item.dtype.hasobject:
                     return None
@@ -184,5 +184,5 @@ def _call(packed: bytes, *arrays: Array) -> Any:
         def persistent_load(self, place: int) -> Array:
             return arrays[place]
 
-    fn, args, kwargs = Unpickler(io.BytesIO(packed)).load()  # noqa: S301  (from the same user's process)
+    fn, args, kwargs = Unpickler(io.BytesIO(packed)).load()
     return fn(*args, **kwargs)
