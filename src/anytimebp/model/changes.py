@@ -90,14 +90,13 @@ class TableWatch:
 
     def changed(self) -> list[int]:
         """Return the blocks whose tables have changed."""
-        found, sums = [], np.empty(WIDTH, dtype=np.uint64)
+        found: list[int] = []
         for block, rows, before in self._large:
-            np.add.reduce(rows, axis=0, out=sums)
-            if sums.tobytes() != before:
+            if np.add.reduce(rows, axis=0).tobytes() != before:
                 found.append(block)
         for group in self._small:
             found += group.changed()
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(found)) if found else found
 
     def copy(self) -> TableWatch:
         """Return a watch of the same tables, to which others can be added apart; what has changed is not forgotten."""

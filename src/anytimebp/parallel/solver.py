@@ -12,7 +12,7 @@ from anytimebp.inference.options import RunOptions
 from anytimebp.inference.run import Stop
 from anytimebp.inference.session import Session
 from anytimebp.inference.warm_up import load_kernels
-from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
+from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.targets import read_targets
 from anytimebp.parallel.merged import Item, can_merge, solve_together
@@ -23,6 +23,7 @@ BUDGETS = ("seconds", "max_updates", "max_work", "target_error", "callback")
 """Budgets, which are options of `Session.query`. Graphs under a budget are solved one by one."""
 OF_A_QUERY = (*BUDGETS, "targets")  # all others are options of `Session`
 
+NOTHING: dict[int, Observation] = {}  # is known
 Answer: TypeAlias = Result | Exception
 
 
@@ -86,6 +87,15 @@ class Solver:
         self._of: FactorGraph | None = None
         self._room = Room()
         self._checked: RunOptions | None = None
+        own = self._options.get
+        self._may_join = (
+            not self._budget
+            and own("method", "auto") in {"auto", "exact"}
+            and not own("factor_marginals")
+            and not own("damping")
+            and own("policy") is None
+            and own("max_memory") is None
+        )
 
     def solve(self, chunk: Chunk) -> list[Answer]:
         """Return a result or an error for each graph."""
@@ -95,37 +105,26 @@ class Solver:
             return [self._ask(self._session, seen) for seen in chunk.evidence]
         self._look_at_stop()
         found: dict[int, Answer] = {}
-        together = [k for k, graph in enumerate(chunk.graphs) if self._joins(graph)]
-        if len(together) > 1:
-            found = self._solve_together(chunk, together)
+        if self._may_join:
+            every = enumerate(chunk.graphs)
+            together = [k for k, graph in every if isinstance(graph, FactorGraph) and can_merge(graph)]
+            if len(together) > 1:
+                found = self._solve_together(chunk, together)
         return [
             found[k] if k in found else self._ask_once(graph, seen)
             for k, (graph, seen) in enumerate(zip(chunk.graphs, chunk.evidence, strict=True))
         ]
 
-    def _joins(self, graph: object) -> bool:
-        """Tell whether a graph is to be solved with others."""
-        if self._budget or not isinstance(graph, FactorGraph) or not can_merge(graph):
-            return False
-        options = self._options
-        return (
-            options.get("method", "auto") in {"auto", "exact"}
-            and not options.get("factor_marginals")
-            and not options.get("damping")
-            and options.get("policy") is None
-            and options.get("max_memory") is None
-        )
-
     def _solve_together(self, chunk: Chunk, together: list[int]) -> dict[int, Answer]:
         """Solve some graphs of a chunk as one; none of them, where one has to be solved by itself."""
         assert isinstance(chunk.graphs, list)  # noqa: S101  (of one graph there is a session)
-        items, places = [], []
+        items, places, wanted = [], [], self._targets
         for k in together:
-            graph = chunk.graphs[k]
+            graph, seen = chunk.graphs[k], chunk.evidence[k]
             try:
                 graph.take_changes()
-                observed = read_evidence_mapping(chunk.evidence[k], graph.variables)
-                targets = read_targets(self._targets, graph.variables)
+                observed = NOTHING if seen is None else read_evidence_mapping(seen, graph.variables)
+                targets = None if wanted is None else read_targets(wanted, graph.variables)
             except AnytimeBPError:
                 continue  # which it says again, by itself
             items.append(Item(graph, observed, targets))

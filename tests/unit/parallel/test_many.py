@@ -1,11 +1,15 @@
+import copy
+import gc
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import FrozenInstanceError, fields
 from itertools import islice
 from multiprocessing import get_context
 
@@ -76,6 +80,34 @@ def test_graphs_that_are_solved_together_have_figures_of_their_own():
         assert result.trace[-1].work == result.work
         assert result.arithmetic == alone.arithmetic
     assert [result.arithmetic for result in found] == ["linear"] * 4 + ["log"]
+
+
+def test_a_result_is_made_when_it_is_read_and_keeps_no_graph_alive():
+    graphs = [plain(seed) for seed in range(4)]
+    refs, found = [weakref.ref(graph) for graph in graphs], list(abp.infer_many(graphs))
+    whole = [abp.infer(graph, "exact") for graph in graphs]
+    del graphs
+    gc.collect()
+    assert not any(ref() for ref in refs)
+    for result, other in zip(found, whole, strict=True):
+        assert "log_z" not in vars(result)
+        assert result.log_z == pytest.approx(other.log_z)
+        assert set(vars(result)) == {field.name for field in fields(abp.Result)}
+        with pytest.raises(AttributeError, match="'nothing'"):
+            _ = result.nothing
+    for read in (
+        lambda r: r.exact,
+        lambda r: r.choice,
+        lambda r: r.exact_entries,
+        repr,
+        copy.copy,
+        lambda r: r.top("x0"),
+    ):
+        result = next(abp.infer_many([plain(0), plain(1)]))
+        read(result)
+        assert result.stop_reason is result.stop_reason.CONVERGED
+    with pytest.raises(FrozenInstanceError):
+        result.log_z = 0.0
 
 
 def too_wide_for_linear_arithmetic():
