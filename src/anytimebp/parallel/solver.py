@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, NamedTuple, TypeAlias
 
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
@@ -12,6 +13,7 @@ from anytimebp.inference.options import RunOptions
 from anytimebp.inference.run import Stop
 from anytimebp.inference.session import Session
 from anytimebp.inference.warm_up import load_kernels
+from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.targets import read_targets
@@ -22,6 +24,9 @@ from anytimebp.results.stop import StopReason
 BUDGETS = ("seconds", "max_updates", "max_work", "target_error", "callback")
 """Budgets, which are options of `Session.query`. Graphs under a budget are solved one by one."""
 OF_A_QUERY = (*BUDGETS, "targets")  # all others are options of `Session`
+
+MOST_EDGES = 2**12  # of graphs that share elimination orders with others
+KEPT_SHAPES = 256  # topologies whose orders are remembered
 
 NOTHING: dict[int, Observation] = {}  # is known
 Answer: TypeAlias = Result | Exception
@@ -74,6 +79,30 @@ def solve_chunk(chunk: Chunk, options: dict[str, Any], call: str) -> list[Answer
         raise
 
 
+class SharedOrders:
+    """Elimination orders of graphs that have the same topology: what a search finds depends on nothing else.
+
+    Searches take a third to two thirds of the time of graphs such as sentences, of which many are alike.
+    """
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._of: OrderedDict[tuple[bytes, bytes], dict[bytes, object]] = OrderedDict()
+
+    def share(self, graph: FactorGraph) -> None:
+        """Let a small graph have the orders that were found for graphs like it, and others those found for it."""
+        if graph.rows.n_edges > MOST_EDGES:
+            return
+        graph.take_changes()
+        compiled = compiled_graph(graph)
+        key = compiled.arrays.edge_variable.tobytes(), compiled.arrays.factor_edge_start.tobytes()
+        found = self._of.setdefault(key, compiled.orders)
+        self._of.move_to_end(key)
+        if len(self._of) > KEPT_SHAPES:
+            self._of.popitem(last=False)
+        compiled.orders = found
+
+
 class Solver:
     """Solves chunks, one after the other; keeps a session for the graph that it was last given."""
 
@@ -85,7 +114,7 @@ class Solver:
         self._budget = {name: value for name, value in options.items() if name in BUDGETS and value is not None}
         self._session: Session | None = None
         self._of: FactorGraph | None = None
-        self._room = Room()
+        self._room, self._orders = Room(), SharedOrders()
         self._checked: RunOptions | None = None
         own = self._options.get
         self._may_join = (
@@ -153,6 +182,8 @@ class Solver:
         """Solve one graph by itself."""
         self._look_at_stop()
         try:
+            if not self._budget and isinstance(graph, FactorGraph):
+                self._orders.share(graph)
             inference = Inference(graph, evidence=evidence, targets=self._targets, **self._options)
             inference.stop_by(self._stop)
             return _whole(inference.run(**self._budget))
