@@ -82,10 +82,11 @@ class _Rows:
         return self._numbers
 
 
-class _Merged:
+class Merged:
     """Many graphs, as a layout and a run see one graph."""
 
     def __init__(self, graphs: Sequence[FactorGraph]) -> None:
+        """Number variables and factors on, and compile them together."""
         tables = [graph.variables for graph in graphs]
         packed = [table.packed_sizes() for table in tables]
         states, counts = (np.frombuffer(b"".join(each), dtype=np.int64) for each in zip(*packed, strict=True))
@@ -99,17 +100,18 @@ class _Merged:
 
 
 def solve_together(items: Sequence[Item], options: RunOptions, room: Room) -> list[Result] | None:
-    """Return a result for each of some small graphs; None where one of them has to be solved by itself.
-
-    That is where a graph has no possible joint state, or needs large cliques.
+    """Return an exact result for each of some small graphs; None where one of them needs large cliques.
 
     Args:
         items: The graphs, each of which `can_merge`, and evidence.
         options: Of all runs; without evidence.
         room: For tables of cliques; nobody else may use it meanwhile.
+
+    Raises:
+        InconsistentModelError: If one of them has no possible joint state.
     """
     began = perf_counter()
-    merged = _Merged([item.graph for item in items])
+    merged = Merged([item.graph for item in items])
     compiled = merged.compiled
     first_order(compiled)
     tree = plan(compiled, compiled.universe_sizes, MOST_ENTRIES)
@@ -118,7 +120,7 @@ def solve_together(items: Sequence[Item], options: RunOptions, room: Room) -> li
         return None
     task = new_task(merged, options)  # type: ignore[arg-type]
     kept = _kept(task, compiled, tree, room)
-    evidence = _evidence(items, merged.first)
+    evidence = merged_evidence(items, merged.first)
     if evidence.observed is None:
         kept.observe(evidence.variables, evidence.states)
     else:
@@ -148,7 +150,7 @@ def _kept(task: Task, compiled: CompiledGraph, tree: Tree, room: Room) -> KeptTr
             return made
 
 
-def _evidence(items: Sequence[Item], first: IndexArray) -> Evidence:
+def merged_evidence(items: Sequence[Item], first: IndexArray) -> Evidence:
     """Return the evidence of all graphs as that of one."""
     observed = {
         start + index: seen
@@ -165,7 +167,7 @@ class _Split:
     """The results of single graphs out of that of all."""
 
     def __init__(
-        self, items: Sequence[Item], merged: _Merged, found: Snapshot, figures: PartFigures, seconds: float
+        self, items: Sequence[Item], merged: Merged, found: Snapshot, figures: PartFigures, seconds: float
     ) -> None:
         self._of = [(item.graph.variables.copy(), item.targets) for item in items]  # graphs and tables need not stay
         self._first = merged.first

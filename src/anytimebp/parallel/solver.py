@@ -5,21 +5,31 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, NamedTuple, TypeAlias
 
+from anytimebp.domains.domains import domain_sizes
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 from anytimebp.exact.kept_tree import Room
+from anytimebp.inference.adaptive.adaptive_run import why_full
+from anytimebp.inference.adaptive.choice import Choice, Way
+from anytimebp.inference.auto_run import choose
 from anytimebp.inference.inference import Inference
 from anytimebp.inference.kept_exact import KEPT
+from anytimebp.inference.methods import DEFAULT_METHOD
 from anytimebp.inference.options import RunOptions
+from anytimebp.inference.part_sweeps import PARTS
 from anytimebp.inference.run import Stop
+from anytimebp.inference.schedule.sweeps import TINY
 from anytimebp.inference.session import Session
 from anytimebp.inference.warm_up import load_kernels
+from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.targets import read_targets
 from anytimebp.parallel.merged import Item, can_merge, solve_together
+from anytimebp.parallel.merged_bp import sweep_together
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
+from anytimebp.tables.memory import table_entries, update_entries
 
 BUDGETS = ("seconds", "max_updates", "max_work", "target_error", "callback")
 """Budgets, which are options of `Session.query`. Graphs under a budget are solved one by one."""
@@ -89,6 +99,21 @@ class SharedOrders:
         """Know of none."""
         self._of: OrderedDict[tuple[bytes, bytes], dict[bytes, object]] = OrderedDict()
 
+    def chosen(self, item: Item) -> str | None:
+        """Return how `auto` would work on a graph: None where by a junction tree, its choice where by plain sweeps.
+
+        Empty where it is none of them.
+        """
+        self.share(item.graph)
+        compiled = compiled_graph(item.graph)
+        sizes = domain_sizes(compiled, item.observed)
+        tree, reason = choose(compiled, sizes)
+        if tree is not None:
+            return None
+        why, n_edges = why_full(update_entries(compiled, sizes)), len(compiled.arrays.edge_variable)
+        is_tiny = table_entries(compiled.arrays, sizes) + EDGE_COST * n_edges < TINY
+        return f"{Choice(Way.FULL, why)}; {reason}" if why and is_tiny else ""
+
     def share(self, graph: FactorGraph) -> None:
         """Let a small graph have the orders that were found for graphs like it, and others those found for it."""
         if graph.rows.n_edges > MOST_EDGES:
@@ -115,11 +140,14 @@ class Solver:
         self._session: Session | None = None
         self._of: FactorGraph | None = None
         self._room, self._orders = Room(), SharedOrders()
-        self._checked: RunOptions | None = None
+        self._checked: dict[str, RunOptions] = {}
+        self._method = self._options.get("method", DEFAULT_METHOD)
         own = self._options.get
         self._may_join = (
             not self._budget
-            and own("method", "auto") in {"auto", "exact"}
+            and self._method in {"auto", "exact", "bp"}
+            and own("schedule", "sequential") == "sequential"
+            and own("record", "round") == "round"
             and not own("factor_marginals")
             and not own("damping")
             and own("policy") is None
@@ -161,18 +189,39 @@ class Solver:
         if not items:
             return {}
         try:
-            results = solve_together(items, self._run_options(), self._room)
+            results = self._merge(items)
         except InconsistentModelError:
             return {}
-        return {} if results is None else dict(zip(places, results, strict=True))
+        return {k: result for k, result in zip(places, results, strict=True) if result is not None}
 
-    def _run_options(self) -> RunOptions:
-        """Return the options of a run, with kernels loaded."""
-        if self._checked is None:
-            self._checked = Inference(FactorGraph(), **{**self._options, "method": "exact"}).options
-            for kernels in ("exact", KEPT):
-                load_kernels(self._checked, kernels=kernels)
-        return self._checked
+    def _merge(self, items: list[Item]) -> list[Result | None]:
+        """Return results of graphs that are solved as one, as a run on each alone would be; None for all others."""
+        if self._method == "bp":
+            return sweep_together(items, self._run_options("bp"))
+        whole = solve_together(items, self._run_options("exact"), self._room)
+        if whole is not None or self._method == "exact":
+            return [None] * len(items) if whole is None else [*whole]
+        found: list[Result | None] = [None] * len(items)
+        chosen = [self._orders.chosen(item) for item in items]
+        narrow = [k for k, choice in enumerate(chosen) if choice is None]
+        if 1 < len(narrow) < len(items):
+            together = solve_together([items[k] for k in narrow], self._run_options("exact"), self._room)
+            for k, result in zip(narrow, together or [], strict=together is not None):
+                found[k] = result
+        swept = [k for k, choice in enumerate(chosen) if choice and items[k].targets is None]
+        if len(swept) > 1:
+            options, choices = self._run_options("bp"), [chosen[k] or "" for k in swept]
+            for k, answer in zip(swept, sweep_together([items[k] for k in swept], options, choices), strict=True):
+                found[k] = answer
+        return found
+
+    def _run_options(self, method: str) -> RunOptions:
+        """Return the options of runs that are merged, with kernels loaded."""
+        if method not in self._checked:
+            self._checked[method] = Inference(FactorGraph(), **{**self._options, "method": method}).options
+            for kernels in ("bp", PARTS) if method == "bp" else ("exact", KEPT):
+                load_kernels(self._checked[method], kernels=kernels)
+        return self._checked[method]
 
     def _look_at_stop(self) -> None:
         if self._stop.is_set:
