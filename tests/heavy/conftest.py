@@ -3,11 +3,18 @@
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
-collect_ignore_glob = [] if find_spec("pgmpy") and find_spec("pyagrum") else ["test_*.py"]
+NETWORKS = ("pgmpy.inference", "pgmpy.models", "pgmpy.readwrite", "pyagrum") if find_spec("pgmpy") else ()
+MODULES = {"test_ray.py": ("ray",) if find_spec("ray") else ()}
+"""By the file that needs them; all other files need those of networks."""
 
-if not collect_ignore_glob:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in ("pgmpy.inference", "pgmpy.models", "pgmpy.readwrite", "pyagrum"):
-            import_module(name)
+_needed = {path.name: MODULES.get(path.name, NETWORKS) for path in Path(__file__).parent.glob("test_*.py")}
+if not find_spec("pyagrum"):
+    _needed = {name: modules if name in MODULES else () for name, modules in _needed.items()}
+collect_ignore = [name for name, modules in _needed.items() if not modules]
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    for module in {module for modules in _needed.values() for module in modules}:
+        import_module(module)

@@ -1,5 +1,6 @@
 """The examples run, and what they show is so."""
 
+import asyncio
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,11 @@ def linking():
 @pytest.fixture(scope="module")
 def localisation():
     return _load("localisation")
+
+
+@pytest.fixture(scope="module")
+def tracking():
+    return _load("tracking")
 
 
 def _load(name):
@@ -106,14 +112,33 @@ def test_the_rule_of_a_range_compiles_to_a_function_of_two_numbers(localisation)
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", ["entity_linking", "localisation"])
+def test_a_target_is_tracked_as_by_a_bayes_filter_and_no_wall_is_crossed(tracking):
+    world = tracking.make_world(14, 40, np.random.default_rng(0))
+    found = asyncio.run(tracking.track(world, rate=0))
+    moves, belief = np.exp(tracking.make_graph(world).factor_log_table(0)), np.ones(14 * 14)
+    belief[world.is_wall.ravel()] = tracking.TINY
+    for k, answer in enumerate(found.belief):
+        belief = np.maximum(belief, tracking.TINY) @ moves * np.exp(tracking.measurement_scores(world, k))
+        belief /= belief.sum()
+        np.testing.assert_allclose(answer, belief, atol=1e-9)
+    assert not found.belief[:, world.is_wall.ravel()].any()
+    rows = np.arange(14 * 14) // 14
+    wall = int(np.flatnonzero(world.is_wall[:, 0])[0])
+    above, below = (rows < wall) & (rows >= wall - 2), (rows > wall) & (rows <= wall + 2)
+    columns = np.arange(14 * 14) % 14 < 5  # far from the gap
+    assert not moves[np.ix_(above & columns, below & columns)].any()
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["entity_linking", "localisation", "tracking"])
 def test_an_example_prints_its_figures_and_draws_its_picture(name, monkeypatch, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     example = _load(name)
     if name == "localisation":  # --small takes seconds and 400 MB
         make = example.make_network
         monkeypatch.setattr(example, "make_network", lambda side, rng: make(10, rng, sensors=10))
-    monkeypatch.setattr(sys, "argv", [name, "--small", "--seed", "1", "--out", str(tmp_path / "picture.png")])
+    options = ["--rate", "0"] if name == "tracking" else []
+    monkeypatch.setattr(sys, "argv", [name, *options, "--small", "--seed", "1", "--out", str(tmp_path / "picture.png")])
     example.main()
     assert "CONVERGED" in capsys.readouterr().out
     assert (tmp_path / "picture.png").stat().st_size > 10_000

@@ -21,7 +21,7 @@ import anytimebp as abp
 from anytimebp.cli.names import say
 from anytimebp.cli.observed import label_of
 from anytimebp.errors import FormatError
-from anytimebp.formats.whole_file import whole_file
+from anytimebp.formats.whole_file import HALF, whole_file
 from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Result
 
@@ -74,6 +74,8 @@ def _check_folder(folder: Path, begun_with: dict[str, Any]) -> None:
         if json.loads(mark.read_text()) != begun_with:
             msg = "was begun with another model, other cases or other options; take another folder"
             raise FormatError(folder, msg)
+        for half in folder.glob(HALF):
+            half.unlink(missing_ok=True)
         return
     if any(folder.glob("part-*.jsonl")):
         raise FormatError(folder, f"has part files, but no {BEGUN_WITH} that says what they belong to")

@@ -12,6 +12,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO, cast
 
+HALF = ".*.part"  # names of what a writer that was killed leaves behind
+
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:

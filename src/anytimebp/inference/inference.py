@@ -13,7 +13,7 @@ from anytimebp.inference.figures import UNLIMITED
 from anytimebp.inference.methods import DEFAULT_METHOD, FULL_METHODS
 from anytimebp.inference.options import RandomLike, RunOptions, check_budget
 from anytimebp.inference.recording import Every
-from anytimebp.inference.run import Run
+from anytimebp.inference.run import Run, Stop
 from anytimebp.inference.warm_up import compile_rules, load_kernels, load_structures
 from anytimebp.model.evidence import EvidenceLike, Targets, read_evidence_mapping, read_targets
 from anytimebp.model.graph import FactorGraph
@@ -180,6 +180,10 @@ class Inference:
             reason = run.until(budget, callback, watch)
         may_estimate = self._options.max_memory is None
         return result_of(run, self._graph, reason, watch, may_estimate=may_estimate)
+
+    def stop_by(self, stop: Stop) -> None:
+        """Let another thread end the run, as Ctrl-C does: between two slices."""
+        self._run.stop = stop
 
     @property
     def options(self) -> RunOptions:

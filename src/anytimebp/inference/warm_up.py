@@ -29,6 +29,7 @@ from anytimebp.inference.method import FORESTS, LEAVES, LOGS, Method, Step, Task
 from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
+from anytimebp.inference.part_sweeps import PARTS, sweep_all_parts
 from anytimebp.kernels import (
     active,
     active_readout,
@@ -46,6 +47,7 @@ from anytimebp.kernels import (
     leaves,
     log_sums,
     messages,
+    parts,
     readout,
     relevance,
     residual,
@@ -72,6 +74,7 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
     LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
     BANDS: (bands.fill_bands,),
+    PARTS: (parts.sweep_parts,),
     KEPT: (kept_evidence.observe, kept_evidence.spoil, kept_cliques.calibrate_slice, kept_cliques.answer),
 }
 """Kernels that stand for all of their kind: once they are loaded, the rest is. Of some, other kinds load a part."""
@@ -89,6 +92,7 @@ SECONDS = {
     FORESTS: 1,
     ZEROS: 1,
     KEPT: 5,
+    PARTS: 3,
 }
 """Processor time that compiling takes, on a slow machine with nothing on disk; measured, for people who wait."""
 
@@ -123,7 +127,7 @@ def load_kernels(
     compiled = [kernel for kernel in missing if not _is_on_disk(kernel)]
     if compiled:
         more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
-        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT, ZEROS} else f"method {method!r}"
+        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT, ZEROS, PARTS} else f"method {method!r}"
         logger.warning(
             "compiling kernels for %s; this happens once per installation and takes about %d seconds",
             "evidence or factor marginals" if more else what,
@@ -156,7 +160,7 @@ def load_structures(names: Iterable[str] = tuple(MODULES)) -> None:
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     """Return kernels that stand for all that a run needs."""
     kernels = list(FIRST_KERNELS.get(method, (growth.growth_slice,)))
-    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT, ZEROS}:
+    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT, ZEROS, PARTS}:
         kernels.append(readout.read_weights)
     if method == "exact" and options.targets is not None:
         kernels.append(relevance.find_part)
@@ -239,8 +243,8 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method in {"auto", FORESTS}:
         _set_up(graph, looks_for_loops=method == FORESTS)
         return
-    if method in {KEPT, ROUNDS, ZEROS}:
-        yield from {KEPT: _run_kept, ROUNDS: _run_stages, ZEROS: _run_cut}[method](graph, options)
+    if method in {KEPT, ROUNDS, ZEROS, PARTS}:
+        yield from {KEPT: _run_kept, ROUNDS: _run_stages, ZEROS: _run_cut, PARTS: _run_parts}[method](graph, options)
         return
     if method == BANDS:
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_banded(), options))
@@ -277,6 +281,8 @@ def _method_of(kernels: str, options: RunOptions) -> str:
         return "adaptive" if options.method == "auto" else options.method
     if kernels in {KEPT, ZEROS}:
         return "exact"
+    if kernels == PARTS:
+        return "bp"
     return "adaptive" if kernels in {ROUNDS, FORESTS} else kernels
 
 
@@ -319,6 +325,13 @@ def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     """Send `adaptive` through all its stages."""
     yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(graph, options))
     yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(_with_leaf(0.0), options))
+
+
+def _run_parts(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Sweep over a graph of one part."""
+    compiled = compiled_graph(graph)
+    sweep_all_parts(compiled, full_domains(compiled, {}), np.array([0, 3]), options.tolerance)
+    return iter(())
 
 
 def _run_kept(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:

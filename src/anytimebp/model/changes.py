@@ -93,7 +93,7 @@ class TableWatch:
         found = [block for block, rows, before in self._large if np.add.reduce(rows, axis=0).tobytes() != before]
         for group in self._small:
             found += group.changed()
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(found)) if found else found
 
     def copy(self) -> TableWatch:
         """Return a watch of the same tables, to which others can be added apart; what has changed is not forgotten."""

@@ -215,6 +215,11 @@ class BlockRows:
         """Return a copy of the rows, shape (blocks, WIDTH)."""
         return np.array(self._numbers, dtype=np.int64).reshape(-1, WIDTH)
 
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Message factors, their edges, slots and table entries."""
+        return self.n_message_factors, self.n_edges, self.n_slots, self.n_table_entries
+
     def packed(self) -> bytes:
         """Return the rows as the bytes of their numbers."""
         return self._numbers.tobytes()

@@ -210,6 +210,10 @@ class VariableTable(Sequence[Variable]):
         each = np.array(self._n_states, dtype=np.int64)
         return each if len(each) == self._n else np.repeat(each, np.array(self._counts, dtype=np.int64))
 
+    def packed_sizes(self) -> tuple[bytes, bytes]:
+        """Return, as the bytes of numbers, the universe size of each block of variables, and how many it has."""
+        return self._n_states.tobytes(), self._counts.tobytes()
+
     def __contains__(self, key: object) -> bool:
         """Tell whether a name or a handle is one of these."""
         if isinstance(key, str):

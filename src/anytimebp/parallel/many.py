@@ -7,44 +7,20 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeAlias
+from secrets import token_hex
+from typing import Any, Literal
 
-from anytimebp.errors import AnytimeBPError, InconsistentModelError, OptionError
-from anytimebp.exact.kept_tree import Room
-from anytimebp.inference.inference import Inference
-from anytimebp.inference.kept_exact import KEPT
-from anytimebp.inference.options import RunOptions
+from anytimebp.errors import OptionError
 from anytimebp.inference.session import Session
-from anytimebp.inference.warm_up import load_kernels
-from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping, read_targets
+from anytimebp.model.evidence import EvidenceLike
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.variable import Variable
-from anytimebp.parallel.merged import Item, can_merge, solve_together
 from anytimebp.parallel.shown import counted
+from anytimebp.parallel.solver import OF_A_QUERY, STOPS, Answer, Chunk, Solver, solve_chunk
 from anytimebp.results.snapshot import Result
-from anytimebp.results.stop import StopReason
 
 CHUNK = 128  # graphs that are solved together, or shipped to a worker at once
 AHEAD = 3  # chunks that each worker may be ahead of what was asked for
-BUDGETS = ("seconds", "max_updates", "max_work", "target_error", "callback")
-"""Budgets, which are options of `Session.query`. Graphs under a budget are solved one by one."""
-OF_A_QUERY = (*BUDGETS, "targets")  # all others are options of `Session`
-
-Answer: TypeAlias = Result | Exception
-
-
-class Chunk(NamedTuple):
-    """Work for one worker.
-
-    Attributes:
-        first: Number of its first graph.
-        graphs: One each; or one for all.
-        evidence: One each.
-    """
-
-    first: int
-    graphs: list[FactorGraph] | FactorGraph
-    evidence: list[EvidenceLike | None]
 
 
 def infer_many(
@@ -141,12 +117,12 @@ def _answers(
         for chunk in chunks:
             yield from enumerate(solver.solve(chunk), chunk.first)
         return
-    n_workers = threads if executor is None else getattr(executor, "_max_workers", None) or 2
+    n_workers, call = threads if executor is None else getattr(executor, "_max_workers", None) or 2, token_hex(8)
     with ThreadPoolExecutor(threads) if executor is None else nullcontext(executor) as pool:
         waiting: deque[tuple[int, Future[list[Answer]]]] = deque()
         try:
             for chunk in chunks:
-                waiting.append((chunk.first, pool.submit(solve_chunk, chunk, options)))
+                waiting.append((chunk.first, pool.submit(solve_chunk, chunk, options, call)))
                 if len(waiting) >= AHEAD * n_workers:
                     first, future = waiting.popleft()
                     yield from enumerate(future.result(), first)
@@ -154,8 +130,21 @@ def _answers(
                 first, future = waiting.popleft()
                 yield from enumerate(future.result(), first)
         finally:
-            for _, future in waiting:
-                future.cancel()
+            _stop(call, [future for _, future in waiting])
+
+
+def _stop(call: str, waiting: list[Future[list[Answer]]]) -> None:
+    """End what is left of a call."""
+    STOPS.end(call, for_good=not waiting)
+    for future in waiting:
+        # A pool of processes that Ctrl-C has killed tells its futures so. In some versions of Python it does not get
+        # over one that was cancelled meanwhile, and waits for ever.
+        future.set_exception = _ignore  # type: ignore[method-assign, assignment]
+        future.cancel()
+
+
+def _ignore(_: BaseException | None) -> None:
+    """Do nothing."""
 
 
 def _results(answers: Iterator[tuple[int, Answer]], errors: str) -> Iterator[Any]:
@@ -166,102 +155,3 @@ def _results(answers: Iterator[tuple[int, Answer]], errors: str) -> Iterator[Any
             if errors == "raise":
                 raise answer
         yield answer
-
-
-def solve_chunk(chunk: Chunk, options: dict[str, Any]) -> list[Answer]:
-    """Solve a chunk, in whatever process."""
-    return Solver(options).solve(chunk)
-
-
-class Solver:
-    """Solves chunks, one after the other; keeps a session for the graph that it was last given."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        """Take the options of `infer_many`."""
-        self._options = {name: value for name, value in options.items() if name not in OF_A_QUERY}
-        self._targets = options.get("targets")
-        self._budget = {name: value for name, value in options.items() if name in BUDGETS and value is not None}
-        self._session: Session | None = None
-        self._of: FactorGraph | None = None
-        self._room = Room()
-        self._checked: RunOptions | None = None
-
-    def solve(self, chunk: Chunk) -> list[Answer]:
-        """Return a result or an error for each graph."""
-        if isinstance(chunk.graphs, FactorGraph):
-            if self._session is None or self._of is not chunk.graphs:
-                self._session, self._of = Session(chunk.graphs, **self._options), chunk.graphs
-            return [self._ask(self._session, seen) for seen in chunk.evidence]
-        found: dict[int, Answer] = {}
-        together = [k for k, graph in enumerate(chunk.graphs) if self._joins(graph)]
-        if len(together) > 1:
-            found = self._solve_together(chunk, together)
-        return [
-            found[k] if k in found else self._ask_once(graph, seen)
-            for k, (graph, seen) in enumerate(zip(chunk.graphs, chunk.evidence, strict=True))
-        ]
-
-    def _joins(self, graph: object) -> bool:
-        """Tell whether a graph is to be solved with others."""
-        if self._budget or not isinstance(graph, FactorGraph) or not can_merge(graph):
-            return False
-        options = self._options
-        return (
-            options.get("method", "auto") in {"auto", "exact"}
-            and not options.get("factor_marginals")
-            and not options.get("damping")
-            and options.get("policy") is None
-            and options.get("max_memory") is None
-        )
-
-    def _solve_together(self, chunk: Chunk, together: list[int]) -> dict[int, Answer]:
-        """Solve some graphs of a chunk as one; none of them, where one has to be solved by itself."""
-        assert isinstance(chunk.graphs, list)  # noqa: S101  (of one graph there is a session)
-        items, places = [], []
-        for k in together:
-            graph = chunk.graphs[k]
-            try:
-                graph.take_changes()
-                observed = read_evidence_mapping(chunk.evidence[k], graph.variables)
-                targets = read_targets(self._targets, graph.variables)
-            except AnytimeBPError:
-                continue  # which it says again, by itself
-            items.append(Item(graph, observed, targets))
-            places.append(k)
-        if not items:
-            return {}
-        try:
-            results = solve_together(items, self._run_options(), self._room)
-        except InconsistentModelError:
-            return {}
-        return {} if results is None else dict(zip(places, results, strict=True))
-
-    def _run_options(self) -> RunOptions:
-        """Return the options of a run, with kernels loaded."""
-        if self._checked is None:
-            self._checked = Inference(FactorGraph(), **{**self._options, "method": "exact"}).options
-            for kernels in ("exact", KEPT):
-                load_kernels(self._checked, kernels=kernels)
-        return self._checked
-
-    def _ask_once(self, graph: FactorGraph, evidence: EvidenceLike | None) -> Answer:
-        """Solve one graph by itself."""
-        try:
-            inference = Inference(graph, evidence=evidence, targets=self._targets, **self._options)
-            return _whole(inference.run(**self._budget))
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
-            return error
-
-    def _ask(self, session: Session, evidence: EvidenceLike | None) -> Answer:
-        """Ask the session."""
-        try:
-            return _whole(session.query(evidence, self._targets, **self._budget))
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
-            return error
-
-
-def _whole(result: Result) -> Result:
-    """Return a result, unless Ctrl-C has ended the run."""
-    if result.stop_reason is StopReason.INTERRUPTED:
-        raise KeyboardInterrupt
-    return result

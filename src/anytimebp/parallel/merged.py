@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -70,11 +71,10 @@ class _Rows:
         self._numbers: IndexArray = np.frombuffer(b"".join(packed), dtype=np.int64).reshape(-1, WIDTH).copy()
         self._scopes = np.empty(int((self._numbers[:, 1] * self._numbers[:, 2]).sum()), dtype=np.int64)
         number_on(self._numbers, np.repeat(first, counts), self._scopes, self._scopes.ctypes.data)
-        self.n_message_factors = sum(rows.n_message_factors for rows in every)
-        self.n_edges = sum(rows.n_edges for rows in every)
-        self.n_slots = sum(rows.n_slots for rows in every)
-        self.n_table_entries = sum(rows.n_table_entries for rows in every)
-        self.n_joint_states = sum(rows.n_joint_states for rows in every)
+        self.n_message_factors, self.n_edges, self.n_slots, self.n_table_entries = (
+            sum(column) for column in zip(*[rows.counts for rows in every], strict=True)
+        )
+        self.n_joint_states = sum([rows.n_joint_states for rows in every])
         self.message_blocks: list[MessageBlock] = []
         self.asked: list[int] = []
 
@@ -82,13 +82,16 @@ class _Rows:
         return self._numbers
 
 
-class _Merged:
+class Merged:
     """Many graphs, as a layout and a run see one graph."""
 
     def __init__(self, graphs: Sequence[FactorGraph]) -> None:
-        each = [graph.variables.sizes() for graph in graphs]
-        self.first = row_starts([len(sizes) for sizes in each])
-        self.variables = _Variables(np.concatenate(each))
+        """Number variables and factors on, and compile them together."""
+        tables = [graph.variables for graph in graphs]
+        packed = [table.packed_sizes() for table in tables]
+        states, counts = (np.frombuffer(b"".join(each), dtype=np.int64) for each in zip(*packed, strict=True))
+        self.first = row_starts([len(table) for table in tables])
+        self.variables = _Variables(np.repeat(states, counts))
         self.rows = _Rows(graphs, self.first[:-1])
         self.blocks: tuple[FactorBlock, ...] = ()
         self.lends_tables = any(graph.lends_tables for graph in graphs)
@@ -97,17 +100,18 @@ class _Merged:
 
 
 def solve_together(items: Sequence[Item], options: RunOptions, room: Room) -> list[Result] | None:
-    """Return a result for each of some small graphs; None where one of them has to be solved by itself.
-
-    That is where a graph has no possible joint state, or needs large cliques.
+    """Return an exact result for each of some small graphs; None where one of them needs large cliques.
 
     Args:
         items: The graphs, each of which `can_merge`, and evidence.
         options: Of all runs; without evidence.
         room: For tables of cliques; nobody else may use it meanwhile.
+
+    Raises:
+        InconsistentModelError: If one of them has no possible joint state.
     """
     began = perf_counter()
-    merged = _Merged([item.graph for item in items])
+    merged = Merged([item.graph for item in items])
     compiled = merged.compiled
     first_order(compiled)
     tree = plan(compiled, compiled.universe_sizes, MOST_ENTRIES)
@@ -116,7 +120,7 @@ def solve_together(items: Sequence[Item], options: RunOptions, room: Room) -> li
         return None
     task = new_task(merged, options)  # type: ignore[arg-type]
     kept = _kept(task, compiled, tree, room)
-    evidence = _evidence(items, merged.first)
+    evidence = merged_evidence(items, merged.first)
     if evidence.observed is None:
         kept.observe(evidence.variables, evidence.states)
     else:
@@ -146,7 +150,7 @@ def _kept(task: Task, compiled: CompiledGraph, tree: Tree, room: Room) -> KeptTr
             return made
 
 
-def _evidence(items: Sequence[Item], first: IndexArray) -> Evidence:
+def merged_evidence(items: Sequence[Item], first: IndexArray) -> Evidence:
     """Return the evidence of all graphs as that of one."""
     observed = {
         start + index: seen
@@ -163,51 +167,50 @@ class _Split:
     """The results of single graphs out of that of all."""
 
     def __init__(
-        self, items: Sequence[Item], merged: _Merged, found: Snapshot, figures: PartFigures, seconds: float
+        self, items: Sequence[Item], merged: Merged, found: Snapshot, figures: PartFigures, seconds: float
     ) -> None:
-        self._items, self._first = items, merged.first.tolist()
+        self._of = [(item.graph.variables.copy(), item.targets) for item in items]  # graphs and tables need not stay
+        self._first = merged.first
         self._slot_start = row_starts(merged.compiled.universe_sizes)
         self._belief, self._sizes = found.marginals.concatenated(), found.domain_sizes
         self._figures, self._tolerance, self._seconds = figures, found.tolerance, seconds
+        self._choice = f"a junction tree: solved together with {len(items) - 1:,} other graphs"
 
     def results(self) -> list[Result]:
-        shared: dict[str, Any] = {
+        """Return them; each is made when it is first read."""
+        known = {"exact": True, "choice": self._choice, "factor_marginals": NOT_ASKED_FOR}
+        later, fields = Result.later, self._fields
+        return [later(partial(fields, k), cost=cost, **known) for k, cost in enumerate(self._figures.entries.tolist())]
+
+    def _fields(self, k: int) -> dict[str, Any]:
+        """Return all fields of a result."""
+        log_z, entries, passed, read, in_logs = (column[k].item() for column in self._figures)
+        first, last = int(self._first[k]), int(self._first[k + 1])
+        start = self._slot_start[first : last + 1]
+        own = self._belief[start[0] : start[-1]].copy()
+        variables, targets = self._of[k]
+        marginals = Marginals(variables, lambda: own, start - start[0], NO_STATES)
+        held: dict[str, Any] = {
+            "marginals": marginals if targets is None else marginals.limited(targets),
+            "domain_sizes": read_only(self._sizes[first:last].copy()),
+            "log_z": log_z,
             "max_residual": 0.0,
             "mean_residual": 0.0,
             "outside": 0.0,
             "error": 0.0,
             "seconds": self._seconds,
+            "updates": passed,
+            "work_parts": {"messages": read, "scoring": 0, "growth": 0, "priorities": 0},
             "consistent": True,
             "tolerance": self._tolerance,
             "method": "exact",
+            "arithmetic": "log" if in_logs else "linear",
             "damping": 0.0,
             "exact": True,
-            "choice": f"a junction tree: solved together with {len(self._items) - 1:,} other graphs",
+            "choice": self._choice,
+            "cost": entries,
             "factor_marginals": NOT_ASKED_FOR,
         }
-        columns = (column.tolist() for column in self._figures)
-        return [
-            self._result(
-                k,
-                **shared,
-                log_z=log_z,
-                cost=entries,
-                updates=passed,
-                work_parts={"messages": read, "scoring": 0, "growth": 0, "priorities": 0},
-                arithmetic="log" if in_logs else "linear",
-            )
-            for k, (log_z, entries, passed, read, in_logs) in enumerate(zip(*columns, strict=True))
-        ]
-
-    def _result(self, k: int, **held: Any) -> Result:
-        first, last = self._first[k], self._first[k + 1]
-        start = self._slot_start[first : last + 1]
-        own = self._belief[start[0] : start[-1]].copy()
-        graph, _, targets = self._items[k]
-        marginals = Marginals(graph.variables.copy(), lambda: own, start - start[0], NO_STATES)
-        held["marginals"] = marginals if targets is None else marginals.limited(targets)
-        held["domain_sizes"] = read_only(self._sizes[first:last].copy())
-        updates, work, log_z = held["updates"], held["work_parts"]["messages"], held["log_z"]
-        moment = Moment(self._seconds, updates, work, 0.0, 0.0, 0.0, len(own), log_z, 0.0, held["choice"])
-        snapshot = Snapshot.holding(**held)
-        return Result.holding(**held, stop_reason=StopReason.CONVERGED, trace=Trace((moment,)), current=snapshot)
+        moment = Moment(self._seconds, passed, read, 0.0, 0.0, 0.0, len(own), log_z, 0.0, self._choice)
+        ended = {"stop_reason": StopReason.CONVERGED, "trace": Trace((moment,)), "current": Snapshot.holding(**held)}
+        return held | ended

@@ -80,6 +80,29 @@ class Snapshot:
         vars(made).update(held)
         return made
 
+    @classmethod
+    def later(cls, make: Callable[[], dict[str, Any]], **known: Any) -> Self:
+        """Make one whose fields are made when one of them is first read: where there are many that nobody reads.
+
+        Args:
+            make: Returns all fields.
+            known: Fields with a default, which would hide that they are to be made.
+        """
+        made = cls.__new__(cls)
+        vars(made).update(known, _make=make)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        """Make the fields, if that was left for later."""
+        held = vars(self)
+        make = held.get("_make")
+        if make is None or name.startswith("__"):
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(msg, name=name, obj=self)
+        held.update(make())
+        held.pop("_make", None)  # another thread may have done so
+        return getattr(self, name)
+
     @cached_property
     def unexplored_mass(self) -> float:
         """Largest, over variables, estimated belief outside the domain; zero for full methods.
@@ -115,6 +138,7 @@ class Snapshot:
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the way to compute things behind when pickled; numbers travel."""
+        _ = self.marginals  # which makes all fields, if need be
         cost = float("nan") if callable(self.cost) and "exact_entries" not in vars(self) else self.exact_entries
         return {**vars(self), "outside": self.unexplored_mass, "error": self.estimated_error, "cost": cost}
 
@@ -211,6 +235,7 @@ class Result(Snapshot):
     @classmethod
     def of(cls, answer: Snapshot, current: Snapshot, stop_reason: StopReason, trace: Trace) -> Result:
         """Make a result that answers with a snapshot."""
+        _ = answer.marginals  # which makes all fields, if need be
         return cls.holding(**vars(answer), stop_reason=stop_reason, trace=trace, current=current)
 
     def __repr__(self) -> str:

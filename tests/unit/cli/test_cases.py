@@ -1,4 +1,8 @@
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -59,6 +63,37 @@ def test_a_killed_command_goes_on_without_doubling_or_losing_a_case(run, model, 
     assert "3 cases solved" in run(model, "--cases", cases, "--output", folder)[1]
     assert lines(folder) == whole
     assert (folder / "part-00000.jsonl").stat().st_mtime_ns == kept
+    assert not list(folder.glob(".*.part"))
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_a_command_that_was_killed_again_and_again_has_every_case_once(model, tmp_path, kind):
+    cases, folder, n = tmp_path / f"cases.{kind}", tmp_path / "results", 2500
+    rows = [f"{k % 3},{k // 3 % 3}" if kind == "csv" else json.dumps({"x0": k % 3, "x4": k // 3 % 3}) for k in range(n)]
+    cases.write_text("\n".join((["x0,x4"] if kind == "csv" else []) + rows) + "\n")
+    command = [sys.executable, "-m", "anytimebp", "infer", str(model), "--cases", str(cases), "--output", str(folder)]
+
+    def kill_when(pattern):
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            while not any(path.stat().st_size for path in folder.glob(pattern)):
+                assert process.poll() is None, "it was to be killed before its end"
+                time.sleep(0.001)
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+
+    kill_when(".*.part")  # in the middle of the first part file
+    kill_when("part-00000.jsonl")
+    assert not (folder / "part-00002.jsonl").exists()
+    assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    found = lines(folder)
+    assert [line["case"] for line in found] == list(range(n))
+    assert sorted(path.name for path in folder.iterdir()) == ["cases.json", *(f"part-0000{k}.jsonl" for k in range(3))]
+    graph = abp.read_model(model)
+    for k in (0, 4, 999, 1000, 1001, 2499):
+        whole = abp.infer(graph, evidence={"x0": k % 3, "x4": k // 3 % 3})
+        np.testing.assert_allclose(found[k]["marginals"]["x5"], whole.marginals["x5"], rtol=1e-9)
 
 
 def test_a_case_that_fails_is_a_line_with_an_error(run, model, tmp_path):

@@ -1,5 +1,17 @@
+import copy
+import gc
+import os
 import pickle
-from concurrent.futures import ThreadPoolExecutor
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import FrozenInstanceError, fields
+from itertools import islice
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -70,6 +82,34 @@ def test_graphs_that_are_solved_together_have_figures_of_their_own():
     assert [result.arithmetic for result in found] == ["linear"] * 4 + ["log"]
 
 
+def test_a_result_is_made_when_it_is_read_and_keeps_no_graph_alive():
+    graphs = [plain(seed) for seed in range(4)]
+    refs, found = [weakref.ref(graph) for graph in graphs], list(abp.infer_many(graphs))
+    whole = [abp.infer(graph, "exact") for graph in graphs]
+    del graphs
+    gc.collect()
+    assert not any(ref() for ref in refs)
+    for result, other in zip(found, whole, strict=True):
+        assert "log_z" not in vars(result)
+        assert result.log_z == pytest.approx(other.log_z)
+        assert set(vars(result)) == {field.name for field in fields(abp.Result)}
+        with pytest.raises(AttributeError, match="'nothing'"):
+            _ = result.nothing
+    for read in (
+        lambda r: r.exact,
+        lambda r: r.choice,
+        lambda r: r.exact_entries,
+        repr,
+        copy.copy,
+        lambda r: r.top("x0"),
+    ):
+        result = next(abp.infer_many([plain(0), plain(1)]))
+        read(result)
+        assert result.stop_reason is result.stop_reason.CONVERGED
+    with pytest.raises(FrozenInstanceError):
+        result.log_z = 0.0
+
+
 def too_wide_for_linear_arithmetic():
     graph = abp.FactorGraph()
     graph.add_variables(3, 2)
@@ -123,15 +163,47 @@ def test_graphs_are_read_as_they_are_needed():
 
 @pytest.mark.parametrize("way", ["threads", "executor"])
 def test_threads_and_executors_give_the_same_results_in_order(way):
-    graphs, before = [plain(seed) for seed in range(600)], many.CHUNK
-    whole = list(abp.infer_many(graphs))
+    graphs = [impossible() if seed == 300 else plain(seed) for seed in range(600)]
+    whole = list(abp.infer_many(graphs, errors="return"))
     if way == "threads":
-        found = list(abp.infer_many(graphs, threads=2))
+        found = list(abp.infer_many(graphs, threads=2, errors="return"))
     else:
         with ThreadPoolExecutor(2) as pool:
-            found = list(abp.infer_many(graphs, executor=pool))
-    assert before == many.CHUNK
-    assert [result.log_z for result in found] == [result.log_z for result in whole]
+            found = list(abp.infer_many(graphs, executor=pool, errors="return"))
+    assert_same(found, whole)
+
+
+def assert_same(found, whole):
+    assert len(found) == len(whole)
+    for k, (result, other) in enumerate(zip(found, whole, strict=True)):
+        if k == 300:
+            assert isinstance(result, abp.InconsistentModelError)
+            assert "graph 300 " in result.__notes__[0]
+        else:
+            assert result.log_z == other.log_z
+            assert gap(result, other) == 0.0
+
+
+@pytest.mark.compiled
+def test_processes_give_the_same_results_in_order_and_their_errors():
+    graphs = [impossible() if seed == 300 else plain(seed) for seed in range(400)]
+    whole = list(abp.infer_many(graphs, errors="return"))
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        assert_same(list(abp.infer_many(graphs, executor=pool, errors="return")), whole)
+        results = abp.infer_many(graphs, executor=pool)
+        assert sum(1 for _ in islice(results, 300)) == 300
+        with pytest.raises(abp.InconsistentModelError) as caught:
+            next(results)
+    assert "graph 300 " in caught.value.__notes__[0]
+
+
+def test_what_is_not_asked_for_any_more_is_not_solved():
+    results = abp.infer_many((grid(4, 5, 1.0, 0.5, seed) for seed in range(100_000)), threads=2, method="bp")
+    next(results)
+    results.close()  # which waits for threads that are at work
+    began = time.process_time()
+    time.sleep(0.05)
+    assert time.process_time() - began < 0.04
 
 
 def impossible():
@@ -191,6 +263,58 @@ def test_an_interrupt_comes_through():
 
     with pytest.raises(KeyboardInterrupt):
         list(abp.infer_many(graphs()))
+
+
+SLOW = """
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+import anytimebp as abp
+from oracle.models import grid
+
+def graphs():
+    for seed in range(100_000):
+        yield grid(5, 8, 3.0, 1.5, seed % 7)
+
+def tell(results):
+    for k, result in enumerate(results):
+        if k == 0:
+            print("READY", flush=True)
+
+if __name__ == "__main__":
+    way = sys.argv[1]
+    if way == "threads":
+        tell(abp.infer_many(graphs(), threads=2, method="bp"))
+    else:
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+            tell(abp.infer_many(graphs(), executor=pool, method="bp"))
+"""
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another thing there")
+@pytest.mark.parametrize("way", ["threads", "processes"])
+def test_ctrl_c_stops_threads_and_processes_and_raises(way, tmp_path):
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    paths = os.pathsep.join(path for path in sys.path if path)
+    with subprocess.Popen(
+        [sys.executable, str(script), way],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout.readline() == "READY\n"
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+            said = process.communicate(timeout=60)[1]
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGINT, said
+    assert "KeyboardInterrupt" in said
 
 
 def test_progress_is_shown_on_standard_error(capsys):

@@ -31,6 +31,13 @@ QUICK = 2**18  # slots of all edges together, up to which setting up takes no mo
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
+def why_full(entries: float) -> str:
+    """Return why tables of so many entries in all are not worth a thought about rounds; empty if they may be."""
+    if entries == 0.0:
+        return "no factor has two or more variables, so that there are no messages"
+    return f"tables of {entries:,.0f} entries in all are too small to save anything" if entries < SMALL else ""
+
+
 class AdaptiveRun(Stages):
     """Runs of `adaptive`."""
 
@@ -82,10 +89,9 @@ class AdaptiveRun(Stages):
         """Why full BP is the way, as far as a quick look tells; empty if rounds may be."""
         if not self._full_fits:
             return ""
-        if self._entries == 0.0:
-            return "no factor has two or more variables, so that there are no messages"
-        if self._entries < SMALL and not self._at_any_cost:
-            return f"tables of {self._entries:,.0f} entries in all are too small to save anything"
+        small = why_full(self._entries)
+        if small and (self._entries == 0.0 or not self._at_any_cost):
+            return small
         if self._task.semiring != SUM:
             return "rounds on likely states are made for sums, and this run takes maxima"
         if self._at_any_cost:

@@ -43,16 +43,19 @@ class News(NamedTuple):
     seen: IndexArray
 
 
-def no_news(layout: GraphLayout, tolerance: float = 0.0) -> News:
+def no_news(layout: GraphLayout, tolerance: float = 0.0, arity: int | None = None) -> News:
     """Return what is known before the first sweep: no factor has seen anything.
 
     Args:
         layout: Topology.
         tolerance: Residual of a message that has settled.
+        arity: The largest of a factor, where that is not the one of all.
     """
     n_variables, n_edges = len(layout.variable_edge_start) - 1, len(layout.edge_variable)
     start = layout.factor_edge_start
-    least = PART_OF_TOLERANCE * tolerance / int(np.maximum.reduce(start[1:] - start[:-1], initial=1))
+    if arity is None:
+        arity = int(np.maximum.reduce(start[1:] - start[:-1], initial=1))
+    least = PART_OF_TOLERANCE * tolerance / arity
     times = np.empty(n_variables, dtype=np.int64)
     times.fill(1)  # more than anybody has seen: memory of zeros is not touched before it is used
     return News(max(ROUNDING, least), times, np.zeros(n_variables), np.zeros(n_edges, dtype=np.int64))

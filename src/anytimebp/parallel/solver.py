@@ -1,0 +1,254 @@
+"""Solves chunks of many graphs, in whatever thread or process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, NamedTuple, TypeAlias
+
+from anytimebp.domains.domains import domain_sizes
+from anytimebp.errors import AnytimeBPError, InconsistentModelError
+from anytimebp.exact.kept_tree import Room
+from anytimebp.inference.adaptive.adaptive_run import why_full
+from anytimebp.inference.adaptive.choice import Choice, Way
+from anytimebp.inference.auto_run import choose
+from anytimebp.inference.inference import Inference
+from anytimebp.inference.kept_exact import KEPT
+from anytimebp.inference.methods import DEFAULT_METHOD
+from anytimebp.inference.options import RunOptions
+from anytimebp.inference.part_sweeps import PARTS
+from anytimebp.inference.run import Stop
+from anytimebp.inference.schedule.sweeps import TINY
+from anytimebp.inference.session import Session
+from anytimebp.inference.warm_up import load_kernels
+from anytimebp.kernels.messages import EDGE_COST
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_mapping, read_targets
+from anytimebp.model.graph import FactorGraph
+from anytimebp.parallel.merged import Item, can_merge, solve_together
+from anytimebp.parallel.merged_bp import sweep_together
+from anytimebp.results.snapshot import Result
+from anytimebp.results.stop import StopReason
+from anytimebp.tables.memory import table_entries, update_entries
+
+BUDGETS = ("seconds", "max_updates", "max_work", "target_error", "callback")
+"""Budgets, which are options of `Session.query`. Graphs under a budget are solved one by one."""
+OF_A_QUERY = (*BUDGETS, "targets")  # all others are options of `Session`
+
+MOST_EDGES = 2**12  # of graphs that share elimination orders with others
+KEPT_SHAPES = 256  # topologies whose orders are remembered
+
+NOTHING: dict[int, Observation] = {}  # is known
+Answer: TypeAlias = Result | Exception
+
+
+class Chunk(NamedTuple):
+    """Work for one worker.
+
+    Attributes:
+        first: Number of its first graph.
+        graphs: One each; or one for all.
+        evidence: One each.
+    """
+
+    first: int
+    graphs: list[FactorGraph] | FactorGraph
+    evidence: list[EvidenceLike | None]
+
+
+class Stops:
+    """Calls of `infer_many` by what ends their runs in this process: its threads share it."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._of: dict[str, Stop] = {}
+
+    def of(self, call: str) -> Stop:
+        """Return what ends the runs of a call."""
+        return self._of.setdefault(call, Stop())
+
+    def end(self, call: str, *, for_good: bool) -> None:
+        """End all runs of a call, and those that begin later; for good if none will."""
+        self.of(call).is_set = True
+        if for_good:
+            self._of.pop(call, None)
+
+
+STOPS = Stops()
+
+
+def solve_chunk(chunk: Chunk, options: dict[str, Any], call: str) -> list[Answer]:
+    """Solve a chunk of a call, in whatever process.
+
+    A process that was interrupted solves no other chunk of the same call: some may have been sent to it before.
+    """
+    try:
+        return Solver(options, STOPS.of(call)).solve(chunk)
+    except KeyboardInterrupt:
+        STOPS.end(call, for_good=False)
+        raise
+
+
+class SharedOrders:
+    """Elimination orders of graphs that have the same topology: what a search finds depends on nothing else.
+
+    Searches take a third to two thirds of the time of graphs such as sentences, of which many are alike.
+    """
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._of: OrderedDict[tuple[bytes, bytes], dict[bytes, object]] = OrderedDict()
+
+    def chosen(self, item: Item) -> str | None:
+        """Return how `auto` would work on a graph: None where by a junction tree, its choice where by plain sweeps.
+
+        Empty where it is none of them.
+        """
+        self.share(item.graph)
+        compiled = compiled_graph(item.graph)
+        sizes = domain_sizes(compiled, item.observed)
+        tree, reason = choose(compiled, sizes)
+        if tree is not None:
+            return None
+        why, n_edges = why_full(update_entries(compiled, sizes)), len(compiled.arrays.edge_variable)
+        is_tiny = table_entries(compiled.arrays, sizes) + EDGE_COST * n_edges < TINY
+        return f"{Choice(Way.FULL, why)}; {reason}" if why and is_tiny else ""
+
+    def share(self, graph: FactorGraph) -> None:
+        """Let a small graph have the orders that were found for graphs like it, and others those found for it."""
+        if graph.rows.n_edges > MOST_EDGES:
+            return
+        graph.take_changes()
+        compiled = compiled_graph(graph)
+        key = compiled.arrays.edge_variable.tobytes(), compiled.arrays.factor_edge_start.tobytes()
+        found = self._of.setdefault(key, compiled.orders)
+        self._of.move_to_end(key)
+        if len(self._of) > KEPT_SHAPES:
+            self._of.popitem(last=False)
+        compiled.orders = found
+
+
+class Solver:
+    """Solves chunks, one after the other; keeps a session for the graph that it was last given."""
+
+    def __init__(self, options: dict[str, Any], stop: Stop | None = None) -> None:
+        """Take the options of `infer_many`, and what ends it."""
+        self._stop = stop or Stop()
+        self._options = {name: value for name, value in options.items() if name not in OF_A_QUERY}
+        self._targets = options.get("targets")
+        self._budget = {name: value for name, value in options.items() if name in BUDGETS and value is not None}
+        self._session: Session | None = None
+        self._of: FactorGraph | None = None
+        self._room, self._orders = Room(), SharedOrders()
+        self._checked: dict[str, RunOptions] = {}
+        self._method = self._options.get("method", DEFAULT_METHOD)
+        own = self._options.get
+        self._may_join = (
+            not self._budget
+            and self._method in {"auto", "exact", "bp"}
+            and own("schedule", "sequential") == "sequential"
+            and own("record", "round") == "round"
+            and not own("factor_marginals")
+            and not own("damping")
+            and own("policy") is None
+            and own("max_memory") is None
+        )
+
+    def solve(self, chunk: Chunk) -> list[Answer]:
+        """Return a result or an error for each graph."""
+        if isinstance(chunk.graphs, FactorGraph):
+            if self._session is None or self._of is not chunk.graphs:
+                self._session, self._of = Session(chunk.graphs, **self._options), chunk.graphs
+            return [self._ask(self._session, seen) for seen in chunk.evidence]
+        self._look_at_stop()
+        found: dict[int, Answer] = {}
+        if self._may_join:
+            every = enumerate(chunk.graphs)
+            together = [k for k, graph in every if isinstance(graph, FactorGraph) and can_merge(graph)]
+            if len(together) > 1:
+                found = self._solve_together(chunk, together)
+        return [
+            found[k] if k in found else self._ask_once(graph, seen)
+            for k, (graph, seen) in enumerate(zip(chunk.graphs, chunk.evidence, strict=True))
+        ]
+
+    def _solve_together(self, chunk: Chunk, together: list[int]) -> dict[int, Answer]:
+        """Solve some graphs of a chunk as one; none of them, where one has to be solved by itself."""
+        assert isinstance(chunk.graphs, list)  # noqa: S101  (of one graph there is a session)
+        items, places, wanted = [], [], self._targets
+        for k in together:
+            graph, seen = chunk.graphs[k], chunk.evidence[k]
+            try:
+                graph.take_changes()
+                observed = NOTHING if seen is None else read_evidence_mapping(seen, graph.variables)
+                targets = None if wanted is None else read_targets(wanted, graph.variables)
+            except AnytimeBPError:
+                continue  # which it says again, by itself
+            items.append(Item(graph, observed, targets))
+            places.append(k)
+        if not items:
+            return {}
+        try:
+            results = self._merge(items)
+        except InconsistentModelError:
+            return {}
+        return {k: result for k, result in zip(places, results, strict=True) if result is not None}
+
+    def _merge(self, items: list[Item]) -> list[Result | None]:
+        """Return results of graphs that are solved as one, as a run on each alone would be; None for all others."""
+        if self._method == "bp":
+            return sweep_together(items, self._run_options("bp"))
+        whole = solve_together(items, self._run_options("exact"), self._room)
+        if whole is not None or self._method == "exact":
+            return [None] * len(items) if whole is None else [*whole]
+        found: list[Result | None] = [None] * len(items)
+        chosen = [self._orders.chosen(item) for item in items]
+        narrow = [k for k, choice in enumerate(chosen) if choice is None]
+        if 1 < len(narrow) < len(items):
+            together = solve_together([items[k] for k in narrow], self._run_options("exact"), self._room)
+            for k, result in zip(narrow, together or [], strict=together is not None):
+                found[k] = result
+        swept = [k for k, choice in enumerate(chosen) if choice and items[k].targets is None]
+        if len(swept) > 1:
+            options, choices = self._run_options("bp"), [chosen[k] or "" for k in swept]
+            for k, answer in zip(swept, sweep_together([items[k] for k in swept], options, choices), strict=True):
+                found[k] = answer
+        return found
+
+    def _run_options(self, method: str) -> RunOptions:
+        """Return the options of runs that are merged, with kernels loaded."""
+        if method not in self._checked:
+            self._checked[method] = Inference(FactorGraph(), **{**self._options, "method": method}).options
+            for kernels in ("bp", PARTS) if method == "bp" else ("exact", KEPT):
+                load_kernels(self._checked[method], kernels=kernels)
+        return self._checked[method]
+
+    def _look_at_stop(self) -> None:
+        if self._stop.is_set:
+            raise KeyboardInterrupt
+
+    def _ask_once(self, graph: FactorGraph, evidence: EvidenceLike | None) -> Answer:
+        """Solve one graph by itself."""
+        self._look_at_stop()
+        try:
+            if not self._budget and isinstance(graph, FactorGraph):
+                self._orders.share(graph)
+            inference = Inference(graph, evidence=evidence, targets=self._targets, **self._options)
+            inference.stop_by(self._stop)
+            return _whole(inference.run(**self._budget))
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
+            return error
+
+    def _ask(self, session: Session, evidence: EvidenceLike | None) -> Answer:
+        """Ask the session."""
+        self._look_at_stop()
+        try:
+            return _whole(session.query(evidence, self._targets, **self._budget))
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
+            return error
+
+
+def _whole(result: Result) -> Result:
+    """Return a result, unless Ctrl-C has ended the run."""
+    if result.stop_reason is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
