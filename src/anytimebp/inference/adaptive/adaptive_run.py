@@ -70,13 +70,13 @@ class AdaptiveRun(Stages):
             return False
         return True
 
-    def _begin_with(self, why_full: str) -> tuple[Choice, Method]:
+    def _begin_with(self) -> tuple[Choice, Method]:
         """Return how to begin, and what with."""
         compiled, domains = self._compiled, self._domains
         if not self._full_fits and not self._at_any_cost:
             return self._large()
-        if why_full:
-            return Choice(Way.FULL, why_full), self._all_states()
+        if self._why_full:
+            return Choice(Way.FULL, self._why_full), self._all_states()
         whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
         begin = first_choice(whole)
         if begin.choice.way is Way.FULL and not self._at_any_cost:
@@ -115,7 +115,7 @@ class AdaptiveRun(Stages):
             yield Step.WORKING
         if self._figures.states > LARGE:
             yield Step.WORKING
-        choice, self.now = self._begin_with(why_full)
+        choice, self.now = self._begin_with()
         self._figures.choice = str(choice)
         if not why_full and not (self._rounds is not None and self._rounds.is_quick):
             yield Step.WORKING
