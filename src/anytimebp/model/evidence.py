@@ -113,7 +113,6 @@ def _read_scores(variable: Variable, value: Any) -> Observation:
             f"{start}the numbers lie between 0 and 1 and sum to 1, as probabilities do, but they are taken for log "
             "scores; for probabilities p, give np.log(p)",
             ModelWarning,
-            OptionError,
         )
     bad = out_of_range(scores)
     if bad.any():
