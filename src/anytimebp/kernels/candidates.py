@@ -84,7 +84,7 @@ def _source(layout, bp, domain, candidates, edge):
         size *= bp.edge_capacity[other] if by_slot and other != edge else whole
         stride *= bp.edge_capacity[other] if other != edge else 1
     if by_slot:
-        return table_view(candidates.served_address[edge], size), stride
+        return table_view(candidates.asked_address[edge], size), stride
     return table_view(domain.source_address[factor], size), domain.edge_stride[edge]
 
 

@@ -35,9 +35,14 @@ FAST_WITHOUT_NAN = FAST | {"nnan"}
 """For loops that cannot meet NaN. `larger` and `smaller` (`arithmetic.py`) have their maxima and minima vectorised."""
 
 
+CONSTANTS = ("model/factor.py", "model/kinds/dense.py")
+"""Modules outside this folder whose constants kernels are compiled with."""
+
+
 def _digest_of_kernels() -> str:
-    """Return a fingerprint of all kernels."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    """Return a fingerprint of all kernels, and of the constants in them."""
+    folder = Path(__file__).parent
+    files = [*sorted(folder.glob("*.py")), *(folder.parent / name for name in CONSTANTS)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.errors import ModelError
-from anytimebp.model.source import BoolArray, FloatArray
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 NUMBERS = "fiub"  # kinds of dtype that are real numbers
 MAX_SCORE = 1e12  # nats; beyond, sums of scores no longer resolve the digits that marginals need
@@ -60,3 +60,15 @@ def read_log_score(given: object, what: str) -> float:
         msg = f"{what} must be one log score, got {given!r:.80}"
         raise ModelError(msg)
     return float(values)
+
+
+def log_sum_exp_rows(values: FloatArray, start: IndexArray) -> FloatArray:
+    """Return the log of the summed exponentials of each row, row i from start[i] to start[i + 1]; no row is empty."""
+    if len(start) == 1:
+        return np.empty(0)
+    peak = np.maximum.reduceat(values, start[:-1])
+    finite = np.where(peak > -np.inf, peak, 0.0)
+    with np.errstate(divide="ignore"):
+        total = np.log(np.add.reduceat(np.exp(values - np.repeat(finite, np.diff(start))), start[:-1]))
+    sums: FloatArray = finite + total
+    return sums

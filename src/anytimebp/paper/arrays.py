@@ -135,7 +135,7 @@ class CandidateArrays(NamedTuple):
         dirty: (V,) variables to be scored anew.
         is_dirty: (V,) whether a variable is among them.
         n_dirty: (1,) how many there are.
-        served_address: (E,) where the log scores of a ASKED factor lie: states on the edge's axis, slots on others.
+        asked_address: (E,) where the log scores of a ASKED factor lie: states on the edge's axis, slots on others.
         open_state: Scratch: open states of one variable.
         line: Scratch: a number per state of one variable.
         peak: Scratch: the same.
@@ -164,7 +164,7 @@ class CandidateArrays(NamedTuple):
     dirty: IndexArray
     is_dirty: BoolArray
     n_dirty: IndexArray
-    served_address: IndexArray
+    asked_address: IndexArray
     open_state: IndexArray
     line: FloatArray
     peak: FloatArray
@@ -277,7 +277,7 @@ def make_candidates(compiled: CompiledGraph, mode: int, n_slots: int) -> Candida
         dirty=np.empty(n_variables, dtype=np.int64),
         is_dirty=np.zeros(n_variables, dtype=np.bool_),
         n_dirty=np.zeros(1, dtype=np.int64),
-        served_address=np.zeros(n_edges, dtype=np.int64),
+        asked_address=np.zeros(n_edges, dtype=np.int64),
         open_state=np.empty(widest + 1, dtype=np.int64),
         line=np.empty(widest),
         peak=np.empty(widest),

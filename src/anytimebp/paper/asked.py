@@ -100,7 +100,7 @@ class AskedFactors:
             box = (slice(None), *(slice(0, min(a, b)) for a, b in zip(old.shape[1:], shape, strict=True)))
             new[box] = old[box]
         self._blocks[edge] = new
-        self._growing.candidates.served_address[edge] = new.ctypes.data
+        self._growing.candidates.asked_address[edge] = new.ctypes.data
         self._growing.nbytes += new.nbytes - (old.nbytes if old is not None else 0)
 
     def _place_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> Iterator[None]:

@@ -20,7 +20,7 @@ from anytimebp.kernels.table_sums import table_sums_slice
 from anytimebp.layout.graph_layout import MessageBlock
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.kinds.dense import DenseSource
-from anytimebp.model.scores import log_sum_exp
+from anytimebp.model.scores import log_sum_exp, log_sum_exp_rows
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 
 SLICE_ENTRIES = 2**19  # read between two looks at the clock
@@ -71,15 +71,8 @@ class FixedPriorities:
     def normalised(self) -> FloatArray:
         """Return the priorities less the logsumexp of each variable's."""
         start = self._universe.start
-        if len(start) == 1:
-            return self.raw
-        sizes = np.diff(start)
-        peak = np.maximum.reduceat(self.raw, start[:-1])
-        peak = np.where(peak > -np.inf, peak, 0.0)
-        total = np.add.reduceat(np.exp(self.raw - np.repeat(peak, sizes)), start[:-1])
-        with np.errstate(divide="ignore"):
-            normaliser = np.where(total > 0.0, peak + np.log(total), 0.0)
-        scores: FloatArray = self.raw - np.repeat(normaliser, sizes)
+        total = log_sum_exp_rows(self.raw, start)
+        scores: FloatArray = self.raw - np.repeat(np.where(total > -np.inf, total, 0.0), np.diff(start))
         return scores
 
     def _dense(self, message_block: MessageBlock, source: DenseSource, offsets: IndexArray) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """Compiled kernels on disk: damaged files, folders that cannot be written, a disk that is full."""
 
+import ast
 import errno
 import importlib.util
 import signal
@@ -13,7 +14,7 @@ import pytest
 from numba.core.caching import IndexDataCacheFile
 
 import anytimebp as abp
-from anytimebp.kernels import disk_cache
+from anytimebp.kernels import disk_cache, jit
 from anytimebp.kernels.held_signals import hold_signals
 from oracle.models import grid
 
@@ -186,3 +187,13 @@ def test_a_run_warns_once_that_kernels_cannot_be_kept():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         abp.infer(graph, "bp")
+
+
+def test_the_fingerprint_of_kernels_covers_every_constant_that_they_are_compiled_with():
+    """Numba's cache would not notice that a constant of another module has changed."""
+    package = Path(abp.__file__).parent
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in sorted((package / "kernels").glob("*.py"))]
+    imported = {node.module for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    outside = {name for name in imported if name.startswith("anytimebp.") and not name.startswith("anytimebp.kernels")}
+    assert outside == {f"anytimebp.{path.removesuffix('.py').replace('/', '.')}" for path in jit.CONSTANTS}
+    assert all((package / path).is_file() for path in jit.CONSTANTS)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anytimebp.model.factor import row_items, row_starts
-from anytimebp.model.scores import log_sum_exp
+from anytimebp.model.scores import log_sum_exp, log_sum_exp_rows
 
 lengths = st.lists(st.integers(0, 5), max_size=6)
 
@@ -41,3 +41,12 @@ def test_sums_of_exponentials_are_those_of_a_loop_however_large(axes):
 
 def test_the_sum_of_nothing_is_zero():
     assert log_sum_exp(np.empty(0)) == -np.inf
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([-np.inf, -800.0, -1.5, 0.0, 2.0, 900.0]), min_size=1, max_size=4), max_size=5)
+)
+def test_sums_of_rows_are_those_of_each_row(rows):
+    start = row_starts(np.array([len(row) for row in rows], dtype=np.int64))
+    found = log_sum_exp_rows(np.array([value for row in rows for value in row], dtype=np.float64), start)
+    np.testing.assert_allclose(found, [float(log_sum_exp(np.array(row))) for row in rows], rtol=1e-14)

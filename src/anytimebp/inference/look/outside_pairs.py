@@ -12,7 +12,7 @@ All pairs of a factor are looked at if they are few, otherwise pairs of states d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import NamedTuple
 
@@ -55,8 +55,8 @@ class Sight(NamedTuple):
     counts: BoolArray | None = None
 
 
-def add_pairs(sight: Sight, mass: FloatArray) -> Iterator[int]:
-    """Add to `mass`, (V,), the estimated belief of pairs outside; yield the scores asked for, call by call."""
+def add_pairs(sight: Sight, mass: FloatArray) -> None:
+    """Add to `mass`, (V,), the estimated belief of pairs outside."""
     factors, bound = _worth_a_look(sight, NEGLIGIBLE * float(np.mean(mass)) if len(mass) else 0.0)
     factors, others = factors[:MOST_FACTORS], factors[MOST_FACTORS:]
     for factor in others:
@@ -71,7 +71,7 @@ def add_pairs(sight: Sight, mass: FloatArray) -> Iterator[int]:
         most = min(limit, PROPOSED_PAIRS) if source.proposes else limit
         for a, b in combinations(range(len(edges)), 2):
             if sight.log_outside[variables[a]] > -np.inf and sight.log_outside[variables[b]] > -np.inf:
-                found = yield from _pair(sight, factor, (a, b), most, rng)
+                found = _pair(sight, factor, (a, b), most, rng)
                 mass[variables[a]] += found
                 mass[variables[b]] += found
 
@@ -96,10 +96,8 @@ def _worth_a_look(sight: Sight, least: float) -> tuple[list[int], FloatArray]:
     return found, bound
 
 
-def _pair(
-    sight: Sight, factor: int, axes: tuple[int, int], limit: int, rng: np.random.Generator
-) -> Generator[int, None, float]:
-    """Return the estimated belief of the pairs on two axes of a factor; yield the scores asked for, call by call."""
+def _pair(sight: Sight, factor: int, axes: tuple[int, int], limit: int, rng: np.random.Generator) -> float:
+    """Return the estimated belief of the pairs on two axes of a factor."""
     edges = sight.compiled.edges(factor)
     variables = [int(sight.compiled.arrays.edge_variable[edge]) for edge in edges]
     states = [sight.domain(v) for v in variables]
@@ -113,16 +111,13 @@ def _pair(
         return 0.0  # domains as wide as this hold what counts
     log_total = float(sight.log_total[factor])
     if math.isnan(log_total):
-        log_total = float(
-            log_sum_exp((yield from factor_view.summed(states, (axes[0],))) + factor_view.weights[axes[0]])
-        )
+        log_total = float(log_sum_exp(factor_view.summed(states, axes[0]) + factor_view.weights[axes[0]]))
     ratios = []
     for axis, one, (_, log_ratio) in zip(axes, single, chosen, strict=True):
-        sums = yield from factor_view.summed(one, (axis,))
+        sums = factor_view.summed(one, axis)
         ratios.append(np.where(sums > -np.inf, log_ratio - sums, -np.inf))
     both = [chosen[axes.index(k)][0] if k in axes else own for k, own in enumerate(states)]
-    log_mass = yield from factor_view.log_mass(both, axes, ratios)
-    return math.exp(min(LARGEST_LOG, log_mass + log_total))
+    return math.exp(min(LARGEST_LOG, factor_view.log_mass(both, axes, ratios) + log_total))
 
 
 class _Factor(NamedTuple):
@@ -138,21 +133,14 @@ class _Factor(NamedTuple):
     factor: int
     weights: list[FloatArray]
 
-    def summed(self, states: list[IndexArray], kept: tuple[int, ...]) -> Generator[int, None, FloatArray]:
-        """Return the logs of the scores, summed with the weights over all axes but the one kept."""
-        parts = []
-        for part in _cut(states, kept[0]):
-            yield _size(part)
-            parts.append(self._sums(part, kept))
-        return np.concatenate(parts)
+    def summed(self, states: list[IndexArray], axis: int) -> FloatArray:
+        """Return the logs of the scores, summed with the weights over all axes but one."""
+        return np.concatenate([self._sums(part, (axis,)) for part in _cut(states, axis)])
 
-    def log_mass(
-        self, states: list[IndexArray], axes: tuple[int, int], log_ratio: list[FloatArray]
-    ) -> Generator[int, None, float]:
+    def log_mass(self, states: list[IndexArray], axes: tuple[int, int], log_ratio: list[FloatArray]) -> float:
         """Return the log of the sum over two axes of scores times ratios, the others summed with the weights."""
         total, begin = -np.inf, 0
         for part in _cut(states, axes[0]):
-            yield _size(part)
             end = begin + len(part[axes[0]])
             terms = self._sums(part, axes) + np.add.outer(log_ratio[0][begin:end], log_ratio[1])
             total, begin = float(np.logaddexp(total, log_sum_exp(terms))), end

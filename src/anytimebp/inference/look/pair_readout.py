@@ -51,6 +51,5 @@ def pairs_of_rounds(model: ActiveModel, candidates: Candidates, outside: FloatAr
     log_outside = log_odds(np.where(is_undecided, 0.0, outside))
     sight = Sight(whole.graph, domain, log_weight, unknown, states_outside, log_outside, whole.constrains)
     mass = np.exp(log_odds(outside))
-    for _ in add_pairs(sight, mass):
-        pass
+    add_pairs(sight, mass)
     np.maximum(outside, mass / (1.0 + mass), out=outside)

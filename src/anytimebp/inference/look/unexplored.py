@@ -11,6 +11,7 @@ from anytimebp.inference.control.estimated_error import LARGEST, LEAST, MOST, UN
 from anytimebp.inference.look.outside_pairs import LARGEST_LOG, Sight, add_pairs
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.readout import read_weights
+from anytimebp.model.scores import log_sum_exp_rows
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.paper.estimates import all_log_ratios
 from anytimebp.tables.readable import Readable
@@ -109,11 +110,12 @@ class UnexploredMass:
             return states, own[states]
 
         log_total = source.log_factor_total + source.log_scale
-        log_outside = np.minimum(LARGEST_LOG, _log_sums(log_ratio, universe.start))  # pairs of tiny ones may count
+        log_outside = np.minimum(
+            LARGEST_LOG, log_sum_exp_rows(log_ratio, universe.start)
+        )  # pairs of tiny ones may count
         mass = np.exp(log_outside)
         sight = Sight(universe.compiled, domain, log_weight, log_total, outside, log_outside)
-        for _ in add_pairs(sight, mass):
-            pass
+        add_pairs(sight, mass)
         return mass / (1.0 + mass)
 
 
@@ -122,14 +124,3 @@ def log_odds(shares: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         odds: FloatArray = np.minimum(LARGEST_LOG, np.log(shares) - np.log1p(-shares))
     return odds
-
-
-def _log_sums(log_ratio: FloatArray, start: IndexArray) -> FloatArray:
-    """Return (V,) the log of the sum of each variable's ratios."""
-    peak = np.maximum.reduceat(log_ratio, start[:-1])
-    finite = np.where(peak > -np.inf, peak, 0.0)
-    with np.errstate(divide="ignore"):
-        sums: FloatArray = finite + np.log(
-            np.add.reduceat(np.exp(log_ratio - np.repeat(finite, np.diff(start))), start[:-1])
-        )
-    return sums
