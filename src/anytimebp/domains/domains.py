@@ -59,7 +59,7 @@ class Domains(NamedTuple):
 def domain_sizes(compiled: CompiledGraph, observed: dict[int, Observation]) -> IndexArray:
     """Return the number of states that the evidence allows, per variable."""
     sizes = compiled.universe_sizes
-    if any(seen.states is not None for seen in observed.values()):
+    if observed and any(seen.states is not None for seen in observed.values()):
         sizes = sizes.copy()
         for index, seen in observed.items():
             if seen.states is not None:

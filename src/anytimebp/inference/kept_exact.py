@@ -96,7 +96,8 @@ class Evidence(NamedTuple):
         """Return (V,) how many states it leaves."""
         sizes = universes.copy()
         if self.observed is None:
-            sizes[self.variables] = 1
+            for index in self.variables:
+                sizes[index] = 1
         else:
             for index, seen in self.observed.items():
                 sizes[index] = sizes[index] if seen.states is None else len(seen.states)

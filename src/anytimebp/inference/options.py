@@ -22,7 +22,7 @@ NUMBERS, COUNTS = (int, float, np.integer, np.floating), (int, np.integer)  # ma
 SCHEDULES = ("sequential", "random")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)  # not frozen, which would cost each run some microseconds; nobody changes them
 class RunOptions:
     """What a run is asked to do; `infer` documents each."""
 
@@ -60,7 +60,7 @@ class RunOptions:
         if not (self.rng is None or isinstance(self.rng, np.random.Generator)):
             self.generator()
         # kernels are compiled for floats: a whole number would have them compiled again
-        vars(self).update(tolerance=float(self.tolerance), damping=float(self.damping))
+        self.tolerance, self.damping = float(self.tolerance), float(self.damping)
 
     def _check_growth(self) -> None:
         """Raise OptionError for growth options that make no sense, alone or with the method."""
@@ -110,6 +110,8 @@ def check_budget(
     watch: object,
 ) -> None:
     """Raise OptionError for a budget that is not a number of at least zero, or a callback that cannot be called."""
+    if seconds is max_updates is max_work is target_error is callback is watch is None:
+        return
     if seconds is not None and not (_is_number(seconds) and seconds >= 0):
         msg = f"seconds must be a number of at least 0, got {seconds!r}"
         raise OptionError(msg)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from anytimebp.domains.domains import full_domains
+from anytimebp.domains.domains import Domains, full_domains
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.cost import plan_within
 from anytimebp.exact.kept_tree import KeptTree
@@ -15,6 +15,7 @@ from anytimebp.exact.tree import Tree, plan
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import CHEAP, AutoRun, bp_cost, choose
+from anytimebp.inference.figures import UNLIMITED
 from anytimebp.inference.kept_exact import (
     AT_ONCE,
     KEPT,
@@ -44,6 +45,7 @@ MOST_KEPT = 2.0**24  # entries of all cliques that are kept, twice, of method "e
 WORTH_A_START = 2.0**20  # entries that could be read in the time of BP's usual sweeps: some tenths of a millisecond
 FEW_DISTURBED, SOME_DISTURBED = 100, 8
 """Times as many factors as are disturbed, from which on updates one by one beat sweeps, and these runs from nothing."""
+ONE_BY_ONE, BY_SWEEPS = 2.0, 1.0  # costs of an update that a heap has picked, and of one in a sweep
 PART_LEFT = 0.7  # of the entries of all tables: where evidence leaves fewer, a run on what is left is faster
 MOST_TARGETS = 2**12  # different ones of which it is kept where they are
 PASSES_DOWN = 2.0  # entries read on the way down, for each entry of a clique
@@ -63,6 +65,9 @@ class Kept:
         changed_before: The same, of the query that is under way.
         messages: A run on all states whose messages have settled.
         seen: Its evidence, as log scores by variable.
+        priors: All states with their priors, without evidence; None before somebody needs them.
+        cold_updates: Of the last run from nothing.
+        too_many: Factors that changes disturb, from which on starting from messages has not paid.
         targets: Where the marginals of earlier targets are.
     """
 
@@ -75,17 +80,22 @@ class Kept:
     changed_before: set[int] = field(default_factory=set)
     messages: AllStates | None = None
     seen: dict[int, FloatArray] = field(default_factory=dict)
+    priors: Domains | None = None
+    cold_updates: int = 0
+    too_many: int = UNLIMITED
     targets: dict[bytes, TargetSlots] = field(default_factory=dict)
 
     def drop(self) -> None:
         """Forget everything but the model."""
-        self.compiled = self.tree = self.plan = self.messages = None
+        self.compiled = self.tree = self.plan = self.messages = self.priors = None
+        self.too_many = UNLIMITED
         self.changed.clear()
         self.targets.clear()
 
     def set_unary(self, index: int, log_scores: FloatArray) -> None:
         """Replace what unary factors say of a variable."""
         self.unary[index] = log_scores
+        self.priors = None
         if self.tree is not None:
             self.tree.set_unary(index, log_scores)
 
@@ -139,6 +149,8 @@ class SessionRun:
         self._task, self._kept, self._evidence, self._targets = task, kept, evidence, task.options.targets
         self.now: Method | None = None
         self._is_warm = False  # whether messages of the last query are at work
+        self._seen: dict[int, FloatArray] | None = None  # the evidence, as log scores by variable
+        self._n_disturbed, self._cost = 0, 0.0  # factors that changes disturb, and the cost of an update
 
     # ------------------------------------------------------------ the choice
     def begin(self) -> Iterator[Step]:
@@ -146,6 +158,8 @@ class SessionRun:
         kept, compiled = self._kept, compiled_graph(self._task.graph)
         if kept.compiled is not compiled:
             yield from self._take_graph(compiled)
+        else:
+            kept.changed_before.clear()
         if kept.plan is not None and kept.tree is None:
             kept.tree = yield from make_kept_tree(self._task, compiled, kept.plan, kept.unary)
         while kept.messages is not None and not self._task.load("residual"):
@@ -169,8 +183,6 @@ class SessionRun:
         left, whole = update_entries(compiled, sizes), update_entries(compiled, compiled.universe_sizes)
         if left < PART_LEFT * whole:
             return f"evidence leaves {left:,.0f} of {whole:,.0f} entries of tables"
-        if not old.complete():
-            return "messages of the last query have left the range of linear arithmetic"
         return self._start_from(old, compiled)
 
     def _start_from(self, old: AllStates, compiled: CompiledGraph) -> str:
@@ -182,11 +194,16 @@ class SessionRun:
         changed = [compiled.message_factor(factor) for factor in kept.changed_before]
         tables = np.array([factor for factor in changed if factor >= 0], dtype=np.int64)
         seen = self._as_unary(compiled)
-        n_disturbed = len(tables) + self._degree(compiled, _changed_keys(seen, kept.seen))
+        n_disturbed = self._n_disturbed = len(tables) + self._degree(compiled, _changed_keys(seen, kept.seen))
         n_factors = len(compiled.arrays.factor_edge_start) - 1
         if n_disturbed * SOME_DISTURBED > n_factors:
             return f"changes disturb {n_disturbed:,} of {n_factors:,} factors"
+        if n_disturbed >= kept.too_many:
+            return f"changes that disturb {kept.too_many:,} factors have taken as many updates as a run from nothing"
+        if not old.complete():
+            return "messages of the last query have left the range of linear arithmetic"
         by_sweeps = n_disturbed * FEW_DISTURBED > n_factors
+        self._cost = BY_SWEEPS if by_sweeps else ONE_BY_ONE
         figures.method = "adaptive" if options.method == "auto" else options.method
         method = figures.method if by_sweeps else "residual"
         task = self._task._replace(options=options.for_method(method), unary={**kept.unary, **seen})
@@ -205,18 +222,21 @@ class SessionRun:
 
     def _as_unary(self, compiled: CompiledGraph) -> dict[int, FloatArray]:
         """Return evidence as log scores in place of unary factors: all states stay, and no table has to be cut."""
-        observed = self._evidence.mapping()
-        found: dict[int, FloatArray] = {}
-        if not observed:
-            return found
-        domains = full_domains(compiled, {}, self._kept.unary)
+        if self._seen is not None:
+            return self._seen
+        kept, found, observed = self._kept, dict[int, FloatArray](), self._evidence.mapping()
+        if observed and kept.priors is None:
+            kept.priors = full_domains(compiled, {}, kept.unary)
         for index, seen in observed.items():
+            domains = kept.priors
+            assert domains is not None  # noqa: S101  (they have just been made)
             first, last = domains.slot_start[index], domains.slot_start[index + 1]
             own = domains.log_prior[first:last] + domains.log_prior_scale[index]
             chosen = slice(None) if seen.states is None else seen.states
             scores = np.full(len(own), -np.inf)
             scores[chosen] = own[chosen] if seen.log_scores is None else own[chosen] + seen.log_scores
             found[index] = scores
+        self._seen = found
         return found
 
     def leave(self) -> None:
@@ -225,9 +245,14 @@ class SessionRun:
         while isinstance(method, AutoRun | AdaptiveRun):
             method = method.now
         is_settled = self._task.figures.ending is StopReason.CONVERGED and self._task.figures.consistent
-        self._kept.messages = method if isinstance(method, AllStates) and is_settled else None
-        if self._kept.messages is not None and not self._is_warm:
-            self._kept.seen = self._as_unary(compiled_graph(self._task.graph))
+        kept, updates = self._kept, self._task.figures.updates
+        kept.messages = method if isinstance(method, AllStates) and is_settled else None
+        if kept.messages is None:
+            return
+        if not self._is_warm:
+            kept.seen, kept.cold_updates = self._as_unary(compiled_graph(self._task.graph)), updates
+        elif self._cost * updates > kept.cold_updates:
+            kept.too_many = min(kept.too_many, self._n_disturbed)
 
     def _observe(self, compiled: CompiledGraph, tree: KeptTree) -> str:
         """Put the evidence into the kept tree, and take it; or return why not."""
@@ -261,7 +286,7 @@ class SessionRun:
     def _take_graph(self, compiled: CompiledGraph) -> Iterator[Step]:
         """Find out what can be kept of a graph, or what of it after tables were changed."""
         kept, options = self._kept, self._task.options
-        kept.changed_before = kept.changed.copy()
+        kept.changed_before, kept.priors = kept.changed.copy(), None
         is_same = kept.compiled is not None and bool(kept.changed)  # but for some tables
         if is_same and kept.tree is not None:
             yield from self._take_tables(compiled, kept.tree)

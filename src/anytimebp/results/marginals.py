@@ -20,6 +20,7 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
 
 REPORT_IT = "this is a defect of anytimebp, and nothing that you have done: please report it, with the model if you can"
+FEW = 16  # states that Python adds up faster than NumPy
 SUM_ERROR = 1e-6  # by which the sum of a marginal may differ from 1; rounding gives 1e-10 on a million states
 
 
@@ -202,6 +203,10 @@ def likeliest(marginal: FloatArray, count: int) -> list[int]:
 
 def _check_beliefs(marginals: Marginals, belief: FloatArray, slot_start: IndexArray) -> None:
     """Raise InternalError unless the beliefs of every variable are probabilities: the last net under all kernels."""
+    if len(slot_start) == 2 and len(belief) <= FEW:  # noqa: PLR2004  (one variable)
+        own = belief.tolist()
+        if min(own) >= 0.0 and abs(sum(own) - 1.0) <= SUM_ERROR:
+            return
     excess = np.add.reduceat(belief, slot_start[:-1])
     excess -= 1.0
     if np.minimum.reduce(belief) >= 0.0 and excess.dot(excess) <= SUM_ERROR**2:

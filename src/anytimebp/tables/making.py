@@ -124,7 +124,8 @@ class _Making:
         self._made = np.empty(room)
         self.target: IndexArray = 8 * listed[TARGET]
         self.target += self._made.ctypes.data
-        self._log_max: FloatArray = compiled.extent.log_max[listed[FACTOR]]
+        log_max, is_plain = compiled.extent.log_max, listed.shape[1] == len(compiled.extent.log_max)
+        self._log_max: FloatArray = log_max if is_plain else log_max[listed[FACTOR]]  # plain: a table for each factor
         tables.keep(self._made)
 
     def make_various(self) -> Iterator[None]:

@@ -20,6 +20,8 @@ LOOSE, TIGHT = 1e-7, 1e-9
 def _messages_are_kept_of_small_graphs(monkeypatch):
     monkeypatch.setattr("anytimebp.inference.session_run.WORTH_A_START", 0.0)
     monkeypatch.setattr("anytimebp.inference.session_run.SOME_DISTURBED", 0)
+    for cost in ("ONE_BY_ONE", "BY_SWEEPS"):  # so low that messages are always started from
+        monkeypatch.setattr(f"anytimebp.inference.session_run.{cost}", 0.0)
 
 
 def gap(result, other):
@@ -103,6 +105,28 @@ def test_evidence_that_leaves_little_is_answered_on_what_is_left():
     session.query()
     found = session.query({f"x{i}": 0 for i in range(14)})
     assert found.choice.startswith("from nothing: evidence leaves")
+
+
+def test_changes_that_have_not_paid_start_from_nothing_and_smaller_ones_do_not(monkeypatch):
+    monkeypatch.setattr("anytimebp.inference.session_run.BY_SWEEPS", 100.0)
+    session = abp.Session(grid(4, 5, 1.0, 0.5, 0), "bp")
+    session.query()
+    assert session.query({"x5": 0}).choice.startswith("messages of the last query")
+    assert session.query({"x5": 1}).choice.startswith("from nothing: changes that disturb 4 factors have taken")
+    assert session.query({"x5": 1, "x0": 1}).choice.startswith("messages of the last query")  # 2 factors
+    session.set_log_table(0, np.zeros((5,)))
+    assert session.query({"x5": 1, "x0": 1}).stop_reason is abp.StopReason.CONVERGED
+
+
+def test_a_table_that_was_set_disturbs_one_query(monkeypatch):
+    monkeypatch.setattr("anytimebp.inference.session_run.FEW_DISTURBED", 0)
+    graph = grid(4, 5, 1.0, 0.5, 0)
+    session = abp.Session(graph, "bp")
+    session.query()
+    pair = next(block.first for block in graph.blocks if block.scopes.shape[1] == 2)
+    session.set_log_table(pair, np.zeros((5, 5)))
+    assert session.query().updates > 0
+    assert session.query().updates == 0
 
 
 def test_changes_that_disturb_much_start_from_nothing(monkeypatch):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.tables import leaves
+from oracle.models import random_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
 
@@ -54,3 +56,29 @@ def test_calls_limited_by_work_stop_in_the_same_places_on_tables_that_are_there(
     abp.infer(graph, method, rng=0)
     assert stops() == first
     assert len({sum(parts.values()) for parts in first}) == len(first)
+
+
+@pytest.mark.parametrize("method", ["bp", "residual", "adaptive"])
+def test_leaves_count_as_the_docs_say(method, monkeypatch):
+    monkeypatch.setattr(leaves, "OVERHEAD", -np.inf)
+    rng, n = np.random.default_rng(0), 6
+    graph = abp.FactorGraph()
+    graph.add_variables(n, 4)  # a ring; its factors have leaves, and a tree hangs on each variable
+    graph.add_variables(n, 3)
+    graph.add_variables(2 * n, 2)
+    graph.add_factors([[i, (i + 1) % n, n + i] for i in range(n)], log_table=rng.normal(size=(n, 4, 4, 3)))
+    graph.add_factors([[i, 2 * n + i] for i in range(n)], log_table=rng.normal(size=(n, 4, 2)))
+    graph.add_factors([[2 * n + i, 3 * n + i] for i in range(n)], log_table=rng.normal(size=(n, 2, 2)))
+    first = abp.infer(graph, method).trace[0]
+    assert first.updates == 2 * n + n + n  # of trees, of tables with leaves, and of the core
+    assert first.work == n * (8 + 4) + n * 48 + n * 16
+
+
+@pytest.mark.parametrize("method", ["bp", "residual", "adaptive"])
+def test_on_a_forest_every_factor_is_updated_once_and_reading_is_free(method):
+    graph = random_tree(3)
+    result = abp.infer(graph, method)
+    work = result.work
+    result.marginals.concatenated()
+    assert result.updates == sum(len(block.scopes) for block in graph.blocks if block.scopes.shape[1] > 1)
+    assert result.work == work

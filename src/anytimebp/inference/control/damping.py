@@ -22,6 +22,7 @@ LOOKS = (0.6, 0.8, 1.0)
 """Parts of a window after which messages are followed to its end, where the residual has not fallen far enough by then.
 
 Nobody looks in between, so that several sweeps can be made at once."""
+FIRST_LOOKS = tuple(math.ceil(look * WINDOW) for look in LOOKS)
 STRAIGHT = 0.5  # part of the messages' path that leads on, from which on they are slow and do not oscillate
 SLOW = 40  # sweeps that an undamped run may still have to make, before it is looked at which way its messages go
 STEPS = (0.0, 0.2, 0.5, 0.75, 0.9)
@@ -98,7 +99,8 @@ class Damper:
         self._begin_window(WINDOW / (1.0 - damping))
 
     def _begin_window(self, length: float) -> None:
-        self._window, self._looks = length, [math.ceil(look * length) for look in LOOKS]
+        self._window = length
+        self._looks = FIRST_LOOKS if length == WINDOW else tuple([math.ceil(look * length) for look in LOOKS])
         self._in_window = 0
         self._first_in_window = self._best_in_window = math.inf
         self._course: _Course | None = None
