@@ -22,9 +22,10 @@ from anytimebp.kernels.elimination import (
     least_clique,
 )
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.source import IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
 
 SMALL = 2**11  # entries of all cliques under which another search costs more than it can save
+CLOSE = 1.1  # times the entries of all factors, under which no other order is searched for: as on forests
 RULES = (MIN_FILL, WEIGHTED_FILL, MIN_WEIGHT)
 NOISES = (0.0, 0.1, 0.3)  # of the first, second and further searches by each rule
 STEP_COST = 4.0  # what a step of a search costs, in entries of a clique
@@ -143,9 +144,18 @@ def _search(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries: fl
                 break
         is_hopeless = best.variables is None and search + 1 >= len(RULES)
         is_dear = search + 1 >= len(RULES) and STEP_COST * steps > SHARE * best.entries
-        if (best.variables is not None and best.entries < SMALL) or is_hopeless or is_dear:
+        if is_hopeless or is_dear or (best.variables is not None and best.entries < SMALL):
+            break
+        if search == 0 and best.variables is not None and best.entries < CLOSE * _least(compiled.arrays, log_size):
             break
     return best._replace(steps=steps)
+
+
+def _least(layout: GraphLayout, log_size: FloatArray) -> float:
+    """Return about how many entries the tables of all factors have."""
+    ends = np.concatenate(([0.0], np.cumsum(log_size[layout.edge_variable])))
+    start = layout.factor_edge_start
+    return float(np.exp(np.minimum(ends[start[1:]] - ends[start[:-1]], 700.0)).sum())
 
 
 def _arrays(n: int, room: int) -> OrderArrays:

@@ -23,7 +23,9 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.memory import factor_entries, update_entries, without_table
 
 CHEAP = 1e6  # entries of all cliques, under which `exact` is always taken: some milliseconds
-SMALL_FOREST = 2**13  # entries of all tables, under which a junction tree takes less time on a forest than BP
+SMALL_FOREST = (
+    2**17
+)  # entries of all tables, under which a junction tree takes about as long on a forest as BP, and compiles less
 MOST_ASKED = 20_000  # scores of rules that are asked for before the first answer, under a budget
 MOST_VARIABLES = 2**17  # of a graph for which an elimination order is looked for
 LEAST_STEPS = 2**19  # of a search for an order: some two milliseconds
