@@ -11,7 +11,7 @@ from anytimebp.kernels.codes import TABLE
 from anytimebp.kernels.structures import SUMS
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import TOO_MANY, describe_factor
-from anytimebp.model.source import ASKED_AT_ONCE, MAX_ARITY, FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, MAX_ARITY, FloatArray, IndexArray, joint_states
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 from anytimebp.tables.machine import available_memory, total_memory
 
@@ -29,7 +29,8 @@ def factor_kinds(compiled: CompiledGraph, sizes: IndexArray) -> IndexArray:
 def factor_entries(layout: GraphLayout, sizes: IndexArray) -> FloatArray:
     """Return (F,) the entries of each factor's table over domains of these sizes."""
     edge_size = sizes[layout.edge_variable].astype(np.float64)
-    return np.multiply.reduceat(edge_size, layout.factor_edge_start[:-1]) if len(edge_size) else np.empty(0)
+    with np.errstate(over="ignore"):
+        return np.multiply.reduceat(edge_size, layout.factor_edge_start[:-1]) if len(edge_size) else np.empty(0)
 
 
 def table_entries(layout: GraphLayout, sizes: IndexArray) -> float:
@@ -199,7 +200,7 @@ def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
     best, best_entries = -1, 0.0
     for _, block in compiled.message_blocks:
         sizes = domain_sizes[block.scopes].astype(np.float64)
-        entries = np.where(block.source.is_structured(sizes), 0.0, np.prod(sizes, axis=1))
+        entries = np.where(block.source.is_structured(sizes), 0.0, joint_states(sizes))
         offset = int(entries.argmax())
         if entries[offset] > best_entries:
             best, best_entries = block.first + offset, float(entries[offset])
