@@ -82,8 +82,13 @@ def draw(decibels: list[float], rates: list[float], n_frames: int, path: str) ->
 
     figure = Figure(figsize=(6, 3.6), dpi=110, layout="constrained")
     axes = figure.subplots()
-    axes.semilogy(decibels, np.maximum(rates, 0.3 / n_frames), marker="o", color="#2f6db5")
+    seen = np.array(rates) > 0
+    axes.semilogy(np.array(decibels)[seen], np.array(rates)[seen], marker="o", color="#2f6db5")
+    none = np.array(decibels)[~seen]
+    axes.plot(none, np.full(len(none), 1.0 / n_frames), "v", mfc="none", color="#2f6db5", label="no error seen")
     axes.axhline(1.0 / n_frames, color="#999999", linewidth=0.8, linestyle=":")
+    if len(none):
+        axes.legend(frameon=False)
     axes.set(xlabel="energy of a bit over density of noise, dB", ylabel="frame error rate", ylim=(0.2 / n_frames, 1.5))
     axes.set_title(f"GF(64) code, 96 symbols, rate 1/2; {n_frames} frames (dotted: one error)", fontsize=10)
     axes.grid(alpha=0.3)

@@ -141,6 +141,7 @@ def measure_memory(*, quick):
 def measure_structures(*, quick):
     """Yield the section on factors with a structure."""
     yield "Structures", structures.cost(4 if quick else 15)
+    yield "Counts", structures.counts(3 if quick else 10)
 
 
 def measure_adaptive(*, quick):

@@ -83,3 +83,44 @@ def cost(rounds):
     sizes = [f"{n:,} states, ms" for n in SHOWN]
     header = ["structure", "arithmetic", *sizes, "ns per state and message", "exponent", f"at most {BAR}"]
     return table(header, rows)
+
+
+VARIABLES = (30, 100, 200, 300, 500, 1_000)
+COUNT_BAR = 1.3
+COUNTS = {
+    "soft": lambda c, k: -0.5 * (c - 0.4 * k) ** 2 / k,
+    "one likely count": lambda c, k: np.where(c == int(0.45 * k), 0.0, -np.inf),
+    "at most 3": lambda c, _: np.where(c <= 3, 0.0, -np.inf),
+    "one unlikely count": lambda c, k: np.where(c == int(0.2 * k), 0.0, -np.inf),
+}
+
+
+def count_seconds(kind, n_variables):
+    """Return the seconds of an update of `Cardinality` of so many variables of two states, about as likely as not."""
+    rng, n_factors = np.random.default_rng(0), 20
+    graph = abp.FactorGraph()
+    graph.add_variables(n_variables, 2)
+    graph.add_factors(np.arange(n_variables)[:, np.newaxis], log_table=rng.normal(0.0, 0.3, (n_variables, 2)))
+    scores = COUNTS[kind](np.arange(n_variables + 1.0), n_variables)
+    for _ in range(n_factors):
+        graph.add_factor(rng.permutation(n_variables).tolist(), structure=abp.Cardinality(scores))
+    inference = abp.Inference(graph, "bp", tolerance=1e-300, record="end")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run is stopped early
+        before = inference.run(max_updates=n_factors)
+        started = process_time()
+        after = inference.run(max_updates=3 * n_factors)
+        seconds = process_time() - started
+    return seconds / max(1, after.updates - before.updates)
+
+
+def counts(rounds):
+    """Return a table of the time of an update of `Cardinality`, by the scores and the number of variables."""
+    rows = []
+    for kind in COUNTS:
+        seconds = {k: min(count_seconds(kind, k) for _ in range(rounds)) for k in VARIABLES}
+        slope = np.polyfit(np.log(VARIABLES), np.log(list(seconds.values())), 1)[0]
+        shown = [f"{1e6 * seconds[k]:.3g}" for k in VARIABLES]
+        rows.append([kind, *shown, f"{slope:.2f}", verdict(met=slope <= COUNT_BAR)])
+    header = ["scores", *(f"{k:,} variables, us" for k in VARIABLES), "exponent", f"at most {COUNT_BAR}"]
+    return table(header, rows)

@@ -69,6 +69,13 @@ def in_logs_if_many(extent: TableRange, states: States) -> TableRange:
     return extent._replace(log_min=extent.log_max - 2.0 * MOST_LINEAR)
 
 
+def joint_states(sizes: FloatArray) -> FloatArray:
+    """Return (factors,) how many joint states domains of (factors, arity) sizes have; inf where that is no double."""
+    with np.errstate(over="ignore"):
+        count: FloatArray = np.prod(sizes, axis=1)
+    return count
+
+
 class Naming(NamedTuple):
     """What errors call a factor and its variables."""
 
@@ -224,7 +231,7 @@ class FactorSource(ABC):
             return np.zeros(len(sizes), dtype=np.bool_)
         if len(self.shape) > MAX_ARITY:
             return np.ones(len(sizes), dtype=np.bool_)
-        structured: BoolArray = self.gain(sizes) * self.update_entries(sizes) < np.prod(sizes, axis=1)
+        structured: BoolArray = self.gain(sizes) * self.update_entries(sizes) < joint_states(sizes)
         return structured
 
     # ---------------------------------------------------------------- compiling

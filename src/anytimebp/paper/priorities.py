@@ -23,6 +23,7 @@ from anytimebp.model.kinds.dense import DenseSource
 from anytimebp.model.scores import log_sum_exp, log_sum_exp_rows
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 
+DIGITS = 10  # of sums of structures: what is equal stays so, as ties go by index
 SLICE_ENTRIES = 2**19  # read between two looks at the clock
 
 
@@ -64,6 +65,10 @@ class FixedPriorities:
                 yield from self._dense(message_block, tables, np.flatnonzero(useful & ~by_hand))
             for offset in np.flatnonzero(useful & by_hand).tolist():
                 states = [self._universe.allowed_states(i) for i in scopes[offset].tolist()]
+                if message_block.block.source.speaks:
+                    self._spoken(message_block.block, offset, states)
+                    yield
+                    continue
                 if np.prod([float(len(s)) for s in states]) > most:
                     continue
                 yield from self._by_hand(message_block.block, offset, states)
@@ -102,6 +107,14 @@ class FixedPriorities:
         for axis, values in enumerate(logs):
             place = self._universe.start[scopes[:, axis], np.newaxis] + np.arange(source.shape[axis])
             np.add.at(self.raw, place, np.broadcast_to(values, place.shape))
+
+    def _spoken(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> None:
+        """Ask a structure for its sums, which does not go through its joint states."""
+        flat = [np.zeros(len(own)) for own in states]
+        for axis, (variable, own) in enumerate(zip(block.scopes[offset].tolist(), states, strict=True)):
+            sums = block.source.log_message(states, flat, axis, own)
+            self.raw[self._universe.start[variable] + own] += np.round(sums, DIGITS)
+        self.work += int(block.source.update_entries(np.array([[len(own) for own in states]], dtype=np.float64))[0])
 
     def _by_hand(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> Iterator[None]:
         """Ask for the scores of one factor, a part at a time."""

@@ -12,7 +12,7 @@ from anytimebp.kernels.setting_up import fill_entries
 from anytimebp.kernels.structures import SUMS
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import TOO_MANY, describe_factor
-from anytimebp.model.source import ASKED_AT_ONCE, MAX_ARITY, FloatArray, IndexArray
+from anytimebp.model.source import ASKED_AT_ONCE, MAX_ARITY, FloatArray, IndexArray, joint_states
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 from anytimebp.tables.machine import available_memory, total_memory
 
@@ -200,7 +200,7 @@ def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
     best, best_entries = -1, 0.0
     for _, block in compiled.message_blocks:
         sizes = domain_sizes[block.scopes].astype(np.float64)
-        entries = np.where(block.source.is_structured(sizes), 0.0, np.prod(sizes, axis=1))
+        entries = np.where(block.source.is_structured(sizes), 0.0, joint_states(sizes))
         offset = int(entries.argmax())
         if entries[offset] > best_entries:
             best, best_entries = block.first + offset, float(entries[offset])

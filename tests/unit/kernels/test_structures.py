@@ -212,3 +212,29 @@ def test_a_default_that_no_joint_state_has_does_not_count_however_large(method):
     graph.add_variables(2, 2)
     graph.add_factor([0, 1], structure=abp.Difference([-1001.0, -1000.0, -1001.0], default=0.0))
     assert abp.infer(graph, method, rng=0).log_z == pytest.approx(-1000.0 + np.log(2.0 + 2.0 * np.exp(-1.0)))
+
+
+@pytest.mark.compiled
+def test_adaptive_goes_from_few_of_65536_states_to_all_of_them():
+    rng, n, likely = np.random.default_rng(0), 65_536, 50
+    inputs = rng.integers(n, size=4)
+    truth = [*inputs, *(inputs[k] ^ inputs[(k + 1) % 4] for k in range(4))]
+    scores = rng.normal(-25.0, 1.0, (8, n))
+    for own, state in zip(scores, truth, strict=True):
+        own[rng.choice(n, likely, replace=False)] = rng.normal(0.0, 2.0, likely)
+        own[state] = 2.0
+    graph = abp.FactorGraph()
+    graph.add_variables(8, n)
+    graph.add_factors(np.arange(8)[:, np.newaxis], log_table=scores)
+    graph.add_factors([[k, (k + 1) % 4, 4 + k] for k in range(4)], structure=abp.Xor())
+    inference = abp.Inference(graph, "adaptive")
+    first = next(inference)
+    assert first.domain_sizes.max() <= likely + 1
+    assert first.work_parts["messages"] / first.updates <= likely**2 + 3 * likely
+    result, expected = inference.run(), abp.infer(graph, "bp")
+    assert result.stop_reason is expected.stop_reason is abp.StopReason.CONVERGED
+    assert result.domain_sizes.min() == n
+    for k in range(8):
+        np.testing.assert_allclose(result.marginals[k], expected.marginals[k], atol=1e-9)
+    with pytest.raises(abp.MemoryLimitError, match="more than"):
+        abp.infer(graph, "exact", max_memory=10**6)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.source import FactorSource, FloatArray, IndexArray
+from anytimebp.model.source import FactorSource, FloatArray, IndexArray, joint_states
 
 
 def structured_entries(source: FactorSource, sizes: FloatArray) -> FloatArray:
     """Return (factors,) the cost of an update, by own sums or a table, over domains of (factors, arity) sizes."""
-    gain, own, table = source.gain(sizes), source.update_entries(sizes), np.prod(sizes, axis=1)
+    gain, own, table = source.gain(sizes), source.update_entries(sizes), joint_states(sizes)
     return np.where(gain * own < table, np.maximum(1.0, gain) * own, table)
 
 
@@ -39,5 +39,5 @@ def structured_costs(
         if block.source.speaks:
             looking += ask_cost * float(each.sum() + outside.sum())
         else:
-            looking += ask_cost * float((np.prod(own, axis=1)[:, np.newaxis] / own * outside).sum())
+            looking += ask_cost * float((joint_states(own)[:, np.newaxis] / own * outside).sum())
     return entries, looking, edges

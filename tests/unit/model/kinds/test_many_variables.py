@@ -61,6 +61,7 @@ def test_a_noisy_or_of_many_causes():
     np.testing.assert_allclose(found(abp.infer(graph))[-1], value[1] / value.sum(), atol=1e-9)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("structure", [abp.AtMostOne(), abp.NoisyOr(np.full(1499, 1e-3), 0.1), "count"])
 def test_more_joint_states_than_doubles_run_in_logs(structure):
     n = 1500
