@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple, TypeAlias
 
@@ -75,18 +76,6 @@ class Stops:
 
 
 STOPS = Stops()
-
-
-def solve_chunk(chunk: Chunk, options: dict[str, Any], call: str) -> list[Answer]:
-    """Solve a chunk of a call, in whatever process.
-
-    A process that was interrupted solves no other chunk of the same call: some may have been sent to it before.
-    """
-    try:
-        return Solver(options, STOPS.of(call)).solve(chunk)
-    except KeyboardInterrupt:
-        STOPS.end(call, for_good=False)
-        raise
 
 
 class SharedOrders:
@@ -246,6 +235,30 @@ class Solver:
             return _whole(session.query(evidence, self._targets, **self._budget))
         except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
             return error
+
+
+class _Own(threading.local):
+    """What a thread keeps from chunk to chunk of a call: memory, orders, and the session of one graph."""
+
+    def __init__(self) -> None:
+        self.call, self.solver = "", Solver({})
+
+
+OWN = _Own()
+
+
+def solve_chunk(chunk: Chunk, options: dict[str, Any], call: str) -> list[Answer]:
+    """Solve a chunk of a call, in whatever process.
+
+    A process that was interrupted solves no other chunk of the same call: some may have been sent to it before.
+    """
+    if OWN.call != call:
+        OWN.call, OWN.solver = call, Solver(options, STOPS.of(call))
+    try:
+        return OWN.solver.solve(chunk)
+    except KeyboardInterrupt:
+        STOPS.end(call, for_good=False)
+        raise
 
 
 def _whole(result: Result) -> Result:
