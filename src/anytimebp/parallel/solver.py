@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple, TypeAlias
@@ -28,6 +29,7 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.model.targets import read_targets
 from anytimebp.parallel.merged import Item, can_merge, solve_together
 from anytimebp.parallel.merged_bp import sweep_together
+from anytimebp.parallel.packing import pack, unpack
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import table_entries, update_entries
@@ -55,6 +57,19 @@ class Chunk(NamedTuple):
     first: int
     graphs: list[FactorGraph] | FactorGraph
     evidence: list[EvidenceLike | None]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle tables that graphs share once; as ever where it cannot be, as with rules that only Ray pickles."""
+        try:
+            packed, arrays = pack(tuple(self))
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return Chunk, tuple(self)
+        return _unpacked, (packed, arrays)
+
+
+def _unpacked(packed: bytes, arrays: list[Any]) -> Chunk:
+    """Return a chunk that was pickled."""
+    return Chunk(*unpack(packed, arrays))
 
 
 class Stops:
