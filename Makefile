@@ -3,6 +3,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 HEAVY := .venv-heavy
 FLOOR := 94
+define COVERAGE
+import json, sys
+percent = json.load(open(".coverage.json"))["summary"]["percent_covered"]
+print(f"coverage by the uncompiled tests: {percent:.1f} % of lines, $(FLOOR) % wanted")
+sys.exit(percent < $(FLOOR))
+endef
+export COVERAGE
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .PHONY: demo test lint pytest pytest-uncompiled test-browser test-heavy bench results clean
@@ -15,8 +22,7 @@ demo: $(VENV)/installed
 test: $(VENV)/ready
 	@echo "lint and tests, compiled and uncompiled side by side: about eleven minutes"
 	@$(MAKE) --no-print-directory --jobs=2 $(SYNC) pytest lint pytest-uncompiled
-	@echo "coverage by the uncompiled tests: $$($(BIN)/coverage report --format=total) % of lines, $(FLOOR) % wanted"
-	@$(BIN)/coverage report --fail-under=$(FLOOR) >/dev/null
+	@$(BIN)/python -c "$$COVERAGE"
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -29,7 +35,7 @@ pytest: $(VENV)/ready
 
 # The same kernels as plain Python: coverage, bounds and a check that compiling changes nothing.
 pytest-uncompiled: $(VENV)/ready
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -m "not compiled and not browser and not heavy"
+	NUMBA_DISABLE_JIT=1 $(BIN)/slipcover --json --out .coverage.json -m pytest -W ignore::pytest.PytestAssertRewriteWarning -m "not compiled and not browser and not heavy"
 
 # The report of a run in a real browser, which is installed if need be. Uncompiled: the models are tiny.
 test-browser: $(VENV)/browser-ready
@@ -68,4 +74,4 @@ $(HEAVY)/ready: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(HEAVY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache .coverage
+	rm -rf $(VENV) $(HEAVY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache .coverage.json

@@ -9,7 +9,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 import anytimebp as abp
-from anytimebp.cli import sentence
+from anytimebp.cli.demo import LOCAL_TYPES, TYPES, build
 from anytimebp_evaluation.pictures import save_figure
 
 HERE = Path(__file__).resolve().parent
@@ -33,9 +33,9 @@ def grid(side: int, states: int, seed: int) -> abp.FactorGraph:
 
 def draw_marginals(axes: plt.Axes) -> None:
     """Draw the types of the demo's mentions, alone and jointly."""
-    graph = sentence.build()
+    graph = build()
     result = abp.infer(graph)
-    mentions = list(sentence.LOCAL_TYPES)
+    mentions = list(LOCAL_TYPES)
     for row, mention in enumerate(reversed(mentions)):
         alone = np.exp(graph.factor_log_table(next(f for f in range(99) if graph.factor_scope(f) == (mention,))))
         alone /= alone.sum()
@@ -43,7 +43,7 @@ def draw_marginals(axes: plt.Axes) -> None:
         for offset, belief, strong in ((0.2, alone, GREY), (-0.2, together, BLUE)):
             best = int(belief.argmax())
             axes.barh(row + offset, belief[best], height=0.36, color=strong)
-            axes.text(belief[best] + 0.02, row + offset, sentence.TYPES[best], va="center", fontsize=9, color=INK)
+            axes.text(belief[best] + 0.02, row + offset, TYPES[best], va="center", fontsize=9, color=INK)
     axes.set_yticks(range(len(mentions)), list(reversed(mentions)), fontsize=10)
     axes.set_xlim(0, 1.3)
     axes.set_xticks([0, 0.5, 1])

@@ -2,104 +2,36 @@
 
     python evaluation/benchmarks/anytime.py --before FOLDER --bare FILE [--only TEXT] [--no-budgets]
 
-`--before` is the source folder of an older version, whose `bp` is measured in a process of its own; `--bare` is a file
-with real documents and a bare loop of full BP over them (`documents`, `graph`, `yardstick`, `distance`). Times go from
-a built graph to `marginals.concatenated()`, in processor time: a callback stops a run at the snapshot from which on its
-error is known to stay under the bound. Medians of five runs, one after the other, on graphs that were built before.
+`--before` is the source folder of an older version, whose `bp` takes turns with `adaptive`, in processes of their own
+(`anytime_worker.py`); `--bare` is a file with real documents and a bare loop of full BP over them (`documents`,
+`graph`, `yardstick`, `distance`). Times go from a built graph to `marginals.concatenated()`, in processor time: a
+callback stops a run at the snapshot from which on its error is known to stay under the bound. Medians of five runs.
 """
 
 import argparse
 import functools
 import gc
 import importlib
-import json
 import math
-import os
 import statistics
-import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
 
-import models
 import numpy as np
+from anytime_worker import MODELS, built, flat
 from timing import table, verdict
+from workers import Worker
 
 import anytimebp as abp
 
 RUNS = 5
-DATA = Path(os.environ.get("ANYTIMEBP_DATA", Path(__file__).parents[3] / "shared" / "data")) / "models"
+WARM_UP = 1  # runs of every case before
+WORKER = Path(__file__).with_name("anytime_worker.py")
 FRACTIONS = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 SLOWER = 1.1  # times as long that `adaptive` may take to the error of `bp` within a budget
-
-
-def _grid(side, states, unary, pairwise):
-    return [
-        lambda seed=seed: models.graph_of(models.grid(side, side, states, unary, pairwise, seed)) for seed in range(3)
-    ]
-
-
-def _extraction(entities):
-    return [lambda seed=seed: models.graph_of(models.joint_extraction(entities, seed)) for seed in (0, 2, 3)]
-
-
-def _real(name, evidence=None):
-    def build():
-        graph = abp.read_model(DATA / f"{name}.uai")
-        return graph, abp.read_evidence(DATA / evidence, graph) if evidence else None
-
-    return [build]
-
-
-MODELS = {
-    "joint extraction, 8 entities": (_extraction(8), 1e-3, 5.0),
-    "joint extraction, 16 entities": (_extraction(16)[:1], 1e-3, 8.0),
-    "5x5 grid, 250 states, scores 10, 2": (_grid(5, 250, 10.0, 2.0), 1e-4, 6.0),
-    "5x5 grid, 250 states, scores 10, 0.5": (_grid(5, 250, 10.0, 0.5), 1e-4, 6.0),
-    "5x5 grid, 1000 states, scores 10, 2": (_grid(5, 1000, 10.0, 2.0), 1e-4, 40.0),
-    "10x10 grid, 100 states, scores 6, 2": (_grid(10, 100, 6.0, 2.0), 1e-4, 2.5),
-    "pdb1i24": (_real("pdb1i24"), 1e-4, 4.0),
-    "mildew, first evidence": (_real("mildew", "mildew.uai.evid"), 1e-4, 2.0),
-    "mildew, second evidence": (_real("mildew", "mildew.uai.ev1.evid"), 1e-4, 2.0),
-    "pathfinder, first evidence": (_real("pathfinder", "pathfinder.uai.evid"), 1e-4, 2.0),
-    "pathfinder, second evidence": (_real("pathfinder", "pathfinder.uai.ev1.evid"), 1e-4, 2.0),
-    "10x10 grid, 100 states, scores 1, 0.5": (_grid(10, 100, 1.0, 0.5), 1e-4, 1 / 1.05),
-    "ObjectDetection_24": (_real("ObjectDetection_24"), 1e-4, 1 / 1.05),
-    "alarm": (_real("alarm"), 1e-4, 1 / 1.05),
-}
-"""Graphs, the L2 error to reach, and how many times as soon as `bp` before."""
-
-
-def built(build):
-    """Return a new graph, and the evidence for it."""
-    found = build()
-    return found if isinstance(found, tuple) else (found, None)
-
-
-def flat(marginals):
-    """Return all marginals in one array; older versions have no method for it."""
-    return marginals.concatenated() if hasattr(marginals, "concatenated") else np.concatenate(list(marginals.values()))
-
-
-def error_of(found, reference, starts):
-    """Return the mean over variables of the L2 distance of two arrays of marginals."""
-    return float(np.sqrt(np.add.reduceat((found - reference) ** 2, starts)).mean())
-
-
-def measure(build, method, error):
-    """Return the median time to an error, the time to the end, where each variable's marginal starts, and the truth."""
-    graph, evidence = built(build)
-    reference = flat(abp.infer(graph, "bp", evidence=evidence, tolerance=1e-12).marginals)
-    sizes = [variable.n_states for variable in graph.variables]
-    starts = np.cumsum([0, *sizes[:-1]])
-    seen = [
-        error_of(flat(snapshot.marginals), reference, starts)
-        for snapshot in abp.Inference(graph, method, evidence=evidence)
-    ]
-    above = [index for index, distance in enumerate(seen) if not distance < error]
-    number = above[-1] + 1 if above else 0
-    return _median_time(build, method, number), _median_time(build, method), starts, reference
 
 
 def _median_time(build, method, number=None):
@@ -117,63 +49,73 @@ def _median_time(build, method, number=None):
     return statistics.median(spent[2:])  # the first ones load, and warm the caches up
 
 
-def errors_within(build, method, budgets, starts, reference):
-    """Return the median L2 error of runs within each of some budgets, in seconds."""
-    found = []
-    for seconds in budgets:
-        errors = []
+class Turns:
+    """`bp` of an older version and `adaptive`, taking turns, each in a process of its own.
+
+    Args:
+        before: The `src` folder of the older version.
+        folder: For files.
+    """
+
+    def __init__(self, before, folder):
+        """Start both."""
+        self._folder, self._n = Path(folder), 0
+        self._old, self._new = Worker(WORKER, before), Worker(WORKER)
+
+    def choose(self, name, number):
+        """Choose a graph; the older version says what the truth is."""
+        self._n += 1
+        truth = str(self._folder / f"{self._n}.npy")
+        self._old.ask(task="choose", name=name, number=number, method="bp", truth=truth)
+        self._new.ask(task="choose", name=name, number=number, method="adaptive", truth=truth)
+
+    def seconds(self):
+        """Return the median times of `bp` before to the error, of `adaptive` to the error, and of `bp` to the end.
+
+        A run to its end has come to the error, too, and without a callback, which costs time.
+        """
+        times = {(worker, to_end): [] for to_end in (False, True) for worker in (self._old, self._new)}
+        for _ in range(WARM_UP + RUNS):
+            for (worker, to_end), each in times.items():
+                each.append(worker.ask(task="seconds", to_end=to_end))
+        found = {key: statistics.median(each[WARM_UP:]) for key, each in times.items()}
+        soon = [min(found[worker, False], found[worker, True]) for worker in (self._old, self._new)]
+        return *soon, found[self._old, True]
+
+    def errors(self, seconds):
+        """Return the median errors of both within a budget."""
+        own, old = [], []
         for _ in range(RUNS):
-            graph, evidence = built(build)
-            marginals = abp.infer(graph, method, evidence=evidence, seconds=seconds).marginals
-            errors.append(error_of(flat(marginals), reference, starts))
-        found.append(statistics.median(errors))
-    return found
+            old.append(self._old.ask(task="within", seconds=seconds / SLOWER))
+            own.append(self._new.ask(task="within", seconds=seconds))
+        return statistics.median(own), statistics.median(old)
+
+    def close(self):
+        """End both."""
+        self._old.close()
+        self._new.close()
 
 
-def before_now(arguments, task, *given):
-    """Run a task of this file with the older version, in a process of its own; return what it printed."""
-    path = os.pathsep.join([arguments.before, os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, __file__, "--task", task, *map(str, given)],
-        env=os.environ | {"PYTHONPATH": path, "NUMBA_CACHE_DIR": str(Path(arguments.before) / "cache")},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def run_task(task, name, number, *budgets):
-    """Do what `before_now` asks for."""
-    builds, error, _ = MODELS[name]
-    build = builds[int(number)]
-    soon, end, starts, reference = measure(build, "bp", error)
-    answer = {"soon": soon, "end": end}
-    if task == "budgets":
-        answer["errors"] = errors_within(build, "bp", [float(b) for b in budgets], starts, reference)
-    print(json.dumps(answer))
-
-
-def against_before(arguments):
+def against_before(arguments, turns):
     """Print the table of times to an error, and the cells of budgets."""
     rows, cells = [], []
     for name, (builds, error, bar) in MODELS.items():
         if arguments.only not in name:
             continue
-        gains = []
-        for number, build in enumerate(builds):
-            ours, _, starts, reference = measure(build, "adaptive", error)
-            old = before_now(arguments, "soon", name, number)
-            gains.append(old["soon"] / ours)
+        gains, spent = [], []
+        for number in range(len(builds)):
+            turns.choose(name, number)
+            soon, ours, end = turns.seconds()
+            gains.append(soon / ours)
+            spent.append(ours)
             if arguments.budgets:
-                budgets = [fraction * old["end"] for fraction in FRACTIONS]
-                within = before_now(arguments, "budgets", name, number, *(b / SLOWER for b in budgets))["errors"]
-                own = errors_within(build, "adaptive", budgets, starts, reference)
-                cells += [(name, f, a, b) for f, a, b in zip(FRACTIONS, own, within, strict=True)]
+                cells += [(name, fraction, *turns.errors(fraction * end)) for fraction in FRACTIONS]
         gain = math.exp(statistics.mean(map(math.log, gains)))
-        each = ", ".join(f"{g:.2f}" for g in gains)
-        rows.append([name, f"{error:g}", each, f"{gain:.2f}", f"{bar:.2f}: {verdict(met=gain >= bar)}"])
+        each, ms = ", ".join(f"{g:.2f}" for g in gains), ", ".join(f"{1e3 * s:.2f}" for s in spent)
+        rows.append([name, f"{error:g}", ms, each, f"{gain:.2f}", f"{bar:.2f}: {verdict(met=gain >= bar)}"])
         print(rows[-1], file=sys.stderr, flush=True)
-    print(table(["model", "L2 error", "times as soon as `bp` before, by graph", "geometric mean", "bar"], rows))
+    header = ["model", "L2 error", "`adaptive`, ms", "times as soon as `bp` before, by graph", "geometric mean", "bar"]
+    print(table(header, rows))
     if cells:
         good = [own <= old + 1e-6 for _, _, own, old in cells]
         print(f"\nBudgets of 1/64 to 1 of the time of `bp` before: {sum(good)} of {len(cells)} cells are no worse")
@@ -236,16 +178,15 @@ def main():
     parser.add_argument("--bare", help="file with real documents and a bare loop")
     parser.add_argument("--only", default="", help="models whose names hold this text")
     parser.add_argument("--no-budgets", dest="budgets", action="store_false", help="leave the budgets out")
-    parser.add_argument("--task", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    if arguments.task:
-        run_task(*arguments.task)
-        return
     if arguments.bare:
         real_documents(arguments.bare)
     if arguments.before:
-        against_before(arguments)
+        with tempfile.TemporaryDirectory() as folder:
+            turns = Turns(arguments.before, folder)
+            against_before(arguments, turns)
+            turns.close()
 
 
 if __name__ == "__main__":

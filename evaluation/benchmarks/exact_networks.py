@@ -27,7 +27,7 @@ from statistics import geometric_mean, median
 import numpy as np
 
 NETWORKS = ("alarm", "insurance", "win95pts", "hepar2", "water", "mildew", "pigs", "andes", "pathfinder")
-SETS, REPEATS, OBSERVED = 10, 5, 3
+SETS, REPEATS, OBSERVED = 20, 5, 3
 
 WAYS = ("all, first", "all, again", "target, first", "target, again")
 

@@ -12,9 +12,7 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # must be set before NumPy is loaded
 
 import argparse
-import json
 import pickle
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -25,6 +23,7 @@ import numpy as np
 from models import joint_extraction
 from numpy_bp import log_flooding
 from timing import table, verdict
+from workers import Worker
 
 import anytimebp as abp
 from anytimebp_evaluation.families import Arrays, grid
@@ -33,44 +32,13 @@ WORKER = Path(__file__).with_name("limits_worker.py")
 EVIDENCE_SETS = 6
 
 
-class Worker:
-    """A process that times one version of the library.
-
-    Args:
-        source: Its `src` folder; None for the version that is running here.
-    """
-
-    def __init__(self, source=None):
-        """Start it."""
-        source = source or str(Path(abp.__file__).parents[1])
-        environment = os.environ | {"PYTHONPATH": source}
-        self._process = subprocess.Popen(
-            [sys.executable, str(WORKER)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, **asked):
-        """Have a case measured."""
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            msg = "the worker has ended"
-            raise RuntimeError(msg)
-        return json.loads(line)
-
-    def close(self):
-        """End the process."""
-        self._process.stdin.close()
-        self._process.wait()
-
-
 class Bench:
     """Old and new, taking turns."""
 
     def __init__(self, options, folder):
         """Start a process for each; cases go through files in the folder."""
         self.options, self._folder, self._n = options, Path(folder), 0
-        self.new, self.old = Worker(), Worker(options.old)
+        self.new, self.old = Worker(WORKER), Worker(WORKER, options.old)
 
     def times(self, case, *, with_old=True):
         """Return the best seconds of the old version (NaN if not asked) and of the new one, and how runs ended."""

@@ -159,7 +159,8 @@ def __getattr__(name: str) -> Any:
     if name == "parallel":
         return import_module("anytimebp.parallel")
     if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+        found = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return found
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
 

@@ -9,9 +9,8 @@ from anytimebp.inference.inference import Inference
 from anytimebp.inference.methods import DEFAULT_METHOD
 from anytimebp.inference.options import RandomLike
 from anytimebp.inference.recording import Every
-from anytimebp.model.evidence import EvidenceLike
+from anytimebp.model.evidence import EvidenceLike, Targets
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.targets import Targets
 from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.report.progress import RunDisplay
 from anytimebp.results.snapshot import Result, Snapshot

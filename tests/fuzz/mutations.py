@@ -89,6 +89,17 @@ XMLBIF = b"""<?xml version="1.0" encoding="utf-8"?>
 EVID = b"2 0 1\n3 0\n"
 OLD_EVID = b"1\n2 0 1 3 0\n"
 JSON_EVID = b'{"x0": 1, "x1": [0, 2]}'
+SASCA = b"""NC 4 # states
+TABLE t = [0, 3, 2, 1]
+VAR SINGLE k
+PUB MULTI p
+VAR MULTI x
+VAR MULTI y
+PROPERTY x = k ^ p
+PROPERTY f: y = t[x]
+PROPERTY y = k + p - x
+PROPERTY y = !k
+"""
 MAR = b"MAR\n2 2 0.25 0.75 3 0.1 0.2 0.7\n"
 
 
@@ -114,6 +125,7 @@ SEEDS = {
     ".npz": [npz()],
     ".evid": [EVID, OLD_EVID],
     ".json": [JSON_EVID],
+    ".sasca": [SASCA],
     ".MAR": [MAR],
 }
 ENCODINGS = b"Shift_JIS big5 utf-7 nosuch rot13 idna punycode utf-16 latin-1 ascii mbcs hex".split()

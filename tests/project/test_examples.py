@@ -142,3 +142,77 @@ def test_an_example_prints_its_figures_and_draws_its_picture(name, monkeypatch, 
     example.main()
     assert "CONVERGED" in capsys.readouterr().out
     assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+@pytest.fixture(scope="module")
+def aes():
+    return _load("aes_attack")
+
+
+@pytest.fixture(scope="module")
+def ldpc():
+    return _load("ldpc")
+
+
+def test_the_sbox_is_that_of_aes(aes):
+    assert aes.SBOX[[0x00, 0x01, 0x53, 0xFF]].tolist() == [0x63, 0x7C, 0xED, 0x16]  # as FIPS 197 prints it
+    assert sorted(aes.SBOX.tolist()) == list(range(256))
+
+
+@pytest.mark.compiled
+def test_the_key_has_the_marginal_that_bayes_rule_gives(aes):
+    rng, key = np.random.default_rng(0), 0xA7
+    plaintext = rng.integers(256, size=4)
+    of_x, of_y = (aes.leak(states, 1.5, rng) for states in (plaintext ^ key, aes.SBOX[plaintext ^ key]))
+    x = plaintext[:, np.newaxis] ^ np.arange(256)
+    log_weight = (np.take_along_axis(of_x, x, 1) + np.take_along_axis(of_y, aes.SBOX[x], 1)).sum(axis=0)
+    weight = np.exp(log_weight - log_weight.max())
+    np.testing.assert_allclose(aes.attack(plaintext, of_x, of_y), weight / weight.sum(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.compiled
+def test_an_attack_prints_ranks_and_draws_them(aes, monkeypatch, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(sys, "argv", ["aes_attack", "--small", "--out", str(tmp_path / "picture.png")])
+    aes.main()
+    assert "noise 0.5; mean rank of a byte by traces: 1:" in capsys.readouterr().out
+    assert (tmp_path / "picture.png").stat().st_size > 5_000
+
+
+CODE = """4 2 64
+1 4
+1 2 1 2
+3 3
+1 5
+1 7 2 9
+2 1
+1 33 2 2
+1 5 2 7 4 33
+2 9 3 1 4 2
+"""
+
+
+def test_a_code_is_read_check_by_check(ldpc, tmp_path):
+    (tmp_path / "code.txt").write_text(CODE)
+    graph = ldpc.read_code(tmp_path / "code.txt")
+    assert [graph.factor_scope(k) for k in range(2)] == [("x0", "x1", "x3"), ("x1", "x2", "x3")]
+    assert [block.source.coefficients.tolist() for block in graph.blocks] == [[5, 7, 33], [9, 1, 2]]
+
+
+@pytest.mark.compiled
+def test_frames_without_noise_are_decoded_and_the_picture_is_drawn(ldpc, monkeypatch, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "code.txt").write_text(CODE)
+    graph = ldpc.read_code(tmp_path / "code.txt")
+    assert ldpc.frame_errors(graph, 12.0, 5, np.random.default_rng(0)) == 0
+    assert ldpc.frame_errors(graph, -20.0, 5, np.random.default_rng(0)) == 5
+    monkeypatch.setattr(sys, "argv", ["ldpc", str(tmp_path / "code.txt"), "--small", "--out", str(tmp_path / "a.png")])
+    ldpc.main()
+    assert "4.0 dB: 0 of 10 frames in error" in capsys.readouterr().out
+    assert (tmp_path / "a.png").stat().st_size > 5_000
+
+
+def test_without_a_code_there_is_nothing_to_decode(ldpc, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sys, "argv", ["ldpc", str(tmp_path / "missing.txt")])
+    ldpc.main()
+    assert "nothing to decode" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The README's code runs as it stands, and what pages link to is there."""
+"""The code of the README and of the pages it sends to runs as it stands, and what pages link to is there."""
 
 import re
 import shlex
@@ -22,10 +22,24 @@ def test_files_that_a_page_links_to_are_there(page):
     assert missing == []
 
 
-def test_the_examples_run(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 3
-    exec(compile("\n".join(blocks), str(README), "exec"), {})  # noqa: S102
+def anchors(page):
+    """Return what links to the headings of a page end in."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_headings_that_a_page_links_to_are_there(page):
+    links = re.findall(r"\]\(([^):\s]*\.md)?#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    missing = [link for link in links if link[1] not in anchors(page.parent / link[0] if link[0] else page)]
+    assert missing == []
+
+
+@pytest.mark.parametrize(("name", "count"), [("README.md", 1), ("docs/python.md", 3)])
+def test_the_examples_run(capsys, name, count):
+    blocks = re.findall(r"```python\n(.*?)```", (README.parent / name).read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == count
+    exec(compile("\n".join(blocks), name, "exec"), {})  # noqa: S102
     assert UNCOMPILED or "converged" in capsys.readouterr().out  # plain Python uses up the examples' time budgets
 
 
@@ -39,7 +53,8 @@ def test_the_example_of_large_universes_runs(capsys):
 
 def test_the_commands_run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = re.findall(r"^anytimebp (.*)$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    page = README.parent / "docs" / "command_line.md"
+    lines = re.findall(r"^anytimebp (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(lines) == 4
     assert [main(shlex.split(line)) for line in lines] == [0, 0, 0, 0]
     assert {path.name for path in tmp_path.iterdir()} == {"demo.npz", "marginals.csv", "run.html", "demo.uai"}

@@ -11,8 +11,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from anytimebp.cli.live import wants_bar
 from anytimebp.cli.names import say
+from anytimebp.cli.standard_streams import wants_bar
 from anytimebp_evaluation.plans import PLANS, QUICK, Tell
 
 NEREL_SEEDS = 3

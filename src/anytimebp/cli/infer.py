@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import warnings
@@ -14,14 +15,12 @@ import click
 
 import anytimebp as abp
 from anytimebp.cli.cases import infer_cases
-from anytimebp.cli.live import wants_bar
-from anytimebp.cli.memory_size import read_memory_size
 from anytimebp.cli.names import printable_name, say
 from anytimebp.cli.observed import describe_evidence, fixed_variables, read_observed
 from anytimebp.cli.outputs import Write, write_each
 from anytimebp.cli.paths import check_output, model_argument, read_given_model
 from anytimebp.cli.show import show_result, telling_marginals, whole_marginals
-from anytimebp.cli.standard_streams import STANDARD_OUTPUT, input_name, is_standard_input
+from anytimebp.cli.standard_streams import STANDARD_OUTPUT, input_name, is_standard_input, wants_bar
 from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_ending
 from anytimebp.formats.marginal_tables import load_parquet
 from anytimebp.formats.whole_file import ending
@@ -32,6 +31,21 @@ from anytimebp.results.stop import StopReason
 
 GROWTH_BETWEEN_LOOKS = 1.1  # of all active states: a look costs about as much as scoring every candidate
 PAGE_ENDINGS = {".html": None, ".htm": None}
+MEMORY_SIZE = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))? ?(?:([kmgt])(i?))?b?", re.IGNORECASE | re.ASCII)
+POWERS_OF_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def read_memory_size(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Return a number of bytes, given with a unit or without; units are powers of 1000, with an i of 1024."""
+    if text is None:
+        return None
+    match = MEMORY_SIZE.fullmatch(text.strip())
+    if match is None:
+        msg = f"{text[:40]!r} is no amount of memory, such as 500MB, 2GB, 1.5GiB or 1000000 (bytes)"
+        raise click.BadParameter(msg, context, parameter)
+    unit = int((1024 if match[4] else 1000) ** POWERS_OF_UNITS[(match[3] or "").lower()])
+    part = match[2] or "0"
+    return int(int(match[1]) * unit + int(part) * unit // 10 ** len(part))
 
 
 @click.command()
@@ -111,9 +125,9 @@ def infer(
 ) -> None:
     """Print and write the marginals of a model file.
 
-    MODEL is a .uai, .fg, .bif, .xmlbif or .npz file, or a .gz of these, or - for standard input, with --format. Ctrl-C
-    ends the run with the best consistent marginals so far and writes every output; pressed again, it aborts. Output
-    files are written whole or not at all, and without a time limit the same command writes the same bytes.
+    MODEL is a .uai, .fg, .bif, .xmlbif, .sasca or .npz file, or a .gz of these, or - for standard input, with --format.
+    Ctrl-C ends the run with the best consistent marginals so far and writes every output; pressed again, it aborts.
+    Output files are written whole or not at all, and without a time limit the same command writes the same bytes.
     """
     if grow is not None:
         if method not in GROWING_METHODS:

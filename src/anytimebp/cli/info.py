@@ -32,7 +32,9 @@ def info(model: Path, kind: str | None) -> None:
 
 def _advice(graph: FactorGraph, summary: GraphSummary) -> str:
     """Return what to expect of `infer`."""
-    from anytimebp.inference.auto_run import choose  # noqa: PLC0415  (loads Numba, which `--help` can do without)
+    from anytimebp.domains.domains import full_domains  # noqa: PLC0415  (loads Numba, which `--help` can do without)
+    from anytimebp.exact.relevance import Part  # noqa: PLC0415
+    from anytimebp.inference.auto_run import choose_possible  # noqa: PLC0415
     from anytimebp.layout.graph_layout import compiled_graph  # noqa: PLC0415
 
     memory = available_memory()
@@ -42,7 +44,8 @@ def _advice(graph: FactorGraph, summary: GraphSummary) -> str:
     if summary.is_forest:
         return "The graph is a forest: `infer` gives exact marginals in two passes."
     compiled = compiled_graph(graph)
-    chosen = choose(compiled, compiled.universe_sizes)
+    part = Part(compiled.arrays, compiled.universe_sizes)
+    chosen = choose_possible(compiled, part.sizes, part, lambda: full_domains(compiled, {})).chosen
     if chosen.tree is not None:
         return f"`infer` is exact, on a junction tree: {chosen.reason}."
     return (

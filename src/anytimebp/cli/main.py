@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
 from anytimebp import __version__
-from anytimebp.cli.completion import completion
 from anytimebp.cli.convert import convert
 from anytimebp.cli.demo import demo
 from anytimebp.cli.infer import infer
@@ -40,6 +40,23 @@ def app(context: click.Context) -> None:
     """Marginals of discrete factor graphs whose variables have many states."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  eval "$(anytimebp completion bash)"     in ~/.bashrc
+    zsh:   eval "$(anytimebp completion zsh)"      in ~/.zshrc
+    fish:  anytimebp completion fish > ~/.config/fish/completions/anytimebp.fish
+    """  # noqa: D301  (\\b keeps click from rewrapping)
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"there is no completion for {shell}")  # noqa: EM102, TRY003
+    click.echo(kind(context.find_root().command, {}, "anytimebp", "_ANYTIMEBP_COMPLETE").source())
 
 
 for command in (infer, info, convert, demo, completion):

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from anytimebp.cli.names import printable_name, warn
 from anytimebp.inference.methods import GROWING_METHODS
-from anytimebp.report.choices import split_choice
-from anytimebp.report.wording import estimate_text, exact_cost_text, probability_text
+from anytimebp.report.wording import estimate_text, exact_cost_text, probability_text, split_choice
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
@@ -139,8 +138,9 @@ def _figures(result: Result, n_allowed: int, *, is_forest: bool) -> str:
 
 
 def _distance(result: Result) -> str:
-    """Say how far the marginals are from those of BP; nothing of exact ones."""
-    return "" if result.exact else f"estimated distance to BP {estimate_text(result.estimated_error)}, "
+    """Say how far the marginals are from those of BP, or from the exact ones; nothing of exact ones."""
+    name = f"estimated distance to {result.estimated_to}"
+    return "" if result.exact else f"{name} {estimate_text(result.estimated_error)}, "
 
 
 def _loops(result: Result) -> str:

@@ -1,7 +1,9 @@
-"""Standard input and output in place of files: `-`."""
+"""Standard input and output in place of files: `-`; and whether a bar can be drawn on standard error."""
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -64,3 +66,12 @@ def output_stream() -> Iterator[BinaryIO]:
         while data := file.read(AT_ONCE):
             sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
+
+
+def wants_bar() -> bool:
+    """Tell whether standard error is a terminal that nothing else is about to draw on."""
+    try:
+        piped = stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):
+        piped = False
+    return sys.stderr.isatty() and not piped

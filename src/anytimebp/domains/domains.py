@@ -59,10 +59,11 @@ class Domains(NamedTuple):
 def domain_sizes(compiled: CompiledGraph, observed: dict[int, Observation]) -> IndexArray:
     """Return the number of states that the evidence allows, per variable."""
     sizes = compiled.universe_sizes
-    restricted = {i: len(seen.states) for i, seen in observed.items() if seen.states is not None}
-    if restricted:
+    if any(seen.states is not None for seen in observed.values()):
         sizes = sizes.copy()
-        sizes[list(restricted)] = list(restricted.values())
+        for index, seen in observed.items():
+            if seen.states is not None:
+                sizes[index] = len(seen.states)
     return sizes
 
 

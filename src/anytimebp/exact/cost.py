@@ -11,7 +11,7 @@ from anytimebp.exact.tree import MEASURING, MOST_ENTRIES, TooWide, Tree, plan, p
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import ASKED_AT_ONCE, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes
-from anytimebp.tables.memory import factor_entries, memory_limit, whose_memory
+from anytimebp.tables.memory import check_axes, factor_entries, memory_limit, whose_memory
 
 MOST_READABLE = 1e15  # counts that are written out
 FEW = 2.0**25  # entries that any machine holds, for which nobody asks how much memory there is
@@ -28,6 +28,11 @@ def tree_bytes(compiled: CompiledGraph, sizes: IndexArray, tree: Tree) -> int:
     return int(8.0 * numbers + asked + 48.0 * states + 8.0 * (len(tree.arrays.scope) + 16.0 * tree.n))
 
 
+def shape_of(compiled: CompiledGraph, part: Part | None) -> CompiledGraph | Shape:
+    """Return what orders of a part of a graph depend on, or of all of it."""
+    return compiled if part is None or part.kept is None else Shape.of_part(compiled, part)
+
+
 def plan_within(compiled: CompiledGraph, sizes: IndexArray, max_memory: int | None, part: Part | None = None) -> Tree:
     """Return a tree for domains of these sizes that fits into memory.
 
@@ -39,8 +44,10 @@ def plan_within(compiled: CompiledGraph, sizes: IndexArray, max_memory: int | No
 
     Raises:
         MemoryLimitError: If there is none; says how much it would need, if that can be found out quickly.
+        OptionError: If a factor has more variables than a table has axes.
     """
-    shape, wanted = (compiled, sizes) if part is None else (Shape.of_part(compiled, part), part.sizes)
+    check_axes(compiled, "exact")
+    shape, wanted = shape_of(compiled, part), sizes if part is None else part.sizes
     tree = plan(shape, wanted, FEW if max_memory is None else min(FEW, max_memory / 8.0))
     if isinstance(tree, TooWide):
         there = memory_limit(MOST_ENTRIES, max_memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -120,8 +121,9 @@ def _search(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries: fl
     """Search by each rule, and while it may pay, again with noise."""
     log_size, steps, best = np.log(np.maximum(sizes, 1)), 0, Order(None, 0.0, 0)
     arrays = _arrays(len(sizes), 4 * len(compiled.arrays.edge_variable) + 16 * len(sizes))
-    bound, is_known = least_clique(compiled.arrays, log_size, np.log(most_entries), arrays)
-    if is_known and bound > np.log(most_entries):
+    log_most = math.log(max(1.0, most_entries))
+    bound, is_known = least_clique(compiled.arrays, log_size, log_most, arrays)
+    if is_known and bound > log_most:
         return Order(None, np.exp(min(700.0, bound)), 0)
     for search in range(MOST_SEARCHES):
         rule, noise = RULES[search % len(RULES)], NOISES[min(search // len(RULES), len(NOISES) - 1)]

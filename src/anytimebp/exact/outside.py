@@ -20,42 +20,13 @@ from anytimebp.domains.domains import Domains
 from anytimebp.errors import InconsistentModelError, MemoryLimitError
 from anytimebp.exact.cost import plan_by_order, plan_within
 from anytimebp.exact.passes import Passes
+from anytimebp.exact.possible import restricted
 from anytimebp.exact.potentials import make_potentials
 from anytimebp.exact.relevance import Part
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.model.factor import row_starts
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 UNLIMITED = 2**62
-
-
-def restricted(whole: Domains, keep: BoolArray) -> Domains:
-    """Return domains of some of all states, a state at least of each variable, with priors whose largest is 0 again.
-
-    A variable of one state has no clique, so that its prior must be in the scale.
-
-    Args:
-        whole: All states that the evidence allows.
-        keep: Which of their slots stay.
-    """
-    if keep.all():
-        return whole
-    first = whole.slot_start[:-1]
-    sizes = np.add.reduceat(keep.astype(np.int64), first)
-    states = np.arange(len(keep)) - np.repeat(first, whole.sizes) if whole.is_whole else whole.slot_state
-    start, log_prior = row_starts(sizes), whole.log_prior[keep]
-    largest = np.maximum.reduceat(log_prior, start[:-1])
-    finite = np.where(log_prior > -np.inf, log_prior, np.inf)
-    possible = np.maximum(largest, -1e300)  # a variable whose states are all impossible has no scale
-    return Domains(
-        sizes=sizes,
-        slot_start=start,
-        slot_state=states[keep],
-        log_prior=log_prior - np.repeat(possible, sizes),
-        log_prior_scale=whole.log_prior_scale + largest,
-        log_prior_min=np.minimum(0.0, np.minimum.reduceat(finite, start[:-1]) - possible),
-        scored=whole.scored,
-    )
 
 
 class MassOutside(NamedTuple):

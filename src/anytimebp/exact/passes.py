@@ -72,7 +72,7 @@ class Passes:
         self.tree, self._sizes, self._layout = tree, domains.sizes, part.layout
         self._tables = tables  # keeps the numbers alive
         scopes = tree.arrays.scope_start[: tree.n + 1]
-        n_axes = int((scopes[1:] - scopes[:-1]).max(initial=1))
+        n_axes = int(np.maximum.reduce(scopes[1:] - scopes[:-1], initial=1))
         largest = np.where(tables.log_scale == 0.0, compiled.extent.log_max, 0.0)  # others are divided by it
         self._arrays = CliqueArrays(
             address=tables.address,
@@ -104,7 +104,7 @@ class Passes:
         factors, start = tree.factor[tree.factor_start[self.tree.n] :], self._layout.factor_edge_start
         factors = factors[start[factors + 1] > start[factors]]  # others are left out
         # a table of one possible entry is stored as 1, or as the user gave it
-        return float(self._arrays.log_min[factors].sum())
+        return float(np.add.reduce(self._arrays.log_min[factors]))
 
     @property
     def is_up(self) -> bool:

@@ -15,7 +15,10 @@ from anytimebp.tables.workspace import first_arithmetic
 
 
 def make_potentials(compiled: CompiledGraph, domains: Domains) -> Generator[int, None, Tables]:
-    """Return tables of all message factors, those of wide ranges as logs; yields the scores asked for so far."""
+    """Return tables of all message factors, those of wide ranges as logs; yields the scores asked for so far.
+
+    Factors of variables whose domains are empty get no tables.
+    """
     arithmetic = first_arithmetic(compiled, domains.log_prior_min)
     tables = yield from _made(compiled, domains, arithmetic, 0)
     if arithmetic == LINEAR and compiled.widest <= MAX_LINEAR_RANGE and compiled.has_tables_only:
@@ -31,14 +34,16 @@ def _made(compiled: CompiledGraph, domains: Domains, arithmetic: int, asked: int
     tables = Tables(compiled.extent, arithmetic, kind)
     has_structures = not compiled.has_tables_only and any(b.source.sums is not None for _, b in compiled.message_blocks)
     key = ("written out", arithmetic) if has_structures else arithmetic
-    shared = compiled.shared_tables.get(key) if domains.is_whole else None
+    is_whole = domains.is_whole and bool(domains.sizes.all())
+    may_reuse = is_whole or (domains.is_whole and compiled.has_tables_only)  # no scores are counted then
+    shared = compiled.shared_tables.get(key) if may_reuse else None
     if isinstance(shared, Tables):
         making = reuse_tables(compiled, tables, shared)
     else:
         making = make_tables(compiled, domains, tables)
     for _ in making:
         yield asked + tables.scored
-    if domains.is_whole and shared is None and tables.nbytes <= SHARED_BYTES:
+    if is_whole and shared is None and tables.nbytes <= SHARED_BYTES:
         compiled.shared_tables[key] = tables
     tables.scored += asked
     return tables

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
+from anytimebp.kernels.cutting import where_tables_lie
 from anytimebp.kernels.relevance import KEPT, PartArrays, find_part
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.factor import ARITY, ENTRIES, FACTORS, IS_LOG, MEMBERS, TABLES
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 SUMS = "sums of factors"  # where they are kept with a layout's tables
@@ -81,14 +81,10 @@ def _kept_sums(compiled: CompiledGraph) -> _Sums:
     known = compiled.shared_tables.get(SUMS)
     if isinstance(known, _Sums):
         return known
-    rows = compiled.rows[compiled.rows[:, ARITY] > 1]
-    is_plain = (rows[:, TABLES] != 0) & (rows[:, IS_LOG] == 0)
-    count, first = rows[:, FACTORS], np.cumsum(rows[:, FACTORS]) - rows[:, FACTORS]
-    member = np.arange(int(count.sum())) - np.repeat(first, count)
-    stride = np.where(rows[:, MEMBERS] > 1, 8 * rows[:, ENTRIES], 0)
-    address: IndexArray = np.repeat(rows[:, TABLES], count)
-    address += np.repeat(stride, count) * member
-    address *= np.repeat(is_plain, count)
+    n_factors = len(compiled.arrays.factor_edge_start) - 1
+    address, is_log = np.empty(n_factors, dtype=np.int64), np.empty(n_factors, dtype=np.bool_)
+    where_tables_lie(compiled.rows, address, is_log)
+    address[is_log] = 0
     made = _Sums(address, np.full(len(compiled.arrays.edge_variable), np.nan))
     compiled.shared_tables[SUMS] = made
     return made

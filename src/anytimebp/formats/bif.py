@@ -18,8 +18,8 @@ from anytimebp.errors import FormatError
 from anytimebp.formats.bayesian import Network, build
 from anytimebp.formats.input_file import LABEL, NAMED_VARIABLE, ROW, Source, read_at_most
 from anytimebp.formats.tokens import count_lines, without_bom
-from anytimebp.model.graph import MAX_ARITY, FactorGraph
-from anytimebp.model.source import FloatArray
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import MAX_ARITY, FloatArray
 
 SKIPPED = re.compile(r"(?:\s+|//[^\r\n]*|/\*.*?\*/){1,1000}", re.DOTALL)  # takes 350 bytes a repetition to match
 WORD_END = re.compile(r'[\s{}()\[\],;|"]|/[/*]')

@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, TypeVar
 
+import numpy.typing as npt
+
 from anytimebp.errors import AnytimeBPError, DistributionWarning, DroppedWarning, FormatError, InconsistentModelError
 from anytimebp.formats.bif import read_bif, write_bif
 from anytimebp.formats.evidence import read_json_evidence
 from anytimebp.formats.libdai import read_fg, write_fg
 from anytimebp.formats.marginal_tables import write_csv, write_json, write_parquet
 from anytimebp.formats.npz import read_npz, write_npz
+from anytimebp.formats.sasca import read_sasca
 from anytimebp.formats.uai import read_uai, write_uai
 from anytimebp.formats.uai_results import read_mar, read_uai_evidence, write_mar, write_pr
 from anytimebp.formats.whole_file import ending, whole_file
@@ -26,7 +29,7 @@ from anytimebp.results.snapshot import Snapshot
 PathLike: TypeAlias = str | os.PathLike[str]
 Handler = TypeVar("Handler")
 
-READERS: Mapping[str, Callable[[Path, list[str]], FactorGraph]] = {
+READERS: Mapping[str, Callable[..., FactorGraph]] = {
     ".uai": read_uai,
     ".fg": read_fg,
     ".bif": read_bif,
@@ -34,6 +37,7 @@ READERS: Mapping[str, Callable[[Path, list[str]], FactorGraph]] = {
     ".bifxml": read_xmlbif,
     ".xml": read_xmlbif,
     ".npz": read_npz,
+    ".sasca": read_sasca,
 }
 WRITERS: Mapping[str, Callable[[FactorGraph, BinaryIO, Path], list[str]]] = {
     ".uai": write_uai,
@@ -57,11 +61,17 @@ MARGINAL_WRITERS: Mapping[str, Callable[[Snapshot, BinaryIO, Path], None]] = {
 }
 
 
-def read_model(path: PathLike) -> FactorGraph:
-    """Read a model: .uai, .fg (libDAI), .bif, .xmlbif, or our own .npz, each plain or as .gz.
+def read_model(
+    path: PathLike, *, tables: Mapping[str, npt.ArrayLike] | None = None, n_executions: int | None = None
+) -> FactorGraph:
+    """Read a model: .uai, .fg (libDAI), .bif, .xmlbif, .sasca (SCALib), or our own .npz, each plain or as .gz.
 
     Args:
         path: The file; its ending says the format.
+        tables: Of a .sasca file: by name, the values of each TABLE that it leaves open, and the potentials of each
+            GENERIC factor, an axis for each variable, and before them one for executions if it is MULTI.
+        n_executions: Of a .sasca file: how many traces there are; 1 unless given. Variables that are MULTI are called
+            `x[0]`, `x[1]`, ...; public ones are variables, to be observed.
 
     Raises:
         FormatError: The file is not what its ending says; names the line and the token.
@@ -69,14 +79,18 @@ def read_model(path: PathLike) -> FactorGraph:
 
     Warns with DistributionWarning where a conditional distribution of a Bayesian network does not sum to 1.
     """
-    graph, odd = read_model_file(path)
+    options = {"tables": tables, "n_executions": n_executions}
+    graph, odd = read_model_file(path, options={key: value for key, value in options.items() if value is not None})
     if odd:
         warnings.warn(f"{path}: {'; '.join(odd)}", DistributionWarning, stacklevel=2)
     return graph
 
 
 def read_model_file(
-    path: PathLike, like: PathLike | None = None, name: str | None = None
+    path: PathLike,
+    like: PathLike | None = None,
+    name: str | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> tuple[FactorGraph, list[str]]:
     """Read a model and return it with remarks on its numbers.
 
@@ -84,12 +98,15 @@ def read_model_file(
         path: The file.
         like: A file name whose ending says the format, if that of the file does not.
         name: What errors call the file, if not by its path.
+        options: Of the reader, which only .sasca files have.
     """
     file, name = Path(path), name or str(path)
     read = _handler(READERS, file if like is None else Path(like), "a model")
+    if options and read is not read_sasca:
+        raise FormatError(name, f"only .sasca files take {' and '.join(options)}")
     odd: list[str] = []
     try:
-        graph = read(file, odd)
+        graph = read(file, odd, **(options or {}))
     except FormatError as error:
         raise FormatError(name, error.message, error.line) from None
     except InconsistentModelError as error:

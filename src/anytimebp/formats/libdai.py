@@ -21,8 +21,8 @@ from anytimebp.formats.potentials import as_potentials, lost_labels, lost_names,
 from anytimebp.formats.table_runs import Entries, Run, TableRuns, add_constants, check_states
 from anytimebp.formats.tokens import Tokens, open_tokens
 from anytimebp.model.factor import FactorBlock, describe_factor, plain_name
-from anytimebp.model.graph import MAX_ARITY, FactorGraph
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import MAX_ARITY, FloatArray, IndexArray
 from anytimebp.model.variable import MAX_STATES
 
 LABELLED = re.compile(r"x(0|[1-9][0-9]{0,17})")  # names that reading gives to variables

@@ -20,8 +20,8 @@ from anytimebp.formats.input_file import FACTOR, FACTOR_BLOCK, VARIABLE
 from anytimebp.formats.potentials import factor_potentials, lost_labels, lost_names
 from anytimebp.formats.table_runs import TOGETHER, add_constants, check_states
 from anytimebp.formats.tokens import Tokens, open_tokens
-from anytimebp.model.graph import MAX_ARITY, FactorGraph
-from anytimebp.model.source import FloatArray
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import MAX_ARITY, FloatArray
 from anytimebp.model.variable import MAX_STATES, MAX_VARIABLES
 
 FIRST_SIZE = 2  # the token that states the first number of states

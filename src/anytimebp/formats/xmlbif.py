@@ -19,8 +19,8 @@ from anytimebp.errors import FormatError
 from anytimebp.formats.bayesian import Network, build
 from anytimebp.formats.input_file import LABEL, NAMED_VARIABLE, Source, open_input
 from anytimebp.formats.tokens import LONGEST_TOKEN
-from anytimebp.model.graph import MAX_ARITY, FactorGraph
-from anytimebp.model.source import FloatArray
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import MAX_ARITY, FloatArray
 
 BLOCK = 2**16
 FORBIDDEN = re.compile("[\x00-\x1f\ud800-\udfff\ufffe\uffff]")  # not text of XML, or changed by reading it

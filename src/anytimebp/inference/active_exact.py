@@ -17,7 +17,8 @@ import numpy as np
 from anytimebp.domains.domains import full_domains
 from anytimebp.errors import InconsistentModelError, MemoryLimitError
 from anytimebp.exact.cost import plan_within
-from anytimebp.exact.outside import Outside, restricted
+from anytimebp.exact.outside import Outside
+from anytimebp.exact.possible import ZEROS, may_shrink, possible_part, restricted
 from anytimebp.exact.relevance import Part
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.figures import Figures, Limits
@@ -61,7 +62,11 @@ class ActiveExactRun:
 
     # ------------------------------------------------------------ which states are likely
     def begin(self) -> Iterator[Step]:
-        """Run BP to its end: its beliefs say which states are likely."""
+        """Leave out the states that zeros exclude, and run BP to its end: its beliefs say which states are likely."""
+        if may_shrink(self._compiled, None) and self._task.load(ZEROS):
+            whole = Part(self._compiled.arrays, self._domains.sizes)
+            possible = possible_part(self._compiled, self._domains, whole)
+            self._domains = self._domains if possible is None else possible.domains
         while not self._task.load("adaptive"):
             yield Step.WORKING
         options = self._options.for_method("adaptive")

@@ -25,7 +25,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.core import Core
-from anytimebp.tables.leaves import Leaves, TreeOrder, order_of_trees, peel
+from anytimebp.tables.leaves import Leaves, TreeOrder, peel
 from anytimebp.tables.making import NEVER, make_bands, sweeps_before_bands
 from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
@@ -122,10 +122,13 @@ class AllStates:
         self._begin_sweeps()
         if self._is_large:
             yield Step.WORKING
-        trees = order_of_trees(self.workspace)
+        trees = TreeOrder(self.workspace)
+        while not trees.advance():
+            yield Step.WORKING
         if self._is_large:
             yield Step.WORKING
-        self.leaves = self._peel(trees)
+        load = partial(self._task.load, LEAVES)
+        self.leaves = peel(self.workspace, self._options.max_memory, load, trees, at_any_cost=self._at_any_cost)
         if self._is_large:
             yield Step.WORKING
         self._schedule = self._make_schedule()
@@ -161,11 +164,6 @@ class AllStates:
         if self.leaves is not None:
             return LeavesFirst(self.leaves)
         return self._plain_schedule(self.workspace, self.disturbed)
-
-    def _peel(self, trees: TreeOrder) -> Leaves | None:
-        """Find the leaves."""
-        load = partial(self._task.load, LEAVES)
-        return peel(self.workspace, self._options.max_memory, load, trees, at_any_cost=self._at_any_cost)
 
     def _begin_core(self) -> None:
         """Begin with the sweeps on the core, in two steps: follow its beliefs; make the schedule."""
@@ -236,25 +234,27 @@ class AllStates:
 
     def _advance(self) -> Progress:
         schedule, figures = self._schedule, self._figures
-        if self.leaves is not None and self.leaves.readers:
-            self.leaves.keep_for_readers()
-        if self._core_waits:
-            self._begin_core()
-            return Progress(OK, -1, 0, 0)
         assert schedule is not None  # noqa: S101  (`begin` has made it)
-        if self._sweeps >= self._bands_due and not self._core_waits:
+        sweeps: Schedule | None = schedule
+        if isinstance(schedule, LeavesFirst):
+            if schedule.leaves.readers:
+                schedule.leaves.keep_for_readers()
+            if self._core_waits:
+                self._begin_core()
+                return Progress(OK, -1, 0, 0)
+            sweeps = schedule.on_core
+        if self._sweeps >= self._bands_due:
             make_bands(self._messages.layout, self._messages.arrays, self.workspace.tables, self._task.load)
             self._bands_due = NEVER
         updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work)
-        sweeps = schedule.on_core if isinstance(schedule, LeavesFirst) else schedule
         if isinstance(sweeps, SweepSchedule):
             sweeps.most_sweeps = self._quiet_sweeps()
         progress = schedule.advance(updates, cost, figures.damping)
-        for sweep in progress.earlier:
-            figures.count(sweep.updates, sweep.work)
-            self._count_sweep(sweep.max_residual, sweep.mean_residual)
-            self._damper.hopeless(sweep.max_residual)  # which it does not find before it looks
-            figures.passed.append((figures.rounds, figures.moment(float("nan"))))
+        for updates, work, largest, mean in progress.earlier:
+            figures.count(updates, work)
+            self._count_sweep(largest, mean)
+            self._damper.hopeless(largest)  # which it does not find before it looks
+            figures.passed.append((figures.rounds, figures.updates, figures.work, largest, mean, figures.damping))
         figures.count(progress.updates, progress.work)
         while self._core_waits and not self._is_large:
             self._begin_core()
@@ -386,7 +386,7 @@ class AllStates:
             residual,
             part(belief),
             history.start,
-            history.trend(marks, time, part(belief)),
+            partial(history.trend, marks, time, part(belief)),
             self._options.tolerance,
             has_settled=has_settled,
             share=1.0 if self._core is None else share_of_core(n_variables, self.workspace.domains.sizes),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from anytimebp.domains.domains import domain_sizes, full_domains
+from anytimebp.domains.domains import Domains, domain_sizes, full_domains
 from anytimebp.errors import MemoryLimitError
-from anytimebp.exact.cost import check_tree, count_text
-from anytimebp.exact.order import Shape
+from anytimebp.exact.cost import check_tree, count_text, shape_of
+from anytimebp.exact.possible import ZEROS, is_smaller, may_shrink, possible_part
 from anytimebp.exact.relevance import Part, relevant_part
 from anytimebp.exact.tree import TooWide, Tree, is_forest, plan
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
@@ -20,7 +20,7 @@ from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.source import IndexArray
 from anytimebp.results.snapshot import Snapshot
-from anytimebp.tables.memory import factor_entries, update_entries
+from anytimebp.tables.memory import factor_entries, update_entries, without_table
 
 CHEAP = 1e6  # entries of all cliques, under which `exact` is always taken: some milliseconds
 SMALL_FOREST = 2**13  # entries of all tables, under which a junction tree takes less time on a forest than BP
@@ -47,17 +47,22 @@ class AutoRun(Stages):
         sizes = domain_sizes(self._compiled, options.observed)
         part, domains = Part(self._compiled.arrays, sizes), None
         tree, reason = None, self._why_not(sizes)
-        if len(sizes) > MOST_VARIABLES:
-            yield Step.WORKING
         if not reason:
             while not self._task.load("exact"):
                 yield Step.WORKING
-            if options.targets is not None and len(sizes) <= MOST_VARIABLES:
+            if options.targets is not None:
                 domains = full_domains(self._compiled, options.observed, self._task.unary)
                 part = relevant_part(self._compiled, domains, options.targets)
-            tree, reason = choose(
-                self._compiled, sizes, part, has_budget=limits.has_budget, max_memory=options.max_memory
+            found = choose_possible(
+                self._compiled,
+                sizes,
+                part,
+                lambda: domains or full_domains(self._compiled, options.observed, self._task.unary),
+                self._task.load,
+                has_budget=limits.has_budget,
+                max_memory=options.max_memory,
             )
+            (tree, reason), part, domains = found.chosen, found.part, found.domains or domains
         if tree is None:
             while not self._task.load("adaptive"):
                 yield Step.WORKING
@@ -69,6 +74,8 @@ class AutoRun(Stages):
             self.now = ExactRun(task, Planned(part, tree, domains))
         else:
             self.now = AdaptiveRun(task)
+            if len(sizes) > MOST_VARIABLES:
+                yield Step.WORKING
         yield from self.now.begin()
 
     def _why_not(self, sizes: IndexArray) -> str:
@@ -77,6 +84,8 @@ class AutoRun(Stages):
             return "max-marginals were asked for"
         if self._task.options.damping > 0.0:
             return "damping is for belief propagation"
+        if len(sizes) > MOST_VARIABLES:
+            return _too_many(sizes)
         compiled, n_edges = self._compiled, len(self._compiled.arrays.edge_variable)
         if compiled.n_joint_states < SMALL_FOREST or self._task.options.targets is not None:
             return ""
@@ -128,22 +137,23 @@ def choose(
     Args:
         compiled: The graph.
         sizes: (V,) states that the evidence allows.
-        part: What of the graph the targets depend on; None for all.
+        part: What of the graph is to be solved; None for all.
         has_budget: Whether something may stop the run before its end.
         max_memory: Bytes that it may allocate.
     """
+    wanted = sizes if part is None else part.sizes
     if len(sizes) > MOST_VARIABLES:
-        return Chosen(None, f"{len(sizes):,} variables are too many to look for a junction tree")
-    asked = _asked_of_rules(compiled, sizes) if has_budget and not compiled.has_tables_only else 0.0
+        return Chosen(None, _too_many(sizes))
+    wide = without_table(compiled)
+    if wide:
+        return Chosen(None, f"exact inference makes tables of all factors, and {wide}")
+    asked = _asked_of_rules(compiled, wanted) if has_budget and not compiled.has_tables_only else 0.0
     if asked > MOST_ASKED:
         return Chosen(None, f"exact inference would ask rules for {asked:,.0f} scores before the first answer")
     of_bp = bp_cost(compiled, sizes)
     most = CHEAP if has_budget else max(CHEAP, of_bp)
     steps = max(LEAST_STEPS, STEP_SHARE * of_bp)
-    if part is None or part.kept is None:
-        tree = plan(compiled, sizes, most, steps)
-    else:
-        tree = plan(Shape.of_part(compiled, part), part.sizes, most, steps)
+    tree = plan(shape_of(compiled, part), wanted, most, steps)
     if isinstance(tree, TooWide):
         if tree.entries <= most:
             return Chosen(None, "a search for a junction tree would take too long")
@@ -151,12 +161,63 @@ def choose(
     if tree.entries >= CHEAP and tree.work > (0.0 if has_budget else of_bp):
         return Chosen(None, f"exact inference would need cliques of {tree.entries:,.0f} entries")
     try:
-        check_tree(compiled, sizes, tree, max_memory)
+        check_tree(compiled, wanted, tree, max_memory)
     except MemoryLimitError:
         return Chosen(None, f"cliques of {tree.entries:,.0f} entries for exact inference do not fit into memory")
     if tree.entries < CHEAP:
         return Chosen(tree, f"its cliques have {tree.entries:,.0f} entries in all, which is cheap")
     return Chosen(tree, f"it reads {tree.work:,.0f} entries, fewer than the usual sweeps of belief propagation")
+
+
+def _too_many(sizes: IndexArray) -> str:
+    return f"{len(sizes):,} variables are too many to look for a junction tree"
+
+
+class Found(NamedTuple):
+    """What `auto` takes, and for which states.
+
+    Attributes:
+        chosen: What it takes.
+        part: Of the graph, that is to be solved.
+        domains: Without the states that zeros exclude; None where they were not looked for, or there are none.
+    """
+
+    chosen: Chosen
+    part: Part
+    domains: Domains | None
+
+
+def choose_possible(
+    compiled: CompiledGraph,
+    sizes: IndexArray,
+    part: Part,
+    make_domains: Callable[[], Domains],
+    load: Callable[[str], bool] = lambda _: True,
+    *,
+    has_budget: bool = False,
+    max_memory: int | None = None,
+) -> Found:
+    """Choose as `choose` does; where cliques are large, without the states that zeros exclude.
+
+    Args:
+        compiled: The graph.
+        sizes: (V,) states that the evidence allows.
+        part: What of the graph is to be solved.
+        make_domains: Returns these states, with their priors.
+        load: See `Task`.
+        has_budget: Whether something may stop the run before its end.
+        max_memory: Bytes that it may allocate.
+    """
+    chosen = choose(compiled, sizes, part, has_budget=has_budget, max_memory=max_memory)
+    if len(sizes) > MOST_VARIABLES or not may_shrink(compiled, chosen.tree) or not load(ZEROS):
+        return Found(chosen, part, None)
+    left = possible_part(compiled, make_domains(), part)
+    if left is None:
+        return Found(chosen, part, None)
+    again = choose(compiled, sizes, left.part, has_budget=has_budget, max_memory=max_memory)
+    if again.tree is None or not is_smaller(again.tree, chosen.tree):
+        return Found(chosen, part, None)
+    return Found(again, left.part, left.domains)
 
 
 def _asked_of_rules(compiled: CompiledGraph, sizes: IndexArray) -> float:

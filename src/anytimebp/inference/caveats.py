@@ -107,8 +107,8 @@ def warn_of_end(graph: FactorGraph, result: Result, *, may_estimate: bool = True
         )
     elif reason in BUDGETS and _is_far_off(result, may_estimate=may_estimate):
         warn_caller(
-            "the run was stopped so early that its marginals may be anything: their estimated distance to those of BP "
-            "is more than 0.5 (see `estimated_error`); allow more time or updates",
+            f"the run was stopped so early that its marginals may be anything: their estimated distance to "
+            f"{result.estimated_to} is more than 0.5 (see `estimated_error`); allow more time or updates",
             UncertainResultWarning,
         )
     elif reason is StopReason.TARGET_REACHED and not result.max_residual <= MANY:

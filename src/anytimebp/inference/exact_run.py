@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anytimebp.domains.domains import Domains, domain_sizes, full_domains
-from anytimebp.errors import OptionError
+from anytimebp.errors import MemoryLimitError, OptionError
 from anytimebp.exact.cost import plan_within
+from anytimebp.exact.possible import ZEROS, is_smaller, may_shrink, possible_part
 from anytimebp.exact.relevance import Part, relevant_part
 from anytimebp.exact.tree import Tree
 from anytimebp.inference.method import Step, Task
@@ -54,6 +55,10 @@ class ExactRun:
         self._domains = planned.domains or full_domains(self._compiled, task.options.observed, task.unary)
         self._solution = Solution(task, self._domains, planned.part, planned.tree)
         self._figures.states = int(self._domains.slot_start[-1])
+        allowed = int(domain_sizes(self._compiled, task.options.observed).sum())
+        if self._figures.states < allowed:
+            left = f"the {self._figures.states:,} of {allowed:,} states that zeros leave"
+            self._figures.choice = f"a junction tree over {left}"
         self._figures.work_parts["priorities"] += self._domains.scored
 
     def begin(self) -> Iterator[Step]:
@@ -85,13 +90,26 @@ class ExactRun:
 
 
 def _plan(task: Task, compiled: CompiledGraph) -> Planned:
-    """Plan the cliques of what the targets depend on."""
-    options = task.options
+    """Plan the cliques of what the targets depend on; where they are large, without the states that zeros exclude."""
+    options, tree = task.options, None
     if options.targets is None:  # priors take memory that there may not be
-        sizes = domain_sizes(compiled, options.observed)
-        part = Part(compiled.arrays, sizes)
-        return Planned(part, plan_within(compiled, sizes, options.max_memory), None)
-    check_universe(compiled, options.max_memory)
-    domains = full_domains(compiled, options.observed, task.unary)
-    part = relevant_part(compiled, domains, options.targets)
-    return Planned(part, plan_within(compiled, domains.sizes, options.max_memory, part), domains)
+        part, domains = Part(compiled.arrays, domain_sizes(compiled, options.observed)), None
+    else:
+        check_universe(compiled, options.max_memory)
+        domains = full_domains(compiled, options.observed, task.unary)
+        part = relevant_part(compiled, domains, options.targets)
+    try:
+        tree = plan_within(compiled, part.sizes, options.max_memory, part)
+    except MemoryLimitError:
+        if not may_shrink(compiled, None):
+            raise
+    if may_shrink(compiled, tree) and task.load(ZEROS):
+        check_universe(compiled, options.max_memory)
+        domains = domains or full_domains(compiled, options.observed, task.unary)
+        left = possible_part(compiled, domains, part)
+        if left is not None:
+            smaller = plan_within(compiled, left.part.sizes, options.max_memory, left.part)
+            if is_smaller(smaller, tree):
+                return Planned(left.part, smaller, left.domains)
+    tree = tree or plan_within(compiled, part.sizes, options.max_memory, part)
+    return Planned(part, tree, domains)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment
@@ -55,6 +55,10 @@ def _no_work() -> dict[str, int]:
     return {"messages": 0, "scoring": 0, "growth": 0, "priorities": 0}
 
 
+Passed: TypeAlias = tuple[int, int, int, float, float, float]
+"""A sweep that is over: the number of its round; updates and work so far; largest and mean residual; damping."""
+
+
 @dataclass
 class Figures:
     """How a run stands; the method writes, the driver reads. Snapshots and moments are made of it.
@@ -79,8 +83,7 @@ class Figures:
         reason: Why `auto` has chosen the method.
         cost: How to compute the entries that exact inference would need.
         is_news: Whether the end of the present round is worth a snapshot; the loop sets it, a method may object.
-        passed: Sweeps that the driver was not told of one by one, each as the number of its round and the moment at its
-            end; the driver records them, and sets their time.
+        passed: Sweeps that the driver was not told of one by one; the driver records them.
         reading: Seconds that a snapshot of a large graph is expected to take: so much earlier the clock ends a call.
         ending: Why the run is finished, or None.
     """
@@ -104,7 +107,7 @@ class Figures:
     reason: str = ""
     cost: float | Callable[[], float] = float("nan")
     is_news: bool = True
-    passed: list[tuple[int, Moment]] = field(default_factory=list)
+    passed: list[Passed] = field(default_factory=list)
     reading: float = 0.0
     ending: StopReason | None = None
 

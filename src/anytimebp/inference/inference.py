@@ -15,9 +15,8 @@ from anytimebp.inference.options import RandomLike, RunOptions, check_budget
 from anytimebp.inference.recording import Every
 from anytimebp.inference.run import Run, Stop
 from anytimebp.inference.warm_up import compile_rules, load_kernels, load_structures
-from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
+from anytimebp.model.evidence import EvidenceLike, Targets, read_evidence_mapping, read_targets
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.targets import Targets, read_targets
 from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
@@ -196,8 +195,7 @@ class Inference:
 
         Ctrl-C raises KeyboardInterrupt between two kernels, as there is nothing to answer with yet.
         """
-        if self._run.method is None:
-            sources = self._graph.asked_sources
+        if self._run.method is None and (sources := self._graph.asked_sources):
             is_cut = bool(self._options.observed) or self._options.method not in FULL_METHODS
             load_structures({name: None for source in sources for name in source.all_sums(cut=is_cut)})
             compile_rules(sources)

@@ -16,7 +16,6 @@ from anytimebp.inference.control.vanishing import may_be_possible, vanished_on_d
 from anytimebp.inference.figures import UNLIMITED, Figures
 from anytimebp.inference.look.unexplored import UnexploredMass
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.policies import all_scores, best_part, first_states, mode_of, part_of, policy_of, scores_of
 from anytimebp.inference.readout import prior_snapshot, take_snapshot
 from anytimebp.inference.schedule.residual import full_heap
 from anytimebp.kernels import growth as counter
@@ -46,11 +45,22 @@ from anytimebp.paper.asked import AskedFactors
 from anytimebp.paper.growing_domains import GrowingDomains, first_room
 from anytimebp.paper.policy import GrowthView
 from anytimebp.paper.priorities import FixedPriorities
-from anytimebp.paper.rankings import DynamicGrowth, FixedGrowth, make_ranking
+from anytimebp.paper.rankings import (
+    DynamicGrowth,
+    FixedGrowth,
+    all_scores,
+    best_part,
+    first_states,
+    make_ranking,
+    mode_of,
+    part_of,
+    policy_of,
+    scores_of,
+)
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.arrays import WorkspaceArrays
-from anytimebp.tables.memory import check_universe, exceeds_memory
+from anytimebp.tables.memory import check_axes, check_universe, exceeds_memory
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
@@ -69,12 +79,13 @@ class OneByOne:
         self._figures, self._limits = task.figures, task.limits
         options = task.options
         self._compiled = compiled_graph(task.graph)
+        check_axes(self._compiled, options.method)
         check_universe(self._compiled, options.max_memory)
         self._universe = Universe(self._compiled, options.observed)
         self._round_limits = RoundLimits(options.damping)
         self.workspace: Workspace | None = None
         self.growing: GrowingDomains | None = None
-        self._policy = policy_of(options)
+        self._policy = policy_of(options.method) if options.policy is None else options.policy
         self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self._universe.log_prior)))
         self._mode = mode_of(self._policy) if self._grow else RANKED
         self._first_sizes = part_of(self._universe, 0.0 if self._grow else options.fraction)

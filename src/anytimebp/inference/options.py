@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from copy import copy
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -61,8 +60,7 @@ class RunOptions:
         if not (self.rng is None or isinstance(self.rng, np.random.Generator)):
             self.generator()
         # kernels are compiled for floats: a whole number would have them compiled again
-        object.__setattr__(self, "tolerance", float(self.tolerance))
-        object.__setattr__(self, "damping", float(self.damping))
+        vars(self).update(tolerance=float(self.tolerance), damping=float(self.damping))
 
     def _check_growth(self) -> None:
         """Raise OptionError for growth options that make no sense, alone or with the method."""
@@ -83,8 +81,8 @@ class RunOptions:
 
     def for_method(self, method: str) -> RunOptions:
         """Return the same options, which have been checked, for another method."""
-        twin = copy(self)
-        object.__setattr__(twin, "method", method)
+        twin = RunOptions.__new__(RunOptions)
+        vars(twin).update(vars(self), method=method)
         return twin
 
     def generator(self) -> np.random.Generator:

@@ -21,7 +21,7 @@ from anytimebp.kernels.parts import sweep_parts
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import row_starts
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
-from anytimebp.tables.leaves import OVERHEAD, SWEEPS, order_of_trees
+from anytimebp.tables.leaves import OVERHEAD, SWEEPS, TreeOrder
 from anytimebp.tables.workspace import Workspace
 
 PARTS = "many graphs as parts of one"  # the kernels that only this needs
@@ -122,8 +122,10 @@ def _is_linear(compiled: CompiledGraph, domains: Domains, parts: Parts) -> BoolA
 
 def _are_plain(workspace: Workspace, parts: Parts) -> BoolArray:
     """Tell which parts a run makes plain sweeps over: with loops, and without leaves, or so small that these stay."""
-    layout, arrays = workspace.layout, workspace.arrays
-    in_core = np.add.reduceat(np.append(order_of_trees(workspace).way == CORE, 0), parts.edges[:-1])
+    layout, arrays, trees = workspace.layout, workspace.arrays, TreeOrder(workspace)
+    while not trees.advance():
+        pass
+    in_core = np.add.reduceat(np.append(trees.way == CORE, 0), parts.edges[:-1])
     n_edges, n_factors = np.diff(parts.edges), np.diff(parts.factors)
     size = arrays.domain_size[layout.edge_variable].astype(np.float64)
     entries = np.multiply.reduceat(size, layout.factor_edge_start[:-1]) if len(size) else size

@@ -126,7 +126,11 @@ def take_snapshot(
         estimate = error(belief) if callable(error) else error
     elif isinstance(unseen, UnexploredMass):
         estimate = unseen.error
-    log_z = _finite(log_z + source.log_scale.sum() + source.log_prior_scale.sum()) if swept else float("nan")
+    log_z = (
+        _finite(log_z + np.add.reduce(source.log_scale) + np.add.reduce(source.log_prior_scale))
+        if swept
+        else float("nan")
+    )
     if swept and figures.consistent and math.isnan(log_z):
         msg = f"internal error: log Z is not a number although all messages have settled; {REPORT_IT}"
         raise InternalError(msg)

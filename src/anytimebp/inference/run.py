@@ -17,7 +17,7 @@ from anytimebp.exact.order import Shape
 from anytimebp.exact.tree import predicted_entries
 from anytimebp.inference.budget import Budget, InterruptFlag, Stopwatch, Target
 from anytimebp.inference.caveats import warn_of_unconnected
-from anytimebp.inference.method import Method, Step, Task, new_task, steps
+from anytimebp.inference.method import Method, Stages, Step, Task, new_task, steps
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.recording import Recorder, read_record
 from anytimebp.inference.warm_up import load_meanwhile, make_method
@@ -164,7 +164,8 @@ class Run:
             self._task.graph.take_changes()
             self.start(make_method)
             warn_of_unconnected(self._task.graph, self._task.options.observed)
-            return Step.WORKING
+            if not (isinstance(self.method, Stages) and self.method.begins_at_once and budget.stop_at > 0.0):
+                return Step.WORKING
         if self._failure:
             raise self._failure
         self._set_next_report(budget)
@@ -247,12 +248,12 @@ class Run:
 
     def _record_passed(self) -> None:
         """Record sweeps that were made in one slice, as far as they are due; all of them get the time at its end."""
-        self._read_clock()
-        seconds, passed = self.figures.seconds, self.figures.passed
-        for rounds, moment in passed:
-            if self._recorder.is_due(rounds, moment.states, self._clock):
-                self.moments.append(Moment(seconds, *moment[1:]))
-        passed.clear()
+        figures, clock, nan = self.figures, self._clock, float("nan")
+        seconds, states, chosen = clock.seconds, figures.states, figures.chosen
+        for rounds, updates, work, largest, mean, damping in figures.passed:
+            if self._recorder.is_due(rounds, states, clock):
+                self.moments.append(Moment(seconds, updates, work, largest, mean, damping, states, nan, nan, chosen))
+        figures.passed.clear()
 
     def look_at(self, snapshot: Snapshot) -> None:
         """Add to the moment just recorded what its snapshot has to compute, if that was asked for and is due."""

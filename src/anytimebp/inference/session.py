@@ -21,12 +21,11 @@ from anytimebp.inference.options import RandomLike, RunOptions, check_budget
 from anytimebp.inference.recording import Every
 from anytimebp.inference.run import Run, Stop
 from anytimebp.inference.session_run import Kept, SessionRun
-from anytimebp.model.evidence import EvidenceLike, read_evidence_mapping
+from anytimebp.model.evidence import EvidenceLike, Targets, read_evidence_mapping, read_targets
 from anytimebp.model.factor import FactorKey
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.scores import LOG_RULE, out_of_range
 from anytimebp.model.source import IndexArray
-from anytimebp.model.targets import Targets, read_targets
 from anytimebp.model.variable import VariableKey
 from anytimebp.paper.policy import GrowthPolicy
 from anytimebp.results.snapshot import Result, Snapshot

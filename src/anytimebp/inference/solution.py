@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from anytimebp.domains.domains import Domains
 from anytimebp.errors import InconsistentModelError
 from anytimebp.exact.passes import Passes
@@ -46,7 +48,8 @@ class Solution:
     def prepare(self) -> Iterator[Step]:
         """Make the tables of factors, and room for those of the cliques."""
         parts = self._task.figures.work_parts
-        making, asked = make_potentials(self._compiled, self._domains), parts["growth"]
+        wanted = self._domains if self._part.kept is None else self._domains._replace(sizes=self._part.sizes)
+        making, asked = make_potentials(self._compiled, wanted), parts["growth"]
         while True:
             try:
                 parts["growth"] = asked + next(making)
@@ -102,7 +105,9 @@ class Solution:
         scales = tables.log_scale if part.kept is None else tables.log_scale[part.kept]
         return Snapshot.holding(
             marginals=marginals,
-            log_z=float(passes.log_total + part.log_known + scales.sum() + domains.log_prior_scale.sum()),
+            log_z=float(
+                passes.log_total + part.log_known + np.add.reduce(scales) + np.add.reduce(domains.log_prior_scale)
+            ),
             outside=outside,
             error=figures.estimated_error,
             domain_sizes=read_only(domains.sizes),

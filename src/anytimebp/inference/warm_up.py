@@ -14,9 +14,12 @@ import numpy as np
 from anytimebp.domains.domains import full_domains
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.kept_tree import NOBODY
+from anytimebp.exact.possible import ZEROS, possible_part
+from anytimebp.exact.relevance import Part
 from anytimebp.exact.tree import Tree, is_forest, plan
 from anytimebp.inference.active_exact import ActiveExactRun
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
+from anytimebp.inference.adaptive.choice import may_pay
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import AutoRun
 from anytimebp.inference.budget import InterruptFlag, Stopwatch
@@ -36,6 +39,7 @@ from anytimebp.kernels import (
     elimination,
     exponentiate,
     growth,
+    impossible,
     junction_tree,
     kept_cliques,
     kept_evidence,
@@ -47,8 +51,10 @@ from anytimebp.kernels import (
     readout,
     relevance,
     residual,
+    setting_up,
 )
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
+from anytimebp.kernels.setting_up import start_hubs
 from anytimebp.kernels.structures import MODULES, is_loaded, load
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import Observation
@@ -62,8 +68,9 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "adaptive": (lazy.lazy_slice,),
     "exact": (elimination.greedy_order, cliques.distribute_slice),
     ROUNDS: (active.look_outside, active_readout.read_leaves, lazy.settle_slice),
-    "auto": (),
+    "auto": (setting_up.fill_topology, setting_up.fold_priors),
     FORESTS: (junction_tree.has_loop,),
+    ZEROS: (impossible.exclude_states, cutting.cut_tables_slice),
     LOGS: (log_sums.sum_in_logs, exponentiate.scale_tables_slice),
     LEAVES: (leaves.plan_tables, leaves.pass_slice, leaves.fill_core),
     BANDS: (bands.fill_bands,),
@@ -81,7 +88,9 @@ SECONDS = {
     LEAVES: 4,
     BANDS: 2,
     "exact": 6,
+    "auto": 1,
     FORESTS: 1,
+    ZEROS: 1,
     KEPT: 5,
     PARTS: 3,
 }
@@ -118,7 +127,7 @@ def load_kernels(
     compiled = [kernel for kernel in missing if not _is_on_disk(kernel)]
     if compiled:
         more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
-        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT, PARTS} else f"method {method!r}"
+        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT, ZEROS, PARTS} else f"method {method!r}"
         logger.warning(
             "compiling kernels for %s; this happens once per installation and takes about %d seconds",
             "evidence or factor marginals" if more else what,
@@ -151,7 +160,7 @@ def load_structures(names: Iterable[str] = tuple(MODULES)) -> None:
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     """Return kernels that stand for all that a run needs."""
     kernels = list(FIRST_KERNELS.get(method, (growth.growth_slice,)))
-    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT, PARTS}:
+    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT, ZEROS, PARTS}:
         kernels.append(readout.read_weights)
     if method == "exact" and options.targets is not None:
         kernels.append(relevance.find_part)
@@ -231,11 +240,11 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     graph = FactorGraph()
     graph.add_variables(3, 2)
     graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
-    if method == FORESTS:
-        is_forest(compiled_graph(graph), compiled_graph(graph).universe_sizes)
+    if method in {"auto", FORESTS}:
+        _set_up(graph, looks_for_loops=method == FORESTS)
         return
-    if method in {KEPT, ROUNDS, PARTS}:
-        yield from {KEPT: _run_kept, ROUNDS: _run_stages, PARTS: _run_parts}[method](graph, options)
+    if method in {KEPT, ROUNDS, ZEROS, PARTS}:
+        yield from {KEPT: _run_kept, ROUNDS: _run_stages, ZEROS: _run_cut, PARTS: _run_parts}[method](graph, options)
         return
     if method == BANDS:
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_banded(), options))
@@ -247,29 +256,60 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method == LEAVES:
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_with_leaf(-np.inf), options))
         return
+    _load_for_larger_models(graph)
     yield from _run_small(make_method, new_task(graph, options))
     if method == "adaptive":  # which begins as `bp` does on graphs as small as this
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(graph, options))
     if cuts_tables:
-        graph.add_variables(1, 2)
-        graph.add_factor([0, 3], log_table=[[0.1, 0.0], [0.0, 0.2]])
-        observed = {3: Observation(np.zeros(1, dtype=np.int64), None)}  # the loop stays: a forest would need LEAVES
-        make = ExactRun if method == "exact" else AllStates
-        yield from _run_small(make, new_task(graph, replace(options, observed=observed)))
+        yield from _run_observed(ExactRun if method == "exact" else AllStates, graph, options)
     if method in {"truncated", *GROWING_METHODS}:  # they share their kernels, of which each uses some
         for other in ("truncated", *GROWING_METHODS):
             yield from _run_small(OneByOne, new_task(graph, replace(options, method=other)))
+
+
+def _set_up(graph: FactorGraph, *, looks_for_loops: bool) -> None:
+    """Do what `auto` decides on; what it decides for is loaded afterwards."""
+    compiled = compiled_graph(graph)
+    full_domains(compiled, {})
+    if looks_for_loops:
+        is_forest(compiled, compiled.universe_sizes)
 
 
 def _method_of(kernels: str, options: RunOptions) -> str:
     """Return the method by which kernels are run."""
     if kernels in {LOGS, LEAVES, BANDS}:
         return "adaptive" if options.method == "auto" else options.method
-    if kernels == KEPT:
+    if kernels in {KEPT, ZEROS}:
         return "exact"
     if kernels == PARTS:
         return "bp"
     return "adaptive" if kernels in {ROUNDS, FORESTS} else kernels
+
+
+def _run_observed(make: Callable[[Task], Method], graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Run on a loop with a leaf that is observed."""
+    graph.add_variables(1, 2)
+    graph.add_factor([0, 3], log_table=[[0.1, 0.0], [0.0, 0.2]])
+    observed = {3: Observation(np.zeros(1, dtype=np.int64), None)}  # the loop stays: a forest would need LEAVES
+    yield from _run_small(make, new_task(graph, replace(options, observed=observed)))
+
+
+def _run_cut(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Look for a state that zeros exclude, and run without a state."""
+    narrow = FactorGraph()
+    narrow.add_variables(2, 2)
+    narrow.add_factor([0, 1], table=[[1.0, 1.0], [0.0, 0.0]])
+    compiled = compiled_graph(narrow)
+    possible_part(compiled, full_domains(compiled, {}), Part(compiled.arrays, compiled.universe_sizes))
+    yield from _run_observed(ExactRun, graph, options)
+
+
+def _load_for_larger_models(graph: FactorGraph) -> None:
+    """Load what small models do without: totals of hubs, and a look at priors."""
+    compiled = compiled_graph(graph)
+    domains, nothing = full_domains(compiled, {}), np.empty(0, dtype=np.int64)
+    start_hubs(nothing, nothing, domains.slot_start, domains.sizes, domains.log_prior, np.empty(0), nothing)
+    may_pay(compiled.arrays, domains)
 
 
 def _banded() -> FactorGraph:

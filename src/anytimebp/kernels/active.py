@@ -15,7 +15,8 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp, log, normal_log
+from anytimebp.kernels.active_rows import keep_heavy, locate_rows, weigh_rows
+from anytimebp.kernels.arithmetic import exp, log, normal_log, smaller
 from anytimebp.kernels.codes import (
     GATHER,
     LOG,
@@ -25,7 +26,7 @@ from anytimebp.kernels.codes import (
     VARIABLE_VANISHED,
     WIDE_TABLE,
 )
-from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, kernel, table_view
 from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.to_factor import SMALLEST_NORMAL, gather_at, is_lone_hub
@@ -36,23 +37,6 @@ PICK_COST = 8  # entries that could be read in order in the time of picking one 
 
 
 # ---------------------------------------------------------------- tables
-@kernel()
-def locate_rows(layout, sources, active, factor, skipped, row_base):
-    """Fill `row_base` with where joint active states lie in a factor's source, but for one edge; return how many."""
-    row_base[0], rows = 0, 1
-    for edge in range(layout.factor_edge_start[factor + 1] - 1, layout.factor_edge_start[factor] - 1, -1):
-        if edge == skipped:
-            continue
-        start, stride = active.start[layout.edge_variable[edge]], sources.edge_stride[edge]
-        n = active.start[layout.edge_variable[edge] + 1] - start
-        for d in range(n - 1, -1, -1):
-            base = active.state[start + d] * stride
-            for r in range(rows):
-                row_base[d * rows + r] = row_base[r] + base
-        rows *= n
-    return rows
-
-
 @kernel(FAST)
 def _sum_line(source, first, stride, weight):
     """Return the sum of entries along an axis, times weights."""
@@ -91,9 +75,15 @@ def _sum_lines(source, place, stride, weight, line):
 @kernel(FAST)
 def _sum_log_line(source, first, stride, weight, shift):
     """Do as `_sum_line` with log scores, less a shift."""
-    total, row = 0.0, source[first:]
-    for v in range(weight.size):
-        total += exp(row[v * stride] - shift) * weight[v]
+    total, n = 0.0, weight.size
+    if stride == 1:  # vectorised
+        row = source[first : first + n]
+        for v in range(n):
+            total += exp(row[v] - shift) * weight[v]
+    else:
+        row = source[first:]
+        for v in range(n):
+            total += exp(row[v * stride] - shift) * weight[v]
     return total
 
 
@@ -143,6 +133,16 @@ def _pick(sources, active, factor, place, shift, line):
     _convert(line, kind, shift)
 
 
+@kernel(FAST_WITHOUT_NAN)
+def _least_positive(table):
+    """Return the smallest positive entry, at most 1e300, and how many are zeros."""
+    low, n_zeros = 1e300, 0
+    for r in range(table.size):  # vectorised
+        low = smaller(low, table[r] if table[r] > 0.0 else 1e300)
+        n_zeros += 0 if table[r] > 0.0 else 1
+    return low, n_zeros
+
+
 @kernel()
 def fill_active(layout, sources, active, table_start, pool, table_min, has_zero, row_base, position, cost_limit):
     """Fill the tables of dense factors over the domains, from factor `position` on, until `cost_limit`.
@@ -172,15 +172,10 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
             _pick(sources, active, position, row_base, sources.shift[position], table)
             start, end = leaf_span(sources, active, position)
             entries = table.size * max(1, end - start)
-            low = np.inf
-            for r in range(table.size):
-                if table[r] > 0.0:
-                    low = min(low, table[r])
-                else:
-                    has_zero[position] = True
-            if low == np.inf:
+            table_min[position], n_zeros = _least_positive(table)
+            if n_zeros == table.size:
                 return position, read, position
-            table_min[position] = low
+            has_zero[position] = n_zeros > 0
         read += entries
         cost += entries * (PICK_COST if sources.kind[position] == LOG_TABLE else 1) + EDGE_COST
         position += 1
@@ -215,23 +210,6 @@ def weigh_active(layout, bp, factor, in_logs, scratch):
         scratch.offsets[axis] = offset
         offset += weight.size
     return True
-
-
-@kernel()
-def weigh_rows(layout, bp, factor, skipped, in_logs, offsets, row_weight):
-    """Fill `row_weight` with the product of the weights of joint active states, but for one edge; return how many."""
-    first = layout.factor_edge_start[factor]
-    row_weight[0], rows = 0.0 if in_logs else 1.0, 1
-    for edge in range(layout.factor_edge_start[factor + 1] - 1, first - 1, -1):
-        n = bp.domain_size[layout.edge_variable[edge]]
-        if edge == skipped or n == 1:
-            continue
-        for d in range(n - 1, -1, -1):
-            weight = bp.incoming[offsets[edge - first] + d]
-            for r in range(rows):
-                row_weight[d * rows + r] = row_weight[r] + weight if in_logs else row_weight[r] * weight
-        rows *= n
-    return rows
 
 
 @kernel()
@@ -293,7 +271,7 @@ def _look_along_wide(layout, sources, active, candidates, scratch, edge, rows, l
 
 
 @kernel()
-def look_outside(layout, bp, sources, active, candidates, scratch, position, cost_limit):
+def look_outside(layout, bp, sources, active, candidates, scratch, left_out, position, cost_limit):
     """Add what the factors from `position` on say of the candidates, until `cost_limit`.
 
     Args:
@@ -303,6 +281,8 @@ def look_outside(layout, bp, sources, active, candidates, scratch, position, cos
         active: An Active.
         candidates: Candidates; its log beliefs are added to.
         scratch: A Scratch.
+        left_out: Part of the weight of a factor's joint active states that may be left out; those with most of it are
+            few, once messages have settled.
         position: Factor to begin with.
         cost_limit: About how many entries to read.
 
@@ -323,6 +303,8 @@ def look_outside(layout, bp, sources, active, candidates, scratch, position, cos
                 if n > 0:
                     rows = locate_rows(layout, sources, active, position, edge, scratch.row_base)
                     weigh_rows(layout, bp, position, edge, is_wide, scratch.offsets, scratch.row_weight)
+                    if left_out > 0.0 and not is_wide:
+                        rows = keep_heavy(left_out, scratch.row_base[:rows], scratch.row_weight[:rows])
                     scale = bp.edge_scale[edge]
                     log_scale = scale if bp.arithmetic == LOG else math.log(scale)
                     if is_wide:

@@ -10,7 +10,8 @@ over the active states x, and over joint states of which one is outside, as far 
 
 import math
 
-from anytimebp.kernels.active import LINES, MOST_ODDS, leaf_span, locate_rows, weigh_active, weigh_rows
+from anytimebp.kernels.active import LINES, MOST_ODDS, leaf_span, weigh_active
+from anytimebp.kernels.active_rows import keep_heavy, locate_rows, weigh_rows
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import LOG_TABLE, OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
@@ -47,9 +48,15 @@ def _add_lines(source, base, place, scale, weight, stride, kind, shift, sums):
     n, k = sums.size, 0
     if kind == LOG_TABLE:
         for k in range(place.size):
-            row = source[base + place[k] :]
-            for v in range(n):
-                sums[v] += scale * weight[k] * exp(row[v * stride] - shift)
+            first, w = base + place[k], scale * weight[k]
+            if stride == 1:  # vectorised
+                row = source[first : first + n]
+                for v in range(n):
+                    sums[v] += w * exp(row[v] - shift)
+            else:
+                row = source[first:]
+                for v in range(n):
+                    sums[v] += w * exp(row[v * stride] - shift)
         return
     while stride == 1 and k + LINES <= place.size:  # vectorised
         a, b, c, d = base + place[k], base + place[k + 1], base + place[k + 2], base + place[k + 3]
@@ -89,7 +96,7 @@ def _choose_outside(candidates, told, divided, least, begin, last, stride, scrat
 
 
 @kernel()
-def _add_outside(layout, bp, sources, active, candidates, scratch, edge, least, source, sums):
+def _add_outside(layout, bp, sources, active, candidates, scratch, edge, left_out, least, source, sums):
     """Add the joint states to `sums` whose state of one edge is outside, but for those that weigh under `least`."""
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     kind, shift, leaf_stride = sources.kind[factor], active.shift[factor], sources.leaf_stride[factor]
@@ -97,6 +104,7 @@ def _add_outside(layout, bp, sources, active, candidates, scratch, edge, least, 
     divided = math.log(scratch.peak[axis]) + scratch.log_peak[axis]
     rows = locate_rows(layout, sources, active, factor, edge, scratch.row_base)
     weigh_rows(layout, bp, factor, edge, False, scratch.offsets, scratch.row_weight)
+    rows = keep_heavy(left_out, scratch.row_base[:rows], scratch.row_weight[:rows])
     begin, end, stride = candidates.start[variable], candidates.start[variable + 1], sources.edge_stride[edge]
     told = candidates.edge_start[edge] - begin
     while begin < end:
@@ -123,9 +131,32 @@ def _normalise(sums, prior):
     return total
 
 
+@kernel(FAST)
+def _read_line(line, prior, sums):
+    """Fill `sums` with a line times priors, divided by their total, which is returned."""
+    total = 0.0
+    for v in range(sums.size):
+        sums[v] = line[v] * prior[v]
+        total += sums[v]
+    scale = 1.0 / total if total > 0.0 else 0.0
+    for v in range(sums.size):
+        sums[v] *= scale
+    return total
+
+
 @kernel()
-def read_leaves(layout, bp, sources, active, candidates, scratch, least, belief):
-    """Fill the beliefs of the leaves that are summed out, over their universes.
+def _has_candidates(layout, candidates, factor):
+    """Tell whether a variable of a factor has states outside that a look has found."""
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        variable = layout.edge_variable[edge]
+        if candidates.start[variable] < candidates.start[variable + 1]:
+            return True
+    return False
+
+
+@kernel()
+def read_leaves(layout, bp, sources, active, candidates, scratch, left_out, least, belief):
+    """Fill the beliefs of the leaves that are summed out, over their universes; all other variables have beliefs.
 
     Args:
         layout: Topology.
@@ -134,6 +165,7 @@ def read_leaves(layout, bp, sources, active, candidates, scratch, least, belief)
         active: An Active.
         candidates: Candidates with what a look has found; with no states where nobody has looked.
         scratch: A Scratch.
+        left_out: Part of the weight of a factor's joint active states that may be left out.
         least: Log weight under which a state outside does not count.
         belief: Of all states of all variables; overwritten where the variable is a leaf.
 
@@ -148,18 +180,24 @@ def read_leaves(layout, bp, sources, active, candidates, scratch, least, belief)
             continue
         start, end = leaf_span(sources, active, factor)
         prior, sums = active.leaf_weight[start:end], belief[start:end]
-        if not weigh_active(layout, bp, factor, False, scratch):
-            return VARIABLE_VANISHED, leaf
         rows = locate_rows(layout, sources, active, factor, -1, scratch.row_base)
-        weigh_rows(layout, bp, factor, -1, False, scratch.offsets, scratch.row_weight)
         kind, shift, stride = sources.kind[factor], active.shift[factor], sources.leaf_stride[factor]
         source = table_view(sources.address[factor], sources.size[factor])
+        if rows == 1 and stride == 1 and kind != LOG_TABLE and not _has_candidates(layout, candidates, factor):
+            first = scratch.row_base[0]  # whatever it weighs
+            if not _read_line(source[first : first + sums.size], prior, sums) > 0.0:
+                return VARIABLE_VANISHED, leaf
+            continue
+        if not weigh_active(layout, bp, factor, False, scratch):
+            return VARIABLE_VANISHED, leaf
+        weigh_rows(layout, bp, factor, -1, False, scratch.offsets, scratch.row_weight)
+        rows = keep_heavy(left_out, scratch.row_base[:rows], scratch.row_weight[:rows])
         sums[:] = 0.0
         _add_lines(source, 0, scratch.row_base[:rows], 1.0, scratch.row_weight[:rows], stride, kind, shift, sums)
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             variable = layout.edge_variable[edge]
             if candidates.start[variable] < candidates.start[variable + 1]:
-                _add_outside(layout, bp, sources, active, candidates, scratch, edge, least, source, sums)
+                _add_outside(layout, bp, sources, active, candidates, scratch, edge, left_out, least, source, sums)
         if not _normalise(sums, prior) > 0.0:
             return VARIABLE_VANISHED, leaf
     return OK, -1

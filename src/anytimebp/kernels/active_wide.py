@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anytimebp.kernels.active import locate_rows
+from anytimebp.kernels.active_rows import locate_rows
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import MAX_LINEAR_RANGE
 from anytimebp.kernels.jit import borrow, kernel, table_view

@@ -8,8 +8,12 @@ to base 2, g = 1, or 5 of Fourier's, s the sums of the weights, and r their Eucl
 
     error of c(x)  <=  u * g * (m + 2) * (r_a * s_b + s_a * r_b)
 
-and likewise with more weights. What is not BOUND times as large as that has not its digits, and is summed by
-`pair_sums.py`, term by term.
+and likewise with more weights. What is not BOUND times as large as that has not its digits. If that is so of many sums,
+the PEAKS largest weights of both, a' and b', are taken apart, and with them most of the error:
+
+    c  =  a' * b  +  (a - a') * b'  +  (a - a') * (b - b'),    the last by a transform, the others term by term
+
+What then has not its digits is summed by `pair_sums.py`, term by term.
 """
 
 import math
@@ -17,7 +21,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp
-from anytimebp.kernels.codes import LOG
+from anytimebp.kernels.codes import CERTAIN, LINEAR, LOG
 from anytimebp.kernels.fourier import from_spectrum, to_spectrum
 from anytimebp.kernels.jit import FAST, index_view, kernel
 from anytimebp.kernels.pair_sums import (
@@ -34,6 +38,8 @@ from anytimebp.kernels.walsh import walsh
 BOUND = 1e10  # how many times its error a number must be
 ROUNDING = 1.2e-16
 FOURIER_ERROR = 5.0
+PEAKS = 64  # weights that are taken apart
+MANY = 256  # sums without their digits, from which on that is done: they cost as much as PEAKS, twice, and a transform
 PAIR_COST = 3  # pairs of states take as long as so many steps of transforms
 THREE = 3
 LISTS = 5  # times n words that listing the weights of a pair takes
@@ -66,12 +72,13 @@ def fill_weights(arithmetic, given, element, weight, log_weight):
         else:
             copy_to(given, weight)
         n = count_positive(weight, 0.0)
-    total, squares = _norms(weight)
+    total, squares = norms_of(weight)
     return total, math.sqrt(squares), n
 
 
 @kernel(FAST)
-def _norms(weight):
+def norms_of(weight):
+    """Return the sum of weights, and the sum of their squares."""
     total, squares = 0.0, 0.0
     for v in range(weight.size):
         total += weight[v]
@@ -234,6 +241,77 @@ def finish(group, arithmetic, a, log_a, b, log_b, scale, line, wanted, least, li
 
 
 @kernel()
+def lacks_many(line, wanted, least):
+    """Tell whether many sums of a line, or of those that are wanted, have not their digits."""
+    count = 0
+    for s in range(wanted.size or line.size):
+        count += line[wanted[s] if wanted.size else s] < least
+    return count > MANY
+
+
+@kernel()
+def _take_peaks(weight, rest, value, state, counts):
+    """List the largest weights first, and copy all others to `rest`; return how many are taken."""
+    found = min(PEAKS, put_in_order(LINEAR, weight, weight, value, value, state, counts))
+    copy_to(weight, rest)
+    for t in range(found):
+        rest[state[t]] = 0.0
+    return found
+
+
+@kernel(FAST)
+def _add_shifted(group, line, value, at, weight):
+    """Add weights, shifted by a state and multiplied by a value."""
+    n = weight.size
+    if group == XOR:
+        for v in range(n):
+            line[v ^ at] += value * weight[v]
+    else:
+        for v in range(n - at):
+            line[v + at] += value * weight[v]
+        for v in range(n - at, n):
+            line[v + at - n] += value * weight[v]
+
+
+@kernel()
+def sum_without_peaks(group, a, b, turn, temp, spectra, line, lists, counts):
+    """Fill the first n numbers of a line with the sums of two weights, with peaks apart; return the least with digits.
+
+    `lists` has room for the peaks of one weight, and for what is left of both.
+    """
+    n, value = a.size, lists[: a.size]
+    state, rest, other = index_view(lists[2 * n : 3 * n].ctypes.data, n), lists[3 * n : 4 * n], lists[4 * n : 5 * n]
+    _take_peaks(b, other, value, state, counts)
+    _take_peaks(a, rest, value, state, counts)
+    (sum_a, squares_a), (sum_b, squares_b) = norms_of(rest), norms_of(other)
+    _transform_pair(group, rest, other, turn, temp, spectra, line)
+    for v in range(n):
+        line[v] = max(0.0, line[v])
+    for t in range(_take_peaks(a, rest, value, state, counts)):
+        _add_shifted(group, line, value[t], state[t], b)
+    for t in range(_take_peaks(b, other, value, state, counts)):
+        _add_shifted(group, line, value[t], state[t], rest)
+    return least_sum(group, line.size, math.sqrt(squares_a) * sum_b + math.sqrt(squares_b) * sum_a)
+
+
+@kernel()
+def _transform_pair(group, a, b, turn, temp, spectra, line):
+    """Fill the first n numbers of a line with the sums of two weights, by transforms."""
+    stride = spectra.size // 2
+    forward(group, a, turn, temp, spectra[:stride])
+    forward(group, b, turn, temp, spectra[stride:])
+    h = stride // 2
+    if group == XOR:
+        for v in range(stride):
+            spectra[v] *= spectra[stride + v]
+    else:
+        for v in range(h):
+            x, y, p, q = spectra[v], spectra[h + v], spectra[stride + v], spectra[stride + h + v]
+            spectra[v], spectra[h + v] = x * p - y * q, x * q + y * p
+    back(group, a.size, spectra[:stride], turn, temp, line)
+
+
+@kernel()
 def _list_positive(arithmetic, weight, log_weight, value, state):
     count, nothing = 0, (-np.inf if arithmetic == LOG else 0.0)
     for v in range(weight.size):
@@ -258,20 +336,12 @@ def convolve(group, arithmetic, a, log_a, n_a, b, log_b, n_b, turn, temp, spectr
         else:
             spread_pairs(group, n, values, own, others, other, line[:n])
         return
-    stride = spectra.size // 2
-    (sum_a, squares_a), (sum_b, squares_b) = _norms(a), _norms(b)
-    forward(group, a, turn, temp, spectra[:stride])
-    forward(group, b, turn, temp, spectra[stride:])
-    h = stride // 2
-    if group == XOR:
-        for v in range(stride):
-            spectra[v] *= spectra[stride + v]
-    else:
-        for v in range(h):
-            x, y, p, q = spectra[v], spectra[h + v], spectra[stride + v], spectra[stride + h + v]
-            spectra[v], spectra[h + v] = x * p - y * q, x * q + y * p
-    back(group, n, spectra[:stride], turn, temp, line)
+    (sum_a, squares_a), (sum_b, squares_b) = norms_of(a), norms_of(b)
+    _transform_pair(group, a, b, turn, temp, spectra, line)
     least = least_sum(group, length, math.sqrt(squares_a) * sum_b + math.sqrt(squares_b) * sum_a)
+    if lacks_many(line[:n], counts[:0], least):
+        least = sum_without_peaks(group, a, b, turn, temp, spectra, line, lists, counts)
+        least = max(least, CERTAIN) if arithmetic == LOG else least
     scale = 0.0 if arithmetic == LOG else 1.0
     if n_a <= n_b:
         finish(group, arithmetic, a, log_a, b, log_b, scale, line[:n], counts[:0], least, lists, counts)

@@ -86,8 +86,26 @@ def list_tables(rows, edge_variable, size, arithmetic, listed, table_of):
 
 
 @kernel()
+def where_tables_lie(rows, address, is_log):
+    """List where the tables of message factors over all states lie.
+
+    Args:
+        rows: (blocks, WIDTH), see `model/factor.py`.
+        address: (F,) overwritten; 0 for factors without tables.
+        is_log: (F,) overwritten: whether they hold log scores.
+    """
+    factor = 0
+    for block in range(rows.shape[0]):
+        given, step = rows[block, TABLES], 8 * rows[block, ENTRIES] if rows[block, MEMBERS] > 1 else 0
+        for offset in range(rows[block, FACTORS] if rows[block, ARITY] > 1 else 0):
+            address[factor] = given + step * offset if given != 0 else 0
+            is_log[factor] = rows[block, IS_LOG] != 0
+            factor += 1
+
+
+@kernel()
 def cut_tables_slice(edge_variable, universe_size, size, slot_start, slot_state, listed, made, found, position, limit):
-    """Make tables over the domains that evidence leaves, each divided by its maximum.
+    """Make tables over the domains that evidence leaves, each divided by its maximum; none where a domain is empty.
 
     Args:
         edge_variable: (E,).
@@ -106,7 +124,10 @@ def cut_tables_slice(edge_variable, universe_size, size, slot_start, slot_state,
         The table to go on with, and a factor whose cut table admits no joint state, where it stops, or -1.
     """
     while position < listed.shape[1] and limit > 0:
-        if listed[IS_CUT, position]:
+        if listed[SIZE, position] == 0:  # nobody needs it
+            for k in range(4):
+                found[k, position] = 0.0
+        elif listed[IS_CUT, position]:
             n, how = listed[SIZE, position], listed[HOW, position]
             table = made[listed[TARGET, position] : listed[TARGET, position] + n]
             first, last = listed[EDGE, position], listed[EDGE, position] + listed[N_EDGES, position]

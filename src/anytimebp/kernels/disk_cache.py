@@ -130,6 +130,8 @@ def note_unusable(folder: str, reason: str) -> None:
 
 def newly_unusable() -> list[str]:
     """Return, in words and each once, which folders cannot hold compiled kernels."""
+    if len(_told) == len(_unusable):
+        return []
     folders = [folder for folder in _unusable if folder not in _told]
     _told.update(folders)
     return [_unusable[folder] for folder in folders]

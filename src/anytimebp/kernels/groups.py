@@ -14,7 +14,7 @@ inverse ones.
 
 import math
 
-from anytimebp.kernels.codes import LOG
+from anytimebp.kernels.codes import CERTAIN, LOG
 from anytimebp.kernels.convolutions import (
     LISTS,
     PAIR_COST,
@@ -25,9 +25,11 @@ from anytimebp.kernels.convolutions import (
     fill_weights,
     finish,
     forward,
+    lacks_many,
     least_sum,
     multiply_all,
     send_line,
+    sum_without_peaks,
     take,
 )
 from anytimebp.kernels.jit import index_view, kernel, table_view
@@ -76,7 +78,7 @@ def _elements(words, listed, sizes, axis):
 @kernel()
 def _by_transforms(group, arithmetic, arity, n, length, turn, words, listed, sizes, cut, outgoing):
     """Fill all messages by one set of transforms; return whether all have their digits, which three variables have."""
-    figures, weight, log_weight, parts, temp, _, line, lists, _, counts = cut
+    figures, weight, log_weight, parts, temp, spectra, line, lists, _, counts = cut
     total, norm, scale, before = figures[:arity], figures[arity : 2 * arity], figures[2 * arity :], figures[3 * arity :]
     stride = n if group == XOR else length + 2
     part, whole, log_whole = parts[: arity * stride], 1.0, 0.0
@@ -103,6 +105,9 @@ def _by_transforms(group, arithmetic, arity, n, length, turn, words, listed, siz
         a, b = (1 if k == 0 else 0) * n, (1 if k == PAIR else 2) * n
         c, d = a + n, b + n
         one, other, log_one, log_other = weight[a:c], weight[b:d], log_weight[a:c], log_weight[b:d]
+        if lacks_many(line[:n], minus, least):
+            least = sum_without_peaks(group, one, other, turn, temp, spectra, line, lists, counts)
+            least, factor = (max(least, CERTAIN), 0.0) if arithmetic == LOG else (least, 1.0)
         finish(group, arithmetic, one, log_one, other, log_other, factor, line[:n], minus, least, lists, counts)
         send_line(group, arithmetic, line[:n], minus, 0.0, outgoing[offset : offset + sizes[k]])
         offset += sizes[k]
@@ -119,83 +124,64 @@ def _are_at_least(line, wanted, least):
 
 
 @kernel()
-def _pair_after_pair(group, arithmetic, arity, n, turn, words, listed, sizes, cut, outgoing):
-    """Fill all messages by convolutions of what is in front of each variable, and what is behind it.
+def _convolve(group, arithmetic, a, log_a, n_a, b, log_b, n_b, turn, cut):
+    """Fill the line of `cut` with the convolution of weights a and b, of which n_a and n_b are positive."""
+    _, _, _, _, temp, spectra, line, lists, _, counts = cut
+    convolve(group, arithmetic, a, log_a, int(n_a), b, log_b, int(n_b), turn, temp, spectra, line, lists, counts)
 
-    The weights in front of variable k + 1 are in `parts` at k, with their logs; how many are positive, and the logs of
-    what they were divided by, in `figures`.
-    """
-    figures, weight, log_weight, parts, temp, spectra, line, lists, behind, counts = cut
+
+@kernel(inline=True)
+def _front(cut, n, k):
+    """Return the weights in front of variable k, and their logs: those of the first variable lie with its own."""
+    weight, log_weight, parts, begin = cut[1], cut[2], cut[3], 2 * n * (k - 1)
+    if k == 1:
+        return weight[:n], log_weight[:n]
+    return parts[begin : begin + n], parts[begin + n : begin + 2 * n]
+
+
+@kernel()
+def _fill_fronts(group, arithmetic, arity, n, turn, cut):
+    """Fill the weights in front of all variables: how many are positive, and logs of what they were divided by."""
+    figures, weight, log_weight, line = cut[0], cut[1], cut[2], cut[6]
     count, shift, n_front = figures[2 * arity :], figures[3 * arity :], figures[4 * arity :]
-    front, log_front = weight[:n], log_weight[:n]
     shift[0], n_front[0] = 0.0, count[0]
     for k in range(1, arity - 1):
+        front, log_front = _front(cut, n, k)
         own, log_own = weight[k * n : (k + 1) * n], log_weight[k * n : (k + 1) * n]
-        n_a, n_b = int(n_front[k - 1]), int(count[k])
-        convolve(group, arithmetic, front, log_front, n_a, own, log_own, n_b, turn, temp, spectra, line, lists, counts)
-        begin = 2 * n * k
-        front, log_front = parts[begin : begin + n], parts[begin + n : begin + 2 * n]
-        more, n_front[k] = take(arithmetic, line[:n], front, log_front)
+        _convolve(group, arithmetic, front, log_front, n_front[k - 1], own, log_own, count[k], turn, cut)
+        next_front, next_log = _front(cut, n, k + 1)
+        more, n_front[k] = take(arithmetic, line[:n], next_front, next_log)
         shift[k] = shift[k - 1] + more
-    offset = 0
+
+
+@kernel()
+def _pair_after_pair(group, arithmetic, arity, n, turn, words, listed, sizes, cut, outgoing):
+    """Fill all messages by convolutions of what is in front of each variable, and what is behind it."""
+    figures, weight, log_weight, line, behind = cut[0], cut[1], cut[2], cut[6], cut[8]
+    count, shift, n_front = figures[2 * arity :], figures[3 * arity :], figures[4 * arity :]
+    _fill_fronts(group, arithmetic, arity, n, turn, cut)
+    last, offset, rear_shift = arity - 1, 0, 0.0
     for k in range(arity):
         offset += sizes[k]
-    back_weight, back_log, n_back, back_shift = weight[:0], weight[:0], 0.0, 0.0
-    for k in range(arity - 1, -1, -1):
+    rear, log_rear, n_rear = weight[last * n :], log_weight[last * n :], count[last]
+    for k in range(last, -1, -1):
         offset -= sizes[k]
-        _, minus = _elements(words, listed, sizes, k)
-        own, log_own = weight[k * n : (k + 1) * n], log_weight[k * n : (k + 1) * n]
-        if k > 0:
-            begin = 2 * n * (k - 1)
-            front = weight[:n] if k == 1 else parts[begin : begin + n]
-            log_front = log_weight[:n] if k == 1 else parts[begin + n : begin + 2 * n]
-        if k == arity - 1:
+        front, log_front = _front(cut, n, max(1, k))
+        if k == last:
             copy_to(log_front if arithmetic == LOG else front, line[:n])
         elif k == 0:
-            copy_to(back_log if arithmetic == LOG else back_weight, line[:n])
+            copy_to(log_rear if arithmetic == LOG else rear, line[:n])
         else:
-            n_a, n_b = int(n_front[k - 1]), int(n_back)
-            convolve(
-                group,
-                arithmetic,
-                front,
-                log_front,
-                n_a,
-                back_weight,
-                back_log,
-                n_b,
-                turn,
-                temp,
-                spectra,
-                line,
-                lists,
-                counts,
-            )
-        total = back_shift + (shift[k - 1] if k > 0 else 0.0)
+            _convolve(group, arithmetic, front, log_front, n_front[k - 1], rear, log_rear, n_rear, turn, cut)
+        _, minus = _elements(words, listed, sizes, k)
+        total = rear_shift + (shift[k - 1] if k > 0 else 0.0)
         send_line(group, arithmetic, line[:n], minus, total, outgoing[offset : offset + sizes[k]])
-        if k == arity - 1:
-            back_weight, back_log, n_back = own, log_own, count[k]
-        elif k > 0:
-            n_a, n_b = int(n_back), int(count[k])
-            convolve(
-                group,
-                arithmetic,
-                back_weight,
-                back_log,
-                n_a,
-                own,
-                log_own,
-                n_b,
-                turn,
-                temp,
-                spectra,
-                line,
-                lists,
-                counts,
-            )
-            back_weight, back_log = behind[:n], behind[n : 2 * n]
-            more, n_back = take(arithmetic, line[:n], back_weight, back_log)
-            back_shift += more
+        if 0 < k < last:
+            own, log_own = weight[k * n : (k + 1) * n], log_weight[k * n : (k + 1) * n]
+            _convolve(group, arithmetic, rear, log_rear, n_rear, own, log_own, count[k], turn, cut)
+            rear, log_rear = behind[:n], behind[n : 2 * n]
+            more, n_rear = take(arithmetic, line[:n], rear, log_rear)
+            rear_shift += more
 
 
 @kernel()

@@ -43,8 +43,14 @@ from anytimebp.kernels.to_variable import store_at
 TIED_WORTH = 4  # states of leaves together, from which on summing them out of a table that factors share pays
 
 
+STAGE, POSITION, ORDERED, CORE_EDGES, LINKED = range(5)
+"""Places in the state of `peel_slice`: how far it is; factors of trees, edges of the core, variables with any edge."""
+
+COUNT, OPEN, FIRST, TAKE, REST, PEELED = range(6)  # its stages
+
+
 @kernel()
-def elimination_order(layout, domain_size, order, n_left, left_key, n_open, way):
+def peel_slice(layout, domain_size, order, n_left, left_key, n_open, way, state, limit):
     """Peel trees off a graph: fill `order` with message factors, leaves first, each with at most one open variable.
 
     A variable is open while others of its factors are left; one with a single active state never is. A factor is
@@ -60,55 +66,87 @@ def elimination_order(layout, domain_size, order, n_left, left_key, n_open, way)
         n_open: (F,) zeros, overwritten: open variables of a factor, -1 once it is taken.
         way: (E,) overwritten: UP to the open variable of a factor that is taken, CORE to those of one that is left, CUT
             to a variable of one state, DOWN to any other.
+        state: (5,) zeros at first; overwritten. All factors are ordered in the end if and only if the graph is a
+            forest.
+        limit: Edges and factors to look at before it stops.
 
     Returns:
-        How many factors were ordered: all of them if and only if the graph is a forest. How many edges are in the core,
-        and how many variables have no edge at all.
+        Whether it is through.
     """
     layout = borrow(layout)
-    n_factors = layout.factor_edge_start.size - 1
-    for edge in range(layout.edge_variable.size):
-        n_left[layout.edge_variable[edge]] += 1
-        left_key[layout.edge_variable[edge]] ^= layout.edge_factor[edge]
-    n_lone = 0
-    for variable in range(n_left.size):
-        n_lone += n_left[variable] == 0
-    for edge in range(layout.edge_variable.size):
+    while state[STAGE] < PEELED and limit > 0:
+        stage, begin = state[STAGE], state[POSITION]
+        length = layout.edge_variable.size
+        if stage == FIRST:
+            length = order.size
+        elif stage == TAKE:
+            length = state[ORDERED]
+        end = min(length, begin + limit)
+        if stage == COUNT:
+            _count_left(layout, n_left, left_key, state, begin, end)
+        elif stage == OPEN:
+            for edge in range(begin, end):
+                variable = layout.edge_variable[edge]
+                n_open[layout.edge_factor[edge]] += n_left[variable] > 1 and domain_size[variable] > 1
+        elif stage == FIRST:
+            for factor in range(begin, end):
+                if n_open[factor] <= 1:
+                    _take(order, n_open, state, factor)
+        elif stage == TAKE:
+            for position in range(begin, end):
+                _peel(layout, domain_size, order, n_left, left_key, n_open, way, state, order[position])
+            length = state[ORDERED]
+        else:
+            _find_core(layout, domain_size, n_left, n_open, way, state, begin, end)
+        limit -= end - begin
+        state[STAGE], state[POSITION] = (stage + 1, 0) if end == length else (stage, end)
+    return state[STAGE] == PEELED
+
+
+@kernel(inline=True)
+def _take(order, n_open, state, factor):
+    order[state[ORDERED]] = factor
+    n_open[factor] = -1
+    state[ORDERED] += 1
+
+
+@kernel()
+def _count_left(layout, n_left, left_key, state, begin, end):
+    """Count the factors of each variable."""
+    for edge in range(begin, end):
         variable = layout.edge_variable[edge]
-        n_open[layout.edge_factor[edge]] += n_left[variable] > 1 and domain_size[variable] > 1
-    ordered = 0
-    for factor in range(n_factors):
-        if n_open[factor] <= 1:
-            order[ordered] = factor
-            n_open[factor] = -1
-            ordered += 1
-    done = 0
-    while done < ordered:
-        factor = order[done]
-        done += 1
-        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-            variable = layout.edge_variable[edge]
-            if domain_size[variable] == 1:
-                way[edge] = CUT
-                continue
-            way[edge] = UP if n_left[variable] > 1 else DOWN
-            n_left[variable] -= 1
-            left_key[variable] ^= factor
-            if n_left[variable] == 1:
-                last = left_key[variable]
-                if n_open[last] >= 0:
-                    n_open[last] -= 1
-                    if n_open[last] <= 1:
-                        order[ordered] = last
-                        n_open[last] = -1
-                        ordered += 1
-    n_core = 0
-    for edge in range(layout.edge_variable.size):
+        state[LINKED] += n_left[variable] == 0
+        n_left[variable] += 1
+        left_key[variable] ^= layout.edge_factor[edge]
+
+
+@kernel()
+def _peel(layout, domain_size, order, n_left, left_key, n_open, way, state, factor):
+    """Take a factor off, and put those into the order that can be taken now."""
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        variable = layout.edge_variable[edge]
+        if domain_size[variable] == 1:
+            way[edge] = CUT
+            continue
+        way[edge] = UP if n_left[variable] > 1 else DOWN
+        n_left[variable] -= 1
+        left_key[variable] ^= factor
+        if n_left[variable] == 1:
+            last = left_key[variable]
+            if n_open[last] >= 0:
+                n_open[last] -= 1
+                if n_open[last] <= 1:
+                    _take(order, n_open, state, last)
+
+
+@kernel()
+def _find_core(layout, domain_size, n_left, n_open, way, state, begin, end):
+    """Fill the ways of the edges of factors that are left."""
+    for edge in range(begin, end):
         variable = layout.edge_variable[edge]
         if n_open[layout.edge_factor[edge]] >= 0:
             way[edge] = CUT if domain_size[variable] == 1 else CORE if n_left[variable] > 1 else DOWN
-            n_core += way[edge] == CORE
-    return ordered, n_core, n_lone
+            state[CORE_EDGES] += way[edge] == CORE
 
 
 @kernel()
@@ -138,8 +176,8 @@ def plan_tables(layout, tables, domain_size, n_open, way, limit, table_start):
         layout: Topology.
         tables: A TableArrays, read.
         domain_size: (V,) active states.
-        n_open: (F,) of `elimination_order`, read.
-        way: (E,) of `elimination_order`; edges of factors that stay whole are set to CORE.
+        n_open: (F,) of `peel_slice`, read.
+        way: (E,) of `peel_slice`; edges of factors that stay whole are set to CORE.
         limit: Entries that the smaller tables may have in all.
         table_start: (F,) overwritten: where a factor's smaller table starts, -1 where there is none.
 

@@ -90,10 +90,7 @@ class TableWatch:
 
     def changed(self) -> list[int]:
         """Return the blocks whose tables have changed."""
-        found: list[int] = []
-        for block, rows, before in self._large:
-            if np.add.reduce(rows, axis=0).tobytes() != before:
-                found.append(block)
+        found = [block for block, rows, before in self._large if np.add.reduce(rows, axis=0).tobytes() != before]
         for group in self._small:
             found += group.changed()
         return list(dict.fromkeys(found)) if found else found

@@ -1,9 +1,13 @@
-"""Evidence: what is known of single variables in one run, checked and turned into indices and scores."""
+"""Evidence and targets: what is known of single variables in one run, and which of them it is asked for.
+
+Both are checked, and turned into indices and scores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from numbers import Integral
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,16 +16,19 @@ from anytimebp.errors import (
     EvidenceError,
     InconsistentModelError,
     ModelWarning,
+    OptionError,
     UnknownStateError,
     UnknownVariableError,
     warn_caller,
 )
 from anytimebp.model.scores import LOG_RULE, out_of_range
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.model.variable import Variable, VariableTable
+from anytimebp.model.variable import Variable, VariableKey, VariableTable
 
 EvidenceLike: TypeAlias = Mapping[Any, Any]
 """By variable (name, handle or index). Keys of a mapping are invariant to type checkers, hence Any."""
+
+Targets: TypeAlias = "VariableKey | Iterable[VariableKey]"
 
 PROBABILITY_SUM = 1e-6  # by which a sum of probabilities that somebody has rounded may differ from 1
 
@@ -125,3 +132,28 @@ def _looks_like_probabilities(scores: FloatArray) -> bool:
     """Tell whether numbers are a distribution that is not uniform; log scores hardly ever are."""
     lowest, highest = scores.min(), scores.max()
     return bool(0.0 <= lowest < highest <= 1.0 and abs(scores.sum() - 1.0) <= PROBABILITY_SUM)
+
+
+def read_targets(targets: Targets | None, variables: VariableTable) -> IndexArray | None:
+    """Return the indices of the targets, each once and rising; None for all variables.
+
+    Raises:
+        OptionError: If there are none, or they are no variables.
+        UnknownVariableError: If one of them is no variable of the graph.
+    """
+    if targets is None:
+        return None
+    if isinstance(targets, str | Variable | Integral):
+        targets = [targets]
+    elif not isinstance(targets, Iterable):
+        msg = f"targets: expected variables, by name or index, got {targets!r}"
+        raise OptionError(msg)
+    try:
+        found = np.array(sorted({variables.index_of(key) for key in targets}), dtype=np.int64)
+    except UnknownVariableError as error:
+        msg = f"targets: {error}"
+        raise UnknownVariableError(msg) from None
+    if not len(found):
+        msg = "targets: there must be at least one; leave them out for the marginals of all variables"
+        raise OptionError(msg)
+    return found

@@ -12,15 +12,30 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.model.source import ASKED_AT_ONCE, Box, FactorSource, FloatArray, IndexArray, Naming, States, cut
+from anytimebp.errors import ModelError
+from anytimebp.model.source import (
+    ASKED_AT_ONCE,
+    MAX_ARITY,
+    Box,
+    FactorSource,
+    FloatArray,
+    IndexArray,
+    Naming,
+    States,
+    cut,
+)
 from anytimebp.model.variable import VariableTable
+
+TOO_MANY = (
+    f"no table of it can be made, which has at most {MAX_ARITY} axes: methods bp, residual, adaptive and auto need none"
+)
 
 
 def row_starts(lengths: npt.ArrayLike) -> IndexArray:
     """Return (n + 1,) where each of n rows starts, and where the last one ends."""
-    ends = np.cumsum(lengths, dtype=np.int64)
-    starts = np.zeros(len(ends) + 1, dtype=np.int64)
-    starts[1:] = ends
+    lengths = np.asarray(lengths, dtype=np.int64)
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.add.accumulate(lengths, out=starts[1:])
     return starts
 
 
@@ -60,6 +75,9 @@ class FactorBlock:
 
         Whoever asks for the scores of a given factor asks here, so that errors of rules name the very factor.
         """
+        if len(states) > MAX_ARITY:
+            msg = f"{describe_factor((self,), variables, self.first + offset)} has {len(states)} variables; {TOO_MANY}"
+            raise ModelError(msg)
         return self.source.ask(self.member(offset), states, lambda: self._naming(offset, variables))
 
     def gather(self, offsets: IndexArray, states: States, variables: VariableTable) -> FloatArray:
@@ -95,8 +113,13 @@ class FactorBlock:
 def describe_factor(blocks: Sequence[FactorBlock], variables: VariableTable, index: int) -> str:
     """Return a factor's number and scope as errors show it."""
     block = blocks[bisect_right([b.first for b in blocks], index) - 1]
-    names = ", ".join(plain_name(variables.name(int(i))) for i in block.scopes[index - block.first])
-    return f"{factor_title(index, block.name)} ({names})"
+    return f"{factor_title(index, block.name)} ({scope_names(variables, block.scopes[index - block.first])})"
+
+
+def scope_names(variables: VariableTable, indices: Sequence[int] | IndexArray) -> str:
+    """Return the names of a factor's variables as errors show them; of a great many, the first ones."""
+    names = ", ".join([plain_name(variables.name(int(i))) for i in indices[:MAX_ARITY]])
+    return names if len(indices) <= MAX_ARITY else f"{names}, and {len(indices) - MAX_ARITY:,} more"
 
 
 def factor_title(index: int, name: str | None) -> str:

@@ -5,6 +5,7 @@ Factors are kept in blocks of one call each, so that a million factors on one ta
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
@@ -16,15 +17,14 @@ import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownFactorError
 from anytimebp.model.changes import TableWatch, is_shared
-from anytimebp.model.factor import BlockRows, FactorBlock, FactorKey, describe_factor, factor_title, plain_name
+from anytimebp.model.factor import BlockRows, FactorBlock, FactorKey, describe_factor, factor_title, scope_names
 from anytimebp.model.kinds.dense import DenseSource
 from anytimebp.model.kinds.registry import Stated
 from anytimebp.model.kinds.rule import Propose, Rule
 from anytimebp.model.restating import restated_table
 from anytimebp.model.rule_labels import warn_of_labels
-from anytimebp.model.scopes import MAX_ARITY as MAX_ARITY  # noqa: PLC0414  (readers of files take it from here)
 from anytimebp.model.scopes import read_scope, read_scopes
-from anytimebp.model.source import FactorSource, FloatArray, IndexArray, Structure
+from anytimebp.model.source import MAX_ARITY, FactorSource, FloatArray, IndexArray, Structure
 from anytimebp.model.summary import GraphSummary, summarise
 from anytimebp.model.variable import Variable, VariableKey, VariableTable, read_states
 
@@ -133,7 +133,7 @@ class FactorGraph:
             The index of the factor.
         """
         title = factor_title(self._n_factors, self._read_factor_name(name))
-        indices = read_scope(self._variables, scope, title)
+        indices = read_scope(self._variables, scope, title, MAX_ARITY if structure is None else math.inf)
         what = f"{title} ({self._scope_names(indices)})"
         shape = tuple([self._variables.size(i) for i in indices])
         scopes = np.array([indices], dtype=np.int64)
@@ -172,7 +172,7 @@ class FactorGraph:
         Returns:
             The indices of the factors.
         """
-        rows = read_scopes(self._variables, scopes)
+        rows = read_scopes(self._variables, scopes, MAX_ARITY if structure is None else math.inf)
         what = f"factors {self._n_factors} to {self._n_factors + len(rows) - 1}"
         if len(rows) == 1:
             what = f"factor {self._n_factors} ({self._scope_names(rows[0])})"
@@ -373,5 +373,5 @@ class FactorGraph:
             self._tried_rules.add(code)
             warn_of_labels(rule, [self._variables[i] for i in scope], what)
 
-    def _scope_names(self, indices: Iterable[int] | IndexArray) -> str:
-        return ", ".join([plain_name(self._variables.name(int(i))) for i in indices])
+    def _scope_names(self, indices: Sequence[int] | IndexArray) -> str:
+        return scope_names(self._variables, indices)

@@ -9,21 +9,22 @@ import numpy as np
 import numpy.typing as npt
 
 from anytimebp.errors import ModelError, UnknownVariableError
-from anytimebp.model.source import IndexArray
+from anytimebp.model.source import MAX_ARITY, IndexArray
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
 
-MAX_ARITY = 30  # NumPy before 2.0 allows 32 dimensions, and stacked tables take one more than the arity
 ROWS = 2  # dimensions of an array of scopes
 WANTED = "scopes must be variables (indices, names or handles) of shape (factors, arity)"
 
 
-def read_scope(variables: VariableTable, scope: Sequence[VariableKey], factor: str) -> list[int]:
-    """Return the variable indices of one factor; `factor` names it in errors."""
+def read_scope(
+    variables: VariableTable, scope: Sequence[VariableKey], factor: str, most: float = MAX_ARITY
+) -> list[int]:
+    """Return the variable indices of one factor of at most `most` variables; `factor` names it in errors."""
     if isinstance(scope, str) or not isinstance(scope, Sequence | np.ndarray) or getattr(scope, "ndim", 1) == 0:
         msg = f"the scope of {factor} must be a list of variables, got {scope!r}"
         raise ModelError(msg)
-    if not 1 <= len(scope) <= MAX_ARITY:
-        msg = f"{factor} must have 1 to {MAX_ARITY} variables, got {len(scope)}"
+    if not 1 <= len(scope) <= most:
+        msg = f"{factor} must have 1 to {most} variables, got {len(scope)}"
         raise ModelError(msg)
     try:
         indices = [variables.index_of(key) for key in scope]
@@ -33,14 +34,14 @@ def read_scope(variables: VariableTable, scope: Sequence[VariableKey], factor: s
         raise ModelError(msg) from None
     if len(set(indices)) < len(indices):
         twice = next(i for i in indices if indices.count(i) > 1)
-        names = ", ".join([variables.name(i) for i in indices])
+        names = ", ".join([variables.name(i) for i in indices[:MAX_ARITY]])
         msg = f"{factor} ({names}): variable {variables.name(twice)!r} is in the scope twice"
         raise ModelError(msg)
     return indices
 
 
-def read_scopes(variables: VariableTable, scopes: Any) -> IndexArray:
-    """Return the variable indices of many factors as a new array of shape (factors, arity)."""
+def read_scopes(variables: VariableTable, scopes: Any, most: float = MAX_ARITY) -> IndexArray:
+    """Return the variable indices of many factors as a new array of shape (factors, arity), `most` of each."""
     try:
         rows = np.array(scopes)
     except ValueError:
@@ -48,7 +49,7 @@ def read_scopes(variables: VariableTable, scopes: Any) -> IndexArray:
         raise ModelError(msg) from None
     if rows.size == 0:
         return np.empty((0, 1), dtype=np.int64)
-    if rows.ndim != ROWS or rows.dtype.kind not in "iuUO" or rows.shape[1] > MAX_ARITY:
+    if rows.ndim != ROWS or rows.dtype.kind not in "iuUO" or rows.shape[1] > most:
         msg = f"{WANTED}, got {rows.dtype} of shape {rows.shape}"
         raise ModelError(msg)
     if rows.dtype.kind in "UO":

@@ -6,6 +6,7 @@ that says nothing of itself but its scores is treated as a table whose entries a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -27,7 +28,9 @@ LIST_GAIN = 8.0
 Box: TypeAlias = tuple[slice, ...]
 """A product of ranges, one per axis."""
 
+MOST_LINEAR = 700.0  # nats: logs of joint states beyond which sums may not be doubles
 LOG_SCORE, WHOLE = "log score", "whole number"
+MAX_ARITY = 30  # axes of tables: NumPy before 2.0 allows 32 dimensions, and stacked tables take one more than the arity
 ASKED_AT_ONCE = 2**17  # scores asked for at a time: some MB with the copies that rules make, some milliseconds
 
 
@@ -57,6 +60,13 @@ class TableRange(NamedTuple):
     log_max: FloatArray
     log_min: FloatArray
     has_zero: BoolArray
+
+
+def in_logs_if_many(extent: TableRange, states: States) -> TableRange:
+    """Return a range; one that asks for log arithmetic if so many joint states may have sums that are no doubles."""
+    if sum(math.log(len(given)) for given in states) <= MOST_LINEAR:
+        return extent
+    return extent._replace(log_min=extent.log_max - 2.0 * MOST_LINEAR)
 
 
 class Naming(NamedTuple):
@@ -123,6 +133,7 @@ class FactorSource(ABC):
         is_rule: Whether a function of the user's is called for scores: it may be slow or fail, and no file holds it.
         speaks: Whether `log_message` sums without going through the joint states.
         lists_parts: Whether it is summed as a list over some of the states; over all of them, by its own `sums`.
+        any_arity: Whether it may have more than MAX_ARITY variables; no table is made of it then.
     """
 
     __slots__ = ()
@@ -135,6 +146,7 @@ class FactorSource(ABC):
     is_rule: ClassVar[bool] = False
     speaks: ClassVar[bool] = False
     lists_parts: ClassVar[bool] = False
+    any_arity: ClassVar[bool] = False
 
     # ---------------------------------------------------------------- scores
     @abstractmethod
@@ -210,6 +222,8 @@ class FactorSource(ABC):
         """Return (factors,) whether an update needs no table: where a table is small or hardly sparse, it is better."""
         if self.sums is None:
             return np.zeros(len(sizes), dtype=np.bool_)
+        if len(self.shape) > MAX_ARITY:
+            return np.ones(len(sizes), dtype=np.bool_)
         structured: BoolArray = self.gain(sizes) * self.update_entries(sizes) < np.prod(sizes, axis=1)
         return structured
 

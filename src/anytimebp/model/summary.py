@@ -138,7 +138,8 @@ def _filled_entries(block: FactorBlock, sizes: FloatArray) -> float:
     """Entries of the tables of a block: whole ones that are shared once, those cut by evidence one each."""
     whole = block.source.is_whole(sizes)
     members = min(block.source.n_members, int(whole.sum()))
-    return _cut_entries(block, sizes) + members * float(math.prod(block.source.shape))
+    whole_entries = members * float(math.prod(block.source.shape)) if members else 0.0  # which may be no float
+    return _cut_entries(block, sizes) + whole_entries
 
 
 def _cut_entries(block: FactorBlock, sizes: FloatArray) -> float:

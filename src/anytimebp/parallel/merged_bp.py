@@ -149,7 +149,7 @@ class _Split:
                 self._residual[edges].copy(),
                 history.part(own),
                 history.start,
-                history.trend((), time, history.part(own)),
+                partial(history.trend, (), time, history.part(own)),
                 self._tolerance,
                 has_settled=True,
             ),

@@ -24,9 +24,8 @@ from anytimebp.inference.session import Session
 from anytimebp.inference.warm_up import load_kernels
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.layout.graph_layout import compiled_graph
-from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_mapping
+from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_mapping, read_targets
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.targets import read_targets
 from anytimebp.parallel.merged import Item, can_merge, solve_together
 from anytimebp.parallel.merged_bp import sweep_together
 from anytimebp.parallel.packing import pack, unpack

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from anytimebp.inference.methods import FULL_METHODS
-from anytimebp.report.choices import Chosen
-from anytimebp.report.wording import exact_cost_text, figure_text, printable, probability_text, share_text
+from anytimebp.report.wording import Chosen, exact_cost_text, figure_text, printable, probability_text, share_text
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
@@ -132,7 +131,7 @@ def figures(result: Result) -> list[Figure]:
     rows = [
         Figure("Consistent", "yes" if result.consistent else "no", _consistency_help(result, tolerance)),
         *([Figure("Exact", "yes", EXACT_HELP)] if result.exact else []),
-        Figure("Estimated distance to BP", _error(result), EXACT_ERROR_HELP if result.exact else ERROR_HELP),
+        Figure(f"Estimated distance to {result.estimated_to}", _error(result), _error_help(result)),
         Figure("Largest residual", _nats(result.max_residual), _residual_help(result, tolerance)),
         Figure("log Z", figure_text(result.log_z, 9), EXACT_LOG_Z_HELP if result.exact else LOG_Z_HELP),
         Figure("Unexplored mass", _mass(result), _mass_help(result)),
@@ -164,6 +163,10 @@ ERROR_HELP = (
     "Estimated distance to the marginals that belief propagation ends at: Euclidean, a mean over the variables. "
     "An estimate, not a bound."
 )
+LIKELY_ERROR_HELP = (
+    "Estimated distance to the exact marginals of the whole model, by what states outside weigh: Euclidean, a mean "
+    "over the variables. An estimate, not a bound."
+)
 EXACT_HELP = "The marginals and log Z are those of the whole model, to rounding."
 EXACT_ERROR_HELP = "The marginals are exact: nothing is left to estimate."
 TIME_HELP = "Time of the run up to this answer, without that of callbacks."
@@ -179,6 +182,12 @@ def _nats(value: float) -> str:
 
 def _error(result: Result) -> str:
     return figure_text(result.estimated_error, 2) if math.isfinite(result.estimated_error) else "unknown"
+
+
+def _error_help(result: Result) -> str:
+    if result.exact:
+        return EXACT_ERROR_HELP
+    return LIKELY_ERROR_HELP if result.method == "exact" else ERROR_HELP
 
 
 def _fate_of_others(result: Result) -> str:

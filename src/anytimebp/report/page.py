@@ -19,7 +19,6 @@ from string import Template
 
 from anytimebp.errors import OptionError
 from anytimebp.formats.whole_file import whole_file
-from anytimebp.report.choices import choices_of
 from anytimebp.report.headline import (
     about_html,
     choices_html,
@@ -31,6 +30,7 @@ from anytimebp.report.headline import (
     with_code,
 )
 from anytimebp.report.shown_marginals import left_out, shown_marginals
+from anytimebp.report.wording import choices_of
 from anytimebp.results.snapshot import Result
 from anytimebp.results.trace import Moment
 

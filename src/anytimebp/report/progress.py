@@ -6,8 +6,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Self
 
-from anytimebp.report.choices import split_choice
-from anytimebp.report.wording import estimate_text
+from anytimebp.report.wording import estimate_text, split_choice
 from anytimebp.results.trace import Moment
 
 if TYPE_CHECKING:

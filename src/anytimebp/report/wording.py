@@ -1,12 +1,14 @@
-"""Numbers and labels as text that is never false: what is not 1 is not shown as 1, nor what is not 0 as 0."""
+"""What a report says, as text: numbers that are never rounded to 0 or 1, labels, and what `adaptive` chose."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 from anytimebp.model.summary import format_bytes
 from anytimebp.results.tables import label_texts
+from anytimebp.results.trace import Moment
 
 LONGEST_TEXT = 1000  # characters of a name or label; nobody reads on, and pages have a size
 ALMOST_ONE = 1e-6  # from 1, in steps that are still written out
@@ -95,3 +97,40 @@ def printable(text: str) -> str:
 def _exponent(value: float) -> int:
     """Return the power of ten of the leading digit."""
     return int(f"{value:e}".partition("e")[2])
+
+
+class Chosen(NamedTuple):
+    """One choice.
+
+    Attributes:
+        way: What was done.
+        reason: Why; empty where none was given.
+        updates: Factor updates at the first recorded moment with it.
+    """
+
+    way: str
+    reason: str
+    updates: int
+
+
+def split_choice(choice: str) -> tuple[str, str]:
+    """Return what is done, and why."""
+    way, _, reason = choice.partition(": ")
+    return way, reason
+
+
+def choices_of(trace: Iterable[Moment]) -> list[Chosen]:
+    """Return the choices in order, each where it was first recorded.
+
+    A reason that comes after what it explains is put with it: that is one choice, not two.
+    """
+    found: list[Chosen] = []
+    for moment in trace:
+        way, reason = split_choice(moment.choice)
+        if not way or (found and (way, reason) == found[-1][:2]):
+            continue
+        if found and found[-1].way == way and not found[-1].reason:
+            found[-1] = found[-1]._replace(reason=reason)
+        else:
+            found.append(Chosen(way, reason, moment.updates))
+    return found

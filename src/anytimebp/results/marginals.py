@@ -204,7 +204,7 @@ def _check_beliefs(marginals: Marginals, belief: FloatArray, slot_start: IndexAr
     """Raise InternalError unless the beliefs of every variable are probabilities: the last net under all kernels."""
     excess = np.add.reduceat(belief, slot_start[:-1])
     excess -= 1.0
-    if belief.min() >= 0.0 and excess.dot(excess) <= SUM_ERROR**2:
+    if np.minimum.reduce(belief) >= 0.0 and excess.dot(excess) <= SUM_ERROR**2:
         return  # the quick way; NaN fails both
     bad = ~(np.abs(excess) <= SUM_ERROR)
     bad |= ~(np.minimum.reduceat(belief, slot_start[:-1]) >= 0.0)

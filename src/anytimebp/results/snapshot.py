@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -116,11 +116,17 @@ class Snapshot:
     def estimated_error(self) -> float:
         """Estimated distance of the marginals to those of BP, as a mean over variables of the L2 distance.
 
-        On models with loops BP itself may be far from the true marginals. Zero where `exact` is true.
+        On models with loops BP itself may be far from the true marginals. Zero where `exact` is true. After
+        `method="exact"` on likely states it is the estimated distance to the exact marginals.
         An estimate, not a bound: of what messages have still to move, and of what states outside the domains hold.
         Computed when it is first asked for; infinite where nothing is known.
         """
         return self.error() if callable(self.error) else self.error
+
+    @property
+    def estimated_to(self) -> str:
+        """What `estimated_error` is the distance to, in words: BP, or the exact marginals."""
+        return "the exact marginals" if self.method == "exact" and not self.exact else "BP"
 
     @cached_property
     def exact_entries(self) -> float:
@@ -212,10 +218,6 @@ class Snapshot:
         return tables.arrow_stream(self.marginals, requested_schema)
 
 
-FIGURES = tuple(item.name for item in fields(Snapshot))
-"""What a result has of the snapshot that it answers with."""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Result(Snapshot):
     """The answer of a run.
@@ -233,9 +235,8 @@ class Result(Snapshot):
     @classmethod
     def of(cls, answer: Snapshot, current: Snapshot, stop_reason: StopReason, trace: Trace) -> Result:
         """Make a result that answers with a snapshot."""
-        _, held = answer.marginals, vars(answer)  # with all fields, once one was read
-        shared = {name: held[name] for name in FIGURES}
-        return cls.holding(**shared, stop_reason=stop_reason, trace=trace, current=current)
+        _ = answer.marginals  # which makes all fields, if need be
+        return cls.holding(**vars(answer), stop_reason=stop_reason, trace=trace, current=current)
 
     def __repr__(self) -> str:
         """Return a line with what matters."""
@@ -248,7 +249,7 @@ class Result(Snapshot):
                 "method": self.method,
                 "ended": str(self.stop_reason),
                 "log Z": f"{self.log_z:.6g}",
-                "estimated distance to BP": f"{self.estimated_error:.2g}"
+                f"estimated distance to {self.estimated_to}": f"{self.estimated_error:.2g}"
                 if self.estimated_error < np.inf
                 else "unknown",
                 "exact": "yes" if self.exact else "no",

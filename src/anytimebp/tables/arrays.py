@@ -22,7 +22,7 @@ from anytimebp.tables.store import Tables
 HUB_DEGREE = 16
 """Variables with more edges keep totals; below, multiplying all messages anew is faster and loses no digits."""
 
-NONE = np.empty(0, dtype=np.int64)
+NONE, NO_NUMBERS = np.empty(0, dtype=np.int64), np.empty(0)
 
 PART = 2**19  # numbers that are written between two looks at the clock: memory touched first costs up to 30 ns each
 
@@ -188,17 +188,17 @@ def allocate(
         variable_hub=variable_hub,
         hub_variable=hub_variable,
         hub_start=hub_end - widest[hub_variable] if n_hubs else NONE,
-        hub_high=np.zeros(n_hub_slots),
-        hub_low=np.zeros(n_hub_slots),
-        hub_zeros=np.zeros(n_hub_slots, dtype=np.int64),
+        hub_high=np.zeros(n_hub_slots) if n_hubs else NO_NUMBERS,
+        hub_low=np.zeros(n_hub_slots) if n_hubs else NO_NUMBERS,
+        hub_zeros=np.zeros(n_hub_slots, dtype=np.int64) if n_hubs else NONE,
         incoming=np.empty(factor_slots),
         outgoing=np.empty(factor_slots),
-        weight=np.empty(0 if linear and widest is room else factor_slots),
+        weight=NO_NUMBERS if linear and widest is room else np.empty(factor_slots),
         prefix=np.empty(int(levels)),
         dots=np.empty(int(levels)),
         peak=np.empty(2 * largest + 2 + 4 * most_edges),
-        row_start=np.empty(0 if widest is room else int(levels), dtype=np.int64),
-        structure_inputs=np.empty(0, dtype=np.int64),
+        row_start=NONE if widest is room else np.empty(int(levels), dtype=np.int64),
+        structure_inputs=NONE,
         calls=CALLS,
     )
     link_calls(layout, arrays, in_logs=not linear or widest is not room)

@@ -14,7 +14,7 @@ import numpy as np
 
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 from anytimebp.kernels.codes import DOWN, LINEAR, LOG, OK, OUT_OF_RANGE, UP, VARIABLE_VANISHED
-from anytimebp.kernels.leaves import elimination_order, pass_slice, plan_tables
+from anytimebp.kernels.leaves import pass_slice, peel_slice, plan_tables
 from anytimebp.kernels.messages import EDGE_COST, LOG_COST
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
@@ -35,7 +35,7 @@ PART_OF_FREE = 4
 ROUNDING = 1e-13  # nats that a message moves if it is taken over as its logs, and sent anew
 AT_ONCE = 2**18  # edges of graphs whose cores are made in one slice
 SLICE_COST = 2**22  # entries read between two moments in which Ctrl-C is heard
-
+PEELED_AT_ONCE = 2**16  # edges and factors that are looked at in a slice: each may cost a few trips to memory
 
 BYTES = "bytes of a full run"  # under which a layout keeps them, for whole universes
 
@@ -253,34 +253,34 @@ def _in_logs(workspace: Workspace, arrays: WorkspaceArrays) -> Workspace:
     return made
 
 
-class TreeOrder(NamedTuple):
-    """What `elimination_order` has found.
+class TreeOrder:
+    """What hangs on the core of a graph, in the order in which it is peeled off.
 
     Attributes:
         order: (F,) the first `ordered` of them are the factors of trees, leaves first.
         n_open: (F,) open variables of a factor, -1 in trees.
         way: (E,) of the edges.
-        ordered: Factors of trees.
-        n_core: Edges of the core.
-        n_lone: Variables without any edge.
     """
 
-    order: IndexArray
-    n_open: IndexArray
-    way: IndexArray
-    ordered: int
-    n_core: int
-    n_lone: int
+    def __init__(self, workspace: Workspace) -> None:
+        """Find nothing yet."""
+        layout, sizes = workspace.layout, workspace.arrays.domain_size
+        n_factors = len(layout.factor_edge_start) - 1
+        self.order, self.n_open = np.empty(n_factors, dtype=np.int64), np.zeros(n_factors, dtype=np.int64)
+        self.way = np.empty(len(layout.edge_variable), dtype=np.int64)
+        n_left, left_key = np.zeros((2, len(sizes)), dtype=np.int64)
+        self._state = np.zeros(5, dtype=np.int64)
+        self._given = layout, sizes, self.order, n_left, left_key, self.n_open, self.way, self._state
 
+    def advance(self) -> bool:
+        """Go on for a slice; return whether all is found."""
+        return bool(peel_slice(*self._given, PEELED_AT_ONCE))
 
-def order_of_trees(workspace: Workspace) -> TreeOrder:
-    """Return what hangs on the core of a graph, in the order in which it is peeled off."""
-    layout, sizes = workspace.layout, workspace.arrays.domain_size
-    n_factors = len(layout.factor_edge_start) - 1
-    order, n_open = np.empty(n_factors, dtype=np.int64), np.zeros(n_factors, dtype=np.int64)
-    way = np.empty(len(layout.edge_variable), dtype=np.int64)
-    n_left, left_key = np.zeros(len(sizes), dtype=np.int64), np.zeros(len(sizes), dtype=np.int64)
-    return TreeOrder(order, n_open, way, *elimination_order(layout, sizes, order, n_left, left_key, n_open, way))
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many factors of trees there are, edges of the core, and variables without any edge."""
+        _, _, ordered, n_core, linked = self._state.tolist()
+        return ordered, n_core, len(self._given[1]) - linked
 
 
 def peel(
@@ -297,11 +297,12 @@ def peel(
         workspace: Whose tables are there.
         max_memory: Bytes that the run may allocate.
         load: Loads the kernels for leaves; called before the first one is needed, not for a forest.
-        trees: From `order_of_trees`; its `way` is overwritten.
+        trees: All found; its `way` is overwritten.
         at_any_cost: Whether to make a core even where that does not pay.
     """
     layout, arrays = workspace.layout, workspace.arrays
-    order, n_open, way, ordered, n_core, n_lone = trees
+    order, n_open, way = trees.order, trees.n_open, trees.way
+    ordered, n_core, n_lone = trees.counts
     n_factors = len(order)
     address = np.zeros(n_factors, dtype=np.int64)
     if ordered == n_factors:

@@ -122,7 +122,8 @@ class _Making:
         self._compiled, self._domains, self._tables = compiled, domains, tables
         self._listed, self._table_of = listed, table_of
         self._made = np.empty(room)
-        self.target: IndexArray = self._made.__array_interface__["data"][0] + 8 * listed[TARGET]
+        self.target: IndexArray = 8 * listed[TARGET]
+        self.target += self._made.ctypes.data
         self._log_max: FloatArray = compiled.extent.log_max[listed[FACTOR]]
         tables.keep(self._made)
 
@@ -239,7 +240,10 @@ def impossible(compiled: CompiledGraph, message_factor: int) -> InconsistentMode
 
 
 def make_tables(compiled: CompiledGraph, domains: Domains, tables: Tables) -> Iterator[None]:
-    """Fill `tables` for all message factors; pauses now and then so that the caller can look at the clock."""
+    """Fill `tables` for all message factors; pauses now and then so that the caller can look at the clock.
+
+    Factors of variables whose domains are empty get none: they are left out of what is solved (`exact/relevance.py`).
+    """
     if not compiled.has_tables_only:
         yield from _make_others(compiled, domains, tables)
     yield from make_dense_tables(compiled, domains, tables)
@@ -252,9 +256,10 @@ def _make_others(compiled: CompiledGraph, domains: Domains, tables: Tables) -> I
         first, block = message_block
         if block.source.tables is not None:
             continue
-        offsets = np.flatnonzero(is_cut[block.scopes].any(axis=1)).tolist()
-        if len(offsets) < len(block.scopes):
-            own = np.delete(kind[first : first + len(block.scopes)], offsets)
+        own_cut, is_needed = is_cut[block.scopes].any(axis=1), (domains.sizes[block.scopes] > 0).all(axis=1)
+        offsets = np.flatnonzero(own_cut & is_needed).tolist()
+        if not own_cut.all():
+            own = kind[first : first + len(block.scopes)][~own_cut]
             yield from _whole_block(message_block, tables, compiled, as_table=bool((own == TABLE).all()))
         if offsets:
             tables.kind[first + np.array(offsets)] = kind[first + np.array(offsets)]

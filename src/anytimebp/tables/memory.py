@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from anytimebp.errors import MemoryLimitError
+from anytimebp.errors import MemoryLimitError, OptionError
 from anytimebp.kernels.codes import TABLE
+from anytimebp.kernels.setting_up import fill_entries
 from anytimebp.kernels.structures import SUMS
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.factor import describe_factor
-from anytimebp.model.scopes import MAX_ARITY
-from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
+from anytimebp.model.factor import TOO_MANY, describe_factor
+from anytimebp.model.source import ASKED_AT_ONCE, MAX_ARITY, FloatArray, IndexArray
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
 from anytimebp.tables.machine import available_memory, total_memory
 
@@ -29,13 +29,14 @@ def factor_kinds(compiled: CompiledGraph, sizes: IndexArray) -> IndexArray:
 
 def factor_entries(layout: GraphLayout, sizes: IndexArray) -> FloatArray:
     """Return (F,) the entries of each factor's table over domains of these sizes."""
-    edge_size = sizes[layout.edge_variable].astype(np.float64)
-    return np.multiply.reduceat(edge_size, layout.factor_edge_start[:-1]) if len(edge_size) else np.empty(0)
+    entries = np.empty(len(layout.factor_edge_start) - 1)
+    fill_entries(layout.factor_edge_start, layout.edge_variable, sizes, entries)
+    return entries
 
 
 def table_entries(layout: GraphLayout, sizes: IndexArray) -> float:
     """Return the entries of all tables together."""
-    return float(factor_entries(layout, sizes).sum())
+    return float(np.add.reduce(factor_entries(layout, sizes)))
 
 
 def update_entries(compiled: CompiledGraph, sizes: IndexArray) -> float:
@@ -51,6 +52,23 @@ def update_entries(compiled: CompiledGraph, sizes: IndexArray) -> float:
         total += float(np.prod(each[~structured], axis=1).sum())
         total += float(block.source.update_entries(each[structured]).sum())
     return total
+
+
+def without_table(compiled: CompiledGraph) -> str:
+    """Name a factor of more variables than a table has axes, for which there are only its own sums; empty if none."""
+    for _, block in compiled.message_blocks if not compiled.has_tables_only else ():
+        if block.scopes.shape[1] > MAX_ARITY:
+            name = describe_factor(compiled.blocks, compiled.variables, block.first)
+            return f"{name} has {block.scopes.shape[1]:,} variables"
+    return ""
+
+
+def check_axes(compiled: CompiledGraph, method: str) -> None:
+    """Raise OptionError if a method needs tables of all factors, and there can be none of some factor."""
+    found = without_table(compiled)
+    if found:
+        msg = f"method {method!r} makes tables of all factors, and {found}; {TOO_MANY}"
+        raise OptionError(msg)
 
 
 UNCHECKED_BYTES = 2**28
@@ -159,10 +177,9 @@ def held_bytes(*groups: Iterable[object]) -> int:
 
 def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
     """Return what a run needs at the most, as if no table were shared: quick. Structures may need more than tables."""
-    edge_variable, entries = compiled.arrays.edge_variable, factor_entries(compiled.arrays, domain_sizes)
+    entries = factor_entries(compiled.arrays, domain_sizes)
     tables = 42.0 * float(entries.sum()) + (BYTES_PER_SCORE + 2.0) * float(entries.max(initial=0.0))
-    messages = 8.0 * float(domain_sizes[edge_variable].sum(dtype=np.float64)) + 80.0 * len(edge_variable)
-    return tables + messages + 32.0 * float(domain_sizes.sum(dtype=np.float64))
+    return tables + 8.0 * compiled.n_slots + 80.0 * len(compiled.arrays.edge_variable) + 32.0 * compiled.n_states
 
 
 def _bound_of_tables(compiled: CompiledGraph, *, is_whole: bool) -> float:

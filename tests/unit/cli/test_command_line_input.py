@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.cli.infer import read_memory_size
 from anytimebp.cli.main import main
-from anytimebp.cli.memory_size import read_memory_size
 from fuzz.mutations import BIF, FG, UAI, XMLBIF, npz
 
 COMMAND = [sys.executable, "-m", "anytimebp"]

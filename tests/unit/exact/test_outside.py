@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from anytimebp.domains.domains import full_domains
-from anytimebp.exact.outside import MassOutside, Outside, log_sum, restricted
+from anytimebp.exact.outside import MassOutside, Outside, log_sum
+from anytimebp.exact.possible import restricted
 from anytimebp.exact.tree import plan
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.enumeration import joint_log_scores

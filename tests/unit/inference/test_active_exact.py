@@ -57,6 +57,16 @@ def test_every_round_is_exact_on_its_states(seed):
             assert snapshot.marginals[i][states] == pytest.approx(own)
 
 
+def test_states_that_zeros_exclude_are_neither_inside_nor_outside():
+    graph = peaked(3)
+    never = np.ones((len(graph.variables[0].labels), len(graph.variables[1].labels)))
+    never[-1] = 0.0
+    graph.add_factor([0, 1], table=never)
+    method, _, found = rounds(graph)
+    assert int(method._domains.sizes[0]) == len(never) - 1
+    assert worst(found[-1], exact(graph)[0]) < 1e-6
+
+
 def test_domains_only_grow_and_the_last_round_may_hold_all(monkeypatch):
     monkeypatch.setattr(active_exact, "LAST", 1e-2)
     graph = random_loopy(1, scale=0.5)
@@ -77,6 +87,8 @@ def test_a_model_too_wide_answers_with_the_largest_domains_that_fit():
     assert result.stop_reason is abp.StopReason.OUT_OF_MEMORY
     assert result.method == "exact"
     assert not result.exact
+    assert result.estimated_to == "the exact marginals"
+    assert abp.infer(graph, "bp", max_updates=5).estimated_to == whole.estimated_to == "BP"
     assert result.consistent
     assert "do not fit into memory" in result.choice
     assert result.log_z < whole.log_z
@@ -125,11 +137,14 @@ def test_marginals_of_factors_are_there_if_asked_for():
 
 
 @pytest.mark.compiled
-@given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.3]))
-def test_lower_bounds_rise_and_never_exceed_log_z(seed, zeros):
+@given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.3, 0.7]), is_observed=st.booleans())
+def test_lower_bounds_rise_and_never_exceed_log_z(seed, zeros, is_observed):
     graph = random_loopy(seed, scale=1.5, unary=3.0, zeros=zeros)
-    log_z = exact(graph)[1]
-    bounds = [snapshot.log_z for snapshot in rounds(graph)[2]]
+    marginals, log_z = exact(graph)
+    best = int(np.argmax(marginals[0]))
+    if is_observed:
+        log_z += np.log(marginals[0][best])
+    bounds = [snapshot.log_z for snapshot in rounds(graph, evidence={0: best} if is_observed else {})[2]]
     assert np.all(np.diff(bounds) >= -1e-12)
     assert max(bounds) <= log_z + 1e-10
 

@@ -124,6 +124,31 @@ def test_a_first_run_loads_what_it_needs_and_nothing_while_its_clock_runs(model,
     run_in_a_new_process(FIRST_RUN.format(model=model, method=method, loaded=NEEDS[model]))
 
 
+FIRST_OF_THE_DEFAULT = """
+import anytimebp as abp
+from oracle.models import grid, random_tree
+from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock
+
+nothing_under_the_clock(abp.infer, {model}, seconds=60.0)
+"""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "grid(3, 3, 1.0, 0.5, seed=0)",
+        "grid(4, 300, 10.0, 1.0, seed=0)",
+        "grid(3, 3, 1.0, 0.5, seed=0), evidence={'x0': 1}",
+        "grid(4, 300, 10.0, 1.0, seed=0), evidence={'x0': {1, 2}}",
+        "random_tree(0, max_states=5, n_factors=4)",
+        "loops_with_leaves()",
+        "loops_with_leaves(), targets=['x0']",
+    ],
+)
+def test_a_first_run_of_the_default_method_loads_nothing_while_its_clock_runs(model):
+    run_in_a_new_process(FIRST_OF_THE_DEFAULT.format(model=model))
+
+
 IN_A_NEW_PROCESS = """
 import anytimebp as abp
 from oracle.models import grid

@@ -11,11 +11,11 @@ from anytimebp.inference.schedule.residual import HeapArrays
 from anytimebp.inference.schedule.sweeps import Movement
 from anytimebp.kernels import active, active_readout, arithmetic, lazy, residual, through_table
 from anytimebp.kernels.codes import LINEAR, SCALED
-from anytimebp.kernels.leaves import elimination_order
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.tables.workspace import Workspace
 from oracle.models import random_loopy
 from oracle.slow_bp import SlowBP, load_messages
+from unit.kernels.test_peeling import peeled
 
 
 @given(st.floats(-800.0, 690.0))
@@ -144,9 +144,7 @@ def test_elimination_order_is_leaves_first_and_complete_on_forests_only(seed, n,
     for pair in pairs:
         graph.add_factor(pair, log_table=np.zeros((2, 2)))
     layout = CompiledGraph(graph).arrays
-    order, way = np.empty(len(pairs), dtype=np.int64), np.empty(2 * len(pairs), dtype=np.int64)
-    scratch = (np.zeros(size, dtype=np.int64) for size in (n, n, len(pairs)))
-    ordered, _, _ = elimination_order(layout, np.full(n, 2), order, *scratch, way)
+    order, _, ordered, *_ = peeled(layout, np.full(n, 2))
     assert (ordered == len(pairs)) == graph.summary().is_forest
     for place, f in enumerate(order[:ordered]):
         later = {v for g in order[place + 1 : ordered] for v in pairs[g]}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.kernels.codes import CORE, CUT, DOWN, MAX, SUM, UP
 from anytimebp.kernels.leaf_tables import sum_axis, sum_axis_by_logs
-from anytimebp.kernels.leaves import elimination_order
+from anytimebp.kernels.leaves import CORE_EDGES, LINKED, ORDERED, peel_slice
 from anytimebp.layout.graph_layout import CompiledGraph
 from oracle.leafy_models import leafy_graph
 
@@ -29,15 +29,38 @@ def slow_ways(scopes, sizes):
     return ways | {(f, v): CORE if is_open(f, v) else DOWN for f, variables in left.items() for v in variables}
 
 
+def peeled(layout, sizes, limit=2**62):
+    """Return order, ways, and the factors of trees, edges of the core, variables without edges, and slices."""
+    n_factors, n_variables, n_edges = len(layout.factor_edge_start) - 1, len(sizes), len(layout.edge_variable)
+    scratch = [np.zeros(n, dtype=np.int64) for n in (n_variables, n_variables, n_factors)]
+    order, way = np.empty(n_factors, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
+    state, slices = np.zeros(5, dtype=np.int64), 1
+    while not peel_slice(layout, sizes, order, *scratch, way, state, limit):
+        slices += 1
+    counts = int(state[ORDERED]), int(state[CORE_EDGES]), n_variables - int(state[LINKED])
+    return order, way, *counts, slices
+
+
+@given(seed=st.integers(0, 10**6), limit=st.integers(1, 9))
+def test_trees_are_peeled_in_slices_as_at_once(seed, limit):
+    graph, _ = leafy_graph(seed, "tables", observed=False)
+    compiled = CompiledGraph(graph)
+    order, way, ordered, *counts, _ = peeled(compiled.arrays, compiled.universe_sizes)
+    in_slices = peeled(compiled.arrays, compiled.universe_sizes, limit)
+    steps = 3 * len(way) + len(order) + ordered
+    assert (in_slices[0][:ordered] == order[:ordered]).all()
+    assert (in_slices[1] == way).all()
+    assert in_slices[2:5] == (ordered, *counts)
+    assert steps // limit <= in_slices[5] <= steps // limit + 1
+
+
 @given(seed=st.integers(0, 10**6))
 def test_what_hangs_on_the_core_is_found(seed):
     graph, _ = leafy_graph(seed, "tables", observed=False)
     compiled = CompiledGraph(graph)
     layout, sizes = compiled.arrays, compiled.universe_sizes
-    n_factors, n_variables, n_edges = len(layout.factor_edge_start) - 1, len(sizes), len(layout.edge_variable)
-    scratch = (np.zeros(n, dtype=np.int64) for n in (n_variables, n_variables, n_factors))
-    order, way = np.empty(n_factors, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
-    ordered, n_core, n_lone = elimination_order(layout, sizes, order, *scratch, way)
+    n_factors, n_variables = len(layout.factor_edge_start) - 1, len(sizes)
+    order, way, ordered, n_core, n_lone, _ = peeled(layout, sizes)
     assert n_core == (way == CORE).sum()
     assert n_lone == n_variables - len(set(layout.edge_variable.tolist()))
     scopes = [scope.tolist() for scope in np.split(layout.edge_variable, layout.factor_edge_start[1:-1])]
@@ -86,7 +109,6 @@ def test_a_graph_of_a_million_variables_is_peeled_by_one_call():
     parents = np.random.default_rng(0).integers(0, np.arange(1, n))
     graph.add_factors(np.stack([parents, np.arange(1, n)], axis=1), log_table=np.zeros((2, 2)))
     layout = CompiledGraph(graph).arrays
-    scratch = (np.zeros(size, dtype=np.int64) for size in (n, n, n - 1))
-    order, way = np.empty(n - 1, dtype=np.int64), np.empty(2 * (n - 1), dtype=np.int64)
-    assert elimination_order(layout, np.full(n, 2), order, *scratch, way) == (n - 1, 0, 0)
+    _, way, *counts, _ = peeled(layout, np.full(n, 2))
+    assert counts == [n - 1, 0, 0]
     assert (np.bincount(layout.edge_factor, way == UP) <= 1).all()

@@ -2,6 +2,7 @@
 
 import ctypes
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
+from anytimebp.inference.schedule.sweeps import there_and_back
 from anytimebp.kernels.codes import LINEAR, LOG, TABLE
 from anytimebp.kernels.readout import sum_bethe_terms
 from anytimebp.kernels.setting_up import place_slots, scratch_sizes
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.tables.making import make_tables
+from anytimebp.tables.memory import factor_entries
 from anytimebp.tables.store import Tables
 
 INF = np.inf
@@ -240,6 +243,19 @@ def test_bethe_terms_are_summed_in_either_arithmetic(seed):
     linear = sum_bethe_terms(start, LINEAR, np.exp(log_total), np.exp(log_scale), normaliser)
     assert linear == pytest.approx(expected, abs=1e-12)
     assert sum_bethe_terms(start, LINEAR, np.zeros(len(arity)), np.exp(log_scale), normaliser) == INF
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_sweeps_go_by_last_and_first_variables_and_back(seed):
+    compiled = CompiledGraph(random_graph(np.random.default_rng(seed), logs_only=True))
+    start, variable = compiled.arrays.factor_edge_start.tolist(), compiled.arrays.edge_variable.tolist()
+    scopes = [variable[begin:end] for begin, end in pairwise(start)]
+    there, back = there_and_back(compiled.arrays).tolist()
+    assert there == sorted(range(len(scopes)), key=lambda factor: (max(scopes[factor]), min(scopes[factor])))
+    assert back == there[::-1]
+    sizes = compiled.universe_sizes
+    assert factor_entries(compiled.arrays, sizes).tolist() == [np.prod(sizes[scope]) for scope in scopes]
 
 
 def test_a_pickled_graph_and_a_copy_find_their_own_tables():

@@ -11,7 +11,7 @@ from anytimebp.kernels.codes import TABLE
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model import source
 from anytimebp.model.factor import BlockRows
-from anytimebp.model.kinds import bitwise, group_source
+from anytimebp.model.kinds import bitwise, difference, group_source
 from anytimebp.model.kinds.cardinality import CardinalitySource
 from anytimebp.model.kinds.low_rank import LowRankSource
 from anytimebp.tables.memory import factor_kinds
@@ -27,6 +27,7 @@ def always_structured(monkeypatch):
     monkeypatch.setattr(LowRankSource, "gain", lambda *_: 0.0)
     monkeypatch.setattr(group_source, "STEPS_PER_ENTRY", 1e9)
     monkeypatch.setattr(bitwise, "STEPS_PER_ENTRY", 1e9)
+    monkeypatch.setattr(difference, "_transform_steps", lambda *_: 0)
 
 
 def listed(rng, shape, n, default, *, low=False):

@@ -12,7 +12,7 @@ import anytimebp as abp
 from anytimebp.kernels.codes import LINEAR, LOG
 from anytimebp.kernels.jit import kernel
 from anytimebp.kernels.structures import SUMS, load, row_of, send
-from anytimebp.model.kinds import bitwise, group_source
+from anytimebp.model.kinds import bitwise, difference, group_source
 
 INF = np.inf
 
@@ -22,6 +22,7 @@ def always_transforms(monkeypatch):
     """Use transforms however few the states are."""
     monkeypatch.setattr(group_source, "STEPS_PER_ENTRY", 1e9)
     monkeypatch.setattr(bitwise, "STEPS_PER_ENTRY", 1e9)
+    monkeypatch.setattr(difference, "_transform_steps", lambda n, m: 0)
 
 
 @kernel()
@@ -75,10 +76,12 @@ def slow_messages(structure, log_weights, states=None):
 def assert_digits(structure, log_weights, states=None, rtol=1e-10):
     """Check all messages in both arithmetics, as far as linear numbers reach; hard zeros are exact."""
     expected = slow_messages(structure, log_weights, states)
+    given = states or [np.arange(len(own)) for own in log_weights]
+    scores = structure.source(tuple(len(own) for own in log_weights), "").log_values(0, given)
     lowest = sum(np.min(own[own > -INF], initial=0.0) for own in log_weights)
     for arithmetic in (LINEAR, LOG):
-        if arithmetic == LINEAR and lowest < -660.0:  # an update would be refused
-            continue
+        if arithmetic == LINEAR and lowest + np.min(scores[scores > -INF], initial=0.0) < -660.0:
+            continue  # an update would be refused
         found, packed = messages(structure, log_weights, arithmetic, states)
         scale = float(packed.range.log_max[0])
         for own, wanted in zip(found, expected, strict=True):
@@ -137,6 +140,64 @@ def test_messages_of_64_states_have_all_their_digits(kind, nats):
     made -= made.max(axis=1, keepdims=True)
     made[0, rng.random(64) < 0.3] = -INF
     assert_digits(structure, list(made))
+
+
+def direct_messages(weight, *, is_xor):
+    """Return the three messages of x_0 + x_1 = x_2, by sums of positive terms, none of which is left out."""
+    n = weight.shape[1]
+    x, y = np.ix_(np.arange(n), np.arange(n))
+    less, more = (x ^ y, x ^ y) if is_xor else ((x - y) % n, (x + y) % n)
+    to_last = (weight[0][y] * weight[1][less]).sum(axis=1)
+    return [(weight[1 - k][y] * weight[2][more]).sum(axis=1) for k in (0, 1)] + [to_last]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("is_xor", [True, False])
+@pytest.mark.parametrize("arithmetic", [LINEAR, LOG])
+@pytest.mark.parametrize(("below", "peaks"), [(12.0, 5), (25.0, 50), (60.0, 64), (90.0, 200), (25.0, 1), (0.0, 0)])
+def test_peaks_leave_digits_to_all_other_sums(is_xor, arithmetic, below, peaks):
+    rng, n = np.random.default_rng(11), 1024
+    log_weight = rng.normal(-below, 1.0, (3, n))
+    for own in log_weight:
+        own[rng.choice(n, peaks, replace=False)] = rng.normal(0.0, 1.0, peaks)
+        own[rng.random(n) < 0.1] = -INF
+    log_weight -= log_weight.max(axis=1, keepdims=True)
+    structure = abp.Xor() if is_xor else abp.ModularSum([1, 1, -1])
+    found, _ = messages(structure, list(log_weight), arithmetic)
+    for own, wanted in zip(found, direct_messages(np.exp(log_weight), is_xor=is_xor), strict=True):
+        np.testing.assert_allclose(np.exp(own) if arithmetic == LOG else own, wanted, rtol=1e-10, atol=0.0)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    sizes=st.sampled_from([(8, 8), (5, 12), (13, 4), (1, 7), (16, 17)]),
+    reach=st.sampled_from([(-3, 4), (-20, 20), (2, 9), (-12, -2), (0, 0)]),
+    nats=st.sampled_from([0.0, 1.0, 30.0, 300.0, 700.0]),
+    default=st.sampled_from([-INF, -INF, -1.0, -40.0, -650.0]),
+)
+@settings(max_examples=100)
+def test_messages_of_differences_have_all_their_digits(seed, sizes, reach, nats, default):
+    rng = np.random.default_rng(seed)
+    scores = -nats * rng.random(reach[1] - reach[0] + 1) ** 2
+    scores[rng.random(len(scores)) < 0.2] = -INF
+    scores[rng.integers(len(scores))] = 0.0
+    made = [-nats * rng.random(n) for n in sizes]
+    try:
+        structure = abp.Difference(scores, first=reach[0], default=default)
+        structure.source(sizes, "")
+    except abp.InconsistentModelError:
+        return
+    assert_digits(structure, [own - own.max() for own in made])
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("nats", [1.0, 25.0, 100.0, 700.0])
+@pytest.mark.parametrize("default", [-INF, -10.0])
+def test_messages_of_differences_of_100_states_have_all_their_digits(nats, default):
+    rng = np.random.default_rng(7)
+    made = [-nats * rng.random(n) for n in (100, 90)]
+    structure = abp.Difference(-nats * rng.random(189), first=-89, default=default)
+    assert_digits(structure, [own - own.max() for own in made])
 
 
 @pytest.mark.parametrize("kind", sorted(STRUCTURES))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.model.targets import read_targets
+from anytimebp.model.evidence import read_targets
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.cli.show import ended_line, next_step, show_result
-from anytimebp.report.choices import Chosen, choices_of, split_choice
 from anytimebp.report.page import page_html
 from anytimebp.report.progress import RunDisplay
+from anytimebp.report.wording import Chosen, choices_of, split_choice
 from anytimebp.results.trace import Moment, Trace
 from oracle.models import grid
 

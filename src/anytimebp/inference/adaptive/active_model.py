@@ -28,7 +28,7 @@ from anytimebp.model.source import BoolArray, FloatArray, IndexArray, States, re
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace
 
-BLOCK = 4096  # entries that a look picks up at a time
+BLOCK = 1024  # entries that a look picks up at a time
 FILL_COST = 2**20  # entries that could be read between two looks at the clock
 
 
@@ -221,10 +221,13 @@ class ActiveModel:
                 raise ImpossibleRoundError([impossible])
             yield read
         np.log(arrays.table_min, out=tables.log_min)
-        yield from self._fill_wide()
-        yield from self._ask()
-        if tables.arithmetic == LINEAR and (tables.log_min[[*self._wide, *self.asked]] < -MAX_LINEAR_RANGE).any():
-            raise OutOfRangeError
+        unknown = [*self._wide, *self.asked]
+        if unknown:
+            yield from self._fill_wide()
+            yield from self._ask()
+            if tables.arithmetic == LINEAR and (tables.log_min[unknown] < -MAX_LINEAR_RANGE).any():
+                raise OutOfRangeError
+        self._before = None
 
     def _fill_wide(self) -> Iterator[int]:
         """Fill the tables of dense factors of which some may have to stay in logs."""
@@ -261,7 +264,6 @@ class ActiveModel:
                     raise ImpossibleRoundError([factor])
                 tables.place_log_values(slice(factor, factor + 1), scores)
                 self.scores[factor] = scores[0]
-        self._before = None
         self.arrays.table_min[self.asked] = np.exp(tables.log_min[self.asked])
 
     def _known_scores(self, factor: int) -> tuple[States, FloatArray] | None:
@@ -340,6 +342,14 @@ class ActiveModel:
         waits = [edge for edge in edges if self.undecided[self.layout.edge_variable[edge]]]
         return list(edges) if not waits else waits if len(waits) == 1 else []
 
+    def unheard(self) -> float:
+        """Return what undecided variables add to log Z by the priors of all their states, beside the one for all."""
+        domains, added = self.whole.domains, 0.0
+        for v in np.flatnonzero(self.undecided).tolist() if self.undecided is not None else ():
+            own = domains.log_prior[domains.slot_start[v] : domains.slot_start[v + 1]]
+            added += float(np.log(np.exp(own).sum()) - domains.log_prior[self.active.slot[self.active.start[v]]])
+        return added
+
     @cached_property
     def active_sizes(self) -> IndexArray:
         """(V,) the active states; all of those of a leaf that was summed out are."""
@@ -350,12 +360,13 @@ class ActiveModel:
         """The beliefs of active states, and (V,) the logs of what they were divided by, once messages have settled."""
         return beliefs_of(self.whole.compiled, self.layout, self.arrays, self.active.start)
 
-    def beliefs(self, candidates: Candidates, outside: FloatArray, least: float) -> FloatArray:
+    def beliefs(self, candidates: Candidates, outside: FloatArray, left_out: float, least: float) -> FloatArray:
         """Return the beliefs of all states of all variables, in order; with scratch of its own, as a look may be on.
 
         Args:
             candidates: States outside with their beliefs, in parts of what the domains hold.
             outside: (V,) their sums.
+            left_out: Part of the weight of a factor's joint active states that leaves do not count.
             least: Log weight under which a state outside does not count for leaves.
         """
         whole = self.whole
@@ -366,8 +377,8 @@ class ActiveModel:
         place_beliefs(self.active, candidates, outside, whole.is_leaf, belief, found)
         if whole.has_leaves:
             arrays = self.arrays._replace(incoming=np.empty(len(self.arrays.incoming)))
-            given = self.layout, arrays, whole.sources, self.active, candidates, _scratch(*self._room), least
-            status, leaf = read_leaves(*given, found)
+            given = self.layout, arrays, whole.sources, self.active, candidates, _scratch(*self._room)
+            status, leaf = read_leaves(*given, left_out, least, found)
             if status != OK:
                 raise no_belief(whole.compiled, leaf)
         return found

@@ -18,7 +18,7 @@ from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Stages, Step, Task
-from anytimebp.inference.reading_time import first_domains
+from anytimebp.inference.reading_time import LARGE, first_domains
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
@@ -27,6 +27,7 @@ from anytimebp.tables.memory import check_memory, check_universe, update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 FLAT = "unary scores say little: more than half of all states would be needed to hold most of the prior"
+QUICK = 2**18  # slots of all edges together, up to which setting up takes no more than some milliseconds
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -69,13 +70,13 @@ class AdaptiveRun(Stages):
             return False
         return True
 
-    def _begin_with(self) -> tuple[Choice, Method]:
+    def _begin_with(self, why_full: str) -> tuple[Choice, Method]:
         """Return how to begin, and what with."""
         compiled, domains = self._compiled, self._domains
         if not self._full_fits and not self._at_any_cost:
             return self._large()
-        if self._why_full:
-            return Choice(Way.FULL, self._why_full), self._all_states()
+        if why_full:
+            return Choice(Way.FULL, why_full), self._all_states()
         whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
         begin = first_choice(whole)
         if begin.choice.way is Way.FULL and not self._at_any_cost:
@@ -101,13 +102,22 @@ class AdaptiveRun(Stages):
         return AllStates(self._task, self._domains, is_checked=self._full_fits)
 
     # ------------------------------------------------------------ stages
+    @property
+    def begins_at_once(self) -> bool:
+        """Whether a run whose budget ends while it is set up goes on to its first round, and answers with that."""
+        compiled = self._compiled
+        return self._full_fits and compiled.has_tables_only and compiled.n_slots <= QUICK and not self._why_full
+
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that."""
-        while not self._why_full and not self._task.load(ROUNDS):
+        why_full = self._why_full
+        while not why_full and not self._task.load(ROUNDS):
             yield Step.WORKING
-        choice, self.now = self._begin_with()
+        if self._figures.states > LARGE:
+            yield Step.WORKING
+        choice, self.now = self._begin_with(why_full)
         self._figures.choice = str(choice)
-        if not self._why_full and not (self._rounds is not None and self._rounds.is_quick):
+        if not why_full and not (self._rounds is not None and self._rounds.is_quick):
             yield Step.WORKING
         yield from self.current.begin()
 

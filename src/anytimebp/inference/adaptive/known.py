@@ -22,7 +22,22 @@ from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals, NoFactorMargin
 STILL_UNDECIDED = NoFactorMarginals(
     "there are no factor marginals yet: some variables have no active states so far; run on, or take a later snapshot"
 )
+FAR = 2.0
+"""Standard deviations by which messages may raise a state, for a look to take it in.
+
+The deviation is what messages have been seen to add to active states, or more if the ranges of tables allow for it."""
+MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
+
+
+def cut_off(candidates: Candidates, spread: FloatArray) -> FloatArray:
+    """Return (V,) the belief of states that are no candidates, as far as messages may have raised it.
+
+    Args:
+        candidates: Candidates.
+        spread: (V,) standard deviation of what messages add to log priors, in nats.
+    """
+    return np.minimum(1.0, candidates.cut * np.exp(np.minimum(MOST, np.minimum(0.5 * spread**2, FAR * spread))))
 
 
 class Tail(NamedTuple):
@@ -50,6 +65,7 @@ class Known(NamedTuple):
         cut: (V,) belief that it may have left out.
         left: What the round has moved the marginals by, times the part that the next one is expected to.
         tail: What candidates add to the answer; None where the look is older than the messages.
+        left_out: Part of the weight of a factor's joint active states that leaves do not count.
     """
 
     model: ActiveModel
@@ -59,6 +75,13 @@ class Known(NamedTuple):
     cut: FloatArray
     left: float
     tail: Tail | None = None
+    left_out: float = 0.0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether estimates can be made without asking for scores; pairs do not count beside undecided variables."""
+        model = self.model
+        return self.candidates is None or model.undecided is not None or not model.whole.is_constrained
 
     def mass(self) -> float:
         """Return the largest, over variables, belief outside the domain."""
@@ -77,20 +100,20 @@ class Known(NamedTuple):
     def _with_pairs(self) -> FloatArray:
         """Return the belief outside the domains, pairs of states included where there are hard zeros."""
         outside = self.outside.copy()
-        if self.candidates is not None and self.model.whole.constrains.any():
+        if self.candidates is not None and not self.is_quick:
             pairs_of_rounds(self.model, self.candidates, outside)
         return outside
 
     # ------------------------------------------------------------ the answer
     def answer(self) -> dict[str, Any]:
         """Return the fields of a snapshot but for figures; what has to be asked for is when somebody reads it."""
-        model, is_quick = self.model, self.candidates is None or not self.model.whole.constrains.any()
+        model = self.model
         marginals, log_z = self._marginals()
         return {
             "marginals": marginals,
             "log_z": log_z,
-            "outside": self.mass() if is_quick else self.mass,
-            "error": self.figures.estimated_error if is_quick else self.error,
+            "outside": self.mass() if self.is_quick else self.mass,
+            "error": self.figures.estimated_error if self.is_quick else self.error,
             "domain_sizes": model.active_sizes,
             "arithmetic": "linear" if model.arrays.arithmetic == LINEAR else "log",
             "factor_marginals": NOT_ASKED_FOR if model.undecided is None else STILL_UNDECIDED,
@@ -106,12 +129,12 @@ class Known(NamedTuple):
         log_z += float(model.workspace.tables.log_scale.sum() + whole.domains.log_prior_scale.sum())
         if whole.has_leaves or self.tail is not None:
             start, states = whole.universe_start, NO_STATES
-            belief = partial(model.beliefs, whole.nothing, np.zeros(len(model.size)), 0.0)
+            belief = partial(model.beliefs, whole.nothing, np.zeros(len(model.size)), self.left_out, 0.0)
             if self.tail is not None and self.candidates is not None:
                 log_z += float(np.log1p(self.tail.odds).sum())
-                belief = partial(model.beliefs, self.candidates, self.tail.odds, self.tail.least)
+                belief = partial(model.beliefs, self.candidates, self.tail.odds, self.left_out, self.tail.least)
             if not whole.can_wait:
                 belief = belief()
         if model.undecided is not None:
-            log_z = math.nan
+            log_z += model.unheard()
         return Marginals(whole.compiled.variables, belief, start, states), log_z

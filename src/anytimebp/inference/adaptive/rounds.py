@@ -17,7 +17,7 @@ import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.adaptive.choice import FIXED_COST, STRUCTURE_COST, Beginning, look_cost, round_cost
-from anytimebp.inference.adaptive.known import NO_STATES, Known, Tail
+from anytimebp.inference.adaptive.known import FAR, NO_STATES, Known, Tail, cut_off
 from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Candidates, WholeModel
 from anytimebp.inference.adaptive.widening import widened
@@ -33,36 +33,29 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.readable import readable
 from anytimebp.tables.workspace import Workspace
 
-THRESHOLDS = (1e-3, 2e-6, 1e-8)
+THRESHOLDS = (1e-3, 1.5e-6, 1e-8)
 """Of belief, above which states join after the first look, the second and the third.
 
 A larger first one, and the second look starts from too few states to know who is likely. The error of a round is about
 ten times its threshold: what is left of it, full BP takes out by sweeps over whole tables."""
-FAR = 2.0
-"""Standard deviations by which messages may raise a state, for a look to take it in.
-
-The deviation is what messages have been seen to add to active states, or more if the ranges of tables allow for it."""
 MORE = 2.0  # times what a round has cost that the next one is expected to
-MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
 SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
 FIRST_SLICE = 2 * SLICE_COST  # cost of a first round that is made in one slice, of some five milliseconds
 FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
-SETTLED = 10.0  # times the threshold that later ones settle to
+SETTLED = 30.0  # times the threshold that later ones settle to
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
 LOST = 0.25  # the same of all rounds together, where full BP does not go on from their messages
+LEFT_OUT = 0.01
+"""Part of the weight of a factor's joint active states that a look may leave out: most of them weigh next to nothing.
+
+It is less where messages say much, as tables may favour what is left out; and nothing where there are hard zeros."""
+LEFT_UNREAD = 0.1  # times the threshold: the same where leaves are read
+STEPS = 2  # of a nat, in which the first half of a look is measured
+LATER = 0.1  # part of the prior outside the domains that may be left for the second half of a look
+QUICK = 0.6  # part of the cost of a look that its first half may have, or there is none
 NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 T = TypeVar("T")
-
-
-def _cut_off(candidates: Candidates, spread: FloatArray) -> FloatArray:
-    """Return (V,) the belief of states that are no candidates, as far as messages may have raised it.
-
-    Args:
-        candidates: Candidates.
-        spread: (V,) standard deviation of what messages add to log priors, in nats.
-    """
-    return np.minimum(1.0, candidates.cut * np.exp(np.minimum(MOST, np.minimum(0.5 * spread**2, FAR * spread))))
 
 
 class Outcome(Enum):
@@ -101,6 +94,7 @@ class Rounds:
         self._most_cost = (LOST if self._is_lost else WORTH) * begin.full_cost
         self.is_quick = begin.cost <= FIRST_SLICE and not whole.asked and not task.limits.work < UNLIMITED
         self._nats = begin.nats
+        self._left_out = 0.0
         self._threshold: float | None = None
         self._left = [t for t in THRESHOLDS if t < math.exp(-begin.nats)]
         self._loose = FIRST_TOLERANCE
@@ -215,7 +209,15 @@ class Rounds:
         figures.tolerance = tolerance
         figures.consistent = True
         left = self._shrinks * self._moved() if self._known is not None else 1.0
-        self._note(Known(self._model, figures.copy(), self._reach, self._outside, self._cut, left))
+        known = Known(self._model, figures.copy(), self._reach, self._outside, self._cut, left)
+        self._note(known._replace(left_out=self._left_unread))
+
+    @property
+    def _left_unread(self) -> float:
+        """Part of the weight of joint active states that leaves do not count; next to what the domains leave out."""
+        if self._whole.is_constrained:
+            return 0.0
+        return LEFT_UNREAD * (self._threshold or math.exp(-self._nats))
 
     def _moved(self) -> float:
         """Return the mean L2 distance by which the round has moved the marginals of variables that are not leaves."""
@@ -230,7 +232,7 @@ class Rounds:
     @property
     def error(self) -> float:
         """The estimated error of the last round; infinite where it is not known without asking for scores."""
-        if self._known is None or self._whole.constrains.any():
+        if self._known is None or self._whole.is_constrained:
             return math.inf
         return self._known.error()
 
@@ -250,10 +252,37 @@ class Rounds:
             self.outcome = Outcome.DEAR if self._left else Outcome.CLOSE
             return
         self._spent += cost if self._is_lost else 0.0
-        yield from self._look(candidates)
+        self._left_out = 0.0 if whole.is_constrained else min(LEFT_OUT, math.exp(-0.25 * seen**2))
+        near = self._nearest(candidates, cost) if seen < SMALL_SPREAD else None
+        if near is not None:
+            yield from self._look(near)
+            if self.outcome is None:
+                yield from self._count_outside(near, np.full(len(model.size), seen), seen)
+        if self.outcome is None:
+            yield from self._look(candidates)
         if self.outcome is None:
             yield from self._count_outside(candidates, spread, seen)
             self._join(candidates, threshold, cost, spread, seen)
+
+    def _nearest(self, candidates: Candidates, cost: float) -> Candidates | None:
+        """Return those candidates that hold most of the prior, to look at them alone and answer before all the others.
+
+        Nothing where that is no quicker, where a run cannot answer after a look, or where hard zeros make priors worth
+        little.
+
+        Args:
+            candidates: All of them, before the look.
+            cost: Of looking at all of them.
+        """
+        whole, model = self._whole, self._model
+        if self._task.options.factor_marginals or self._is_lost or not len(candidates.slot):
+            return None
+        place = (STEPS * -candidates.log_belief).astype(np.int64)
+        beyond = np.bincount(place, np.exp(candidates.log_belief))[::-1].cumsum()[::-1]
+        nats = np.count_nonzero(beyond > LATER * beyond[0]) / STEPS
+        near = whole.candidates(model.active, np.full(len(model.size), nats))
+        is_quick = look_cost(whole, model.size, np.diff(near.start)) <= QUICK * cost
+        return near if is_quick and len(near.slot) else None
 
     def _counted(self, part: str, asking: Generator[int, None, T]) -> Generator[Step, None, T]:
         """Return what was asked for, and count the scores that it took as a part of the work."""
@@ -292,7 +321,7 @@ class Rounds:
         self._left = [t for t in self._left if t < limit]
         self._loose = SETTLED * limit
         self._reach, self._outside = candidates, np.minimum(1.0, left + whole.excluded(candidates, self._ranges))
-        self._cut = _cut_off(candidates, spread)
+        self._cut = cut_off(candidates, spread)
         self._begin_round(lists, model)
 
     def _count_outside(self, candidates: Candidates, spread: FloatArray, seen: float) -> Iterator[Step]:
@@ -313,13 +342,13 @@ class Rounds:
         outside = np.minimum(1.0, odds / (1.0 + odds) + self._whole.excluded(candidates, self._ranges))
         least = NEGLIGIBLE * float(odds.sum()) / max(1, len(odds) - int(self._whole.is_leaf.sum()))
         tail = Tail(odds, math.log(max(least, TINY)), seen)
-        self._note(Known(model, figures.copy(), candidates, outside, _cut_off(candidates, spread), 0.0, tail))
+        cut = cut_off(candidates, spread)
+        self._note(Known(model, figures.copy(), candidates, outside, cut, 0.0, tail, self._left_unread))
         yield Step.RECORD
 
     def _note(self, known: Known) -> None:
         """Take down what is known now, with its error; pairs are looked at when somebody asks."""
-        is_quick = not self._whole.constrains.any() or known.candidates is None
-        self._figures.estimated_error = known.figures.estimated_error = known.error() if is_quick else math.nan
+        self._figures.estimated_error = known.figures.estimated_error = known.error() if known.is_quick else math.nan
         self._known = known
 
     def _look(self, candidates: Candidates) -> Iterator[Step]:
@@ -333,6 +362,7 @@ class Rounds:
                 model.active,
                 candidates,
                 model.scratch,
+                self._left_out,
                 position,
                 self._task.limits.slice_cost(figures.work),
             )

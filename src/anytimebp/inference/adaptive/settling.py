@@ -84,7 +84,7 @@ def _undamped(
     movement = Movement(np.zeros(len(model.size)), np.full(len(layout.edge_variable), -np.inf))
     progress = np.zeros(4, dtype=np.int64)
     while status == OK:
-        status, culprit, updates, work = settle_slice(
+        status, culprit, updates, work, most, mean = settle_slice(
             layout,
             model.arrays,
             movement,
@@ -99,9 +99,7 @@ def _undamped(
         if status == OK:
             yield Step.WORKING
     if status == CONVERGED:
-        pending = movement.moved[layout.edge_variable] - movement.seen
-        each = np.add.reduceat(pending, layout.factor_edge_start[:-1]) if len(pending) else np.zeros(1)
-        figures.max_residual, figures.mean_residual = float(each.max()), float(each.mean())
+        figures.max_residual, figures.mean_residual = most, mean
     return status, culprit
 
 

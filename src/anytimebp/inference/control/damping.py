@@ -106,8 +106,10 @@ class Damper:
     @property
     def quiet_sweeps(self) -> int:
         """How many sweeps can be made before it looks at messages, or changes its mind; the last one it may look at."""
-        until_look = min((look - self._in_window for look in self._looks if look > self._in_window), default=1)
-        return max(1, min(1 if self.is_following else until_look, MAX_SWEEPS - self._sweeps))
+        until_look = 1
+        if self._course is None:
+            until_look = next((look - self._in_window for look in self._looks if look > self._in_window), 1)
+        return max(1, min(until_look, MAX_SWEEPS - self._sweeps))
 
     @property
     def is_following(self) -> bool:

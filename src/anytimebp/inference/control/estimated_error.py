@@ -198,12 +198,10 @@ def _followed(slot_start: IndexArray) -> tuple[IndexArray | None, IndexArray | N
     """Return the variables and the slots to follow, None for all, and where each variable starts among them."""
     if int(slot_start[-1]) <= MANY:
         return None, None, slot_start
-    n = len(slot_start) - 1
-    drawn = np.random.default_rng(0).choice(
-        n, min(n, MANY), replace=False
-    )  # by index, kinds that take turns are missed
+    n, rng = len(slot_start) - 1, np.random.default_rng(0)  # by index, kinds that take turns would be missed
+    drawn = rng.integers(n, size=MANY) if n > MANY else rng.choice(n, n, replace=False)
     n_followed = int(np.searchsorted(np.cumsum(slot_start[drawn + 1] - slot_start[drawn]), MANY, side="right"))
-    chosen = np.sort(drawn[: max(1, n_followed)])
+    chosen = np.unique(drawn[: max(1, n_followed)])
     sizes = slot_start[chosen + 1] - slot_start[chosen]
     return chosen, row_items(slot_start[chosen], sizes), row_starts(sizes)
 
@@ -269,7 +267,7 @@ class SweepError:
         residual: FloatArray,
         belief: FloatArray,
         slot_start: IndexArray,
-        trend: Trend,
+        trend: Callable[[], Trend],
         tolerance: float,
         *,
         has_settled: bool = False,
@@ -283,7 +281,7 @@ class SweepError:
             residual: (E,) by how much each message moved when it was last sent; owned.
             belief: Per variable slot; owned.
             slot_start: (V + 1,) where each variable's slots start.
-            trend: Of the beliefs.
+            trend: Makes the trend of the beliefs.
             tolerance: Of the run, in nats.
             has_settled: Whether no message would move by more than that, so that even the slowest run is close.
             at_most: What the estimate is expected to be at the most, from where the run has started.
@@ -304,7 +302,7 @@ class SweepError:
 
     def _mean_error(self) -> float:
         """Return the mean over the variables that there are."""
-        start, trend = self._slot_start, self._trend
+        start, trend = self._slot_start, self._trend()
         residual = np.minimum(self._residual, self._tolerance if self._has_settled else MOST)
         moved: FloatArray = np.bincount(self._edge_variable, residual, len(start) - 1)  # type: ignore[assignment]
         turned, is_certain = moved_by(self._belief, start, moved)

@@ -11,12 +11,13 @@ class LeavesFirst:
     """A pass that is not damped, then the core. In a forest there is none, and the pass is exact.
 
     Attributes:
+        leaves: That the pass goes through.
         on_core: The schedule of the core, to be set once the core is there.
     """
 
     def __init__(self, leaves: Leaves) -> None:
         """Start before the pass up."""
-        self._leaves = leaves
+        self.leaves = leaves
         self.on_core: Schedule | None = None
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
@@ -24,14 +25,14 @@ class LeavesFirst:
         if self.on_core is None:
             return self._pass(update_limit, cost_limit)
         progress = self.on_core.advance(update_limit, cost_limit, damping)
-        core = self._leaves.core
+        core = self.leaves.core
         if progress.status == OK or core is None:
             return progress
         number = core.variables if progress.status == VARIABLE_VANISHED else core.factors
         return progress._replace(culprit=int(number[progress.culprit]))
 
     def _pass(self, update_limit: int, cost_limit: int) -> Progress:
-        leaves = self._leaves
+        leaves = self.leaves
         progress = Progress(*leaves.pass_up(update_limit, cost_limit))
         if progress.status != OK or not leaves.is_through or leaves.core is not None:
             return progress

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.tables.arrays import WorkspaceArrays
@@ -22,13 +23,8 @@ class Messages(Protocol):
         ...
 
 
-class Swept(NamedTuple):
-    """The figures of a whole sweep."""
-
-    updates: int
-    work: int
-    max_residual: float
-    mean_residual: float
+Swept: TypeAlias = tuple[int, int, float, float]
+"""A whole sweep: updates, entries read, largest and mean residual."""
 
 
 class Progress(NamedTuple):
@@ -54,7 +50,7 @@ class Progress(NamedTuple):
     converged: bool = False
     max_residual: float = float("inf")
     mean_residual: float = float("inf")
-    earlier: tuple[Swept, ...] = ()
+    earlier: Sequence[Swept] = ()
 
 
 class Schedule(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle, repeat
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.lazy import lazy_slice
 from anytimebp.kernels.messages import EDGE_COST, sweep_slice
+from anytimebp.kernels.setting_up import fill_orders
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.memory import table_entries
@@ -53,10 +54,11 @@ def no_news(layout: GraphLayout, tolerance: float = 0.0, arity: int | None = Non
     n_variables, n_edges = len(layout.variable_edge_start) - 1, len(layout.edge_variable)
     start = layout.factor_edge_start
     if arity is None:
-        arity = max(1, int((start[1:] - start[:-1]).max(initial=1)))
+        arity = int(np.maximum.reduce(start[1:] - start[:-1], initial=1))
     least = PART_OF_TOLERANCE * tolerance / arity
-    times, seen = np.zeros(n_variables, dtype=np.int64), np.full(n_edges, -1, dtype=np.int64)
-    return News(max(ROUNDING, least), times, np.zeros(n_variables), seen)
+    times = np.empty(n_variables, dtype=np.int64)
+    times.fill(1)  # more than anybody has seen: memory of zeros is not touched before it is used
+    return News(max(ROUNDING, least), times, np.zeros(n_variables), np.zeros(n_edges, dtype=np.int64))
 
 
 class SweepSchedule:
@@ -110,14 +112,14 @@ class SweepSchedule:
         n_over = self._position // n - begin // n
         n_earlier = n_over - 1 if n_over and status == OK else n_over
         figures = sweeps.tolist()
-        earlier = tuple([Swept(n, int(work), most, total / n) for work, most, total in figures[:n_earlier]])
+        earlier = [(n, int(work), most, total / n) for work, most, total in figures[:n_earlier]]
         updates = self._position - begin - n_earlier * n
         work, self._largest, self._total = figures[n_earlier]
         if n_over == n_earlier:
             return Progress(status, culprit, updates, int(work), earlier=earlier)
         return self._end_of_sweep(updates, int(work), pending, earlier)
 
-    def _end_of_sweep(self, updates: int, work: int, pending: float, earlier: tuple[Swept, ...]) -> Progress:
+    def _end_of_sweep(self, updates: int, work: int, pending: float, earlier: Sequence[Swept]) -> Progress:
         """Report a sweep, and stand before the next.
 
         What is pending bounds what another sweep would move. That may be less than this one has moved, most of which
@@ -155,16 +157,9 @@ def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
 
 def there_and_back(layout: GraphLayout) -> IndexArray:
     """Return (2, F) the factors by their last variable, then by their first; and in reverse."""
-    first_edge, variable = layout.factor_edge_start[:-1], layout.edge_variable
-    if len(variable) == 2 * len(first_edge):  # all are pairs: no factor that sends messages has one variable
-        lowest, highest = np.minimum(variable[::2], variable[1::2]), np.maximum(variable[::2], variable[1::2])
-    else:
-        lowest, highest = np.minimum.reduceat(variable, first_edge), np.maximum.reduceat(variable, first_edge)
-    highest *= len(layout.variable_edge_start)
-    highest += lowest
-    there = highest.argsort(kind="stable")
-    orders = np.empty((2, len(there)), dtype=np.int64)
-    orders[0], orders[1] = there, there[::-1]
+    orders = np.empty((2, len(layout.factor_edge_start) - 1), dtype=np.int64)
+    place = np.zeros((2, len(layout.variable_edge_start)), dtype=np.int64)
+    fill_orders(layout.factor_edge_start, layout.edge_variable, place, orders)
     return orders
 
 

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from anytimebp.errors import InconsistentModelError, ModelError
-from anytimebp.model.source import FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
+from anytimebp.model.source import (
+    FactorSource,
+    Field,
+    FloatArray,
+    IndexArray,
+    Packed,
+    States,
+    TableRange,
+    in_logs_if_many,
+)
 
 PAIR = 2
 
@@ -50,6 +59,7 @@ class AtMostOneSource(FactorSource):
     fields = (Field("states", "i"),)
     sums = "at_most_one"
     speaks = True
+    any_arity = True
 
     def __init__(self, shape: tuple[int, ...], states: IndexArray) -> None:
         """Hold the states."""
@@ -81,7 +91,7 @@ class AtMostOneSource(FactorSource):
         slots = np.array([place[0] if len(place) else -1 for place in found], dtype=np.int64)
         stuck = sum(len(given) == 1 and slot == 0 for given, slot in zip(states, slots, strict=True))
         log_max, work = np.array([0.0 if stuck <= 1 else -np.inf]), sum(len(given) for given in states)
-        extent = TableRange(log_max, log_max, np.array([True]))
+        extent = in_logs_if_many(TableRange(log_max, log_max, np.array([True])), states)
         return Packed("at_most_one", extent, slots, np.empty(0), slots[:0], twice=False, work=work)
 
     def update_entries(self, sizes: FloatArray) -> FloatArray:

@@ -14,10 +14,20 @@ from anytimebp.errors import InconsistentModelError, ModelError
 from anytimebp.model.kinds.at_most_one import read_states_of_each
 from anytimebp.model.kinds.listed import listed_range
 from anytimebp.model.scores import read_log_scores
-from anytimebp.model.source import FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
+from anytimebp.model.source import (
+    FactorSource,
+    Field,
+    FloatArray,
+    IndexArray,
+    Packed,
+    States,
+    TableRange,
+    in_logs_if_many,
+)
 
 PAIR = 2
-MOST_LINEAR = 700.0  # nats: logs of joint states beyond which sums may not be doubles
+BLOCK = 32  # variables whose counts are gone through one by one, as in `kernels/count_trees.py`
+WIDTH = 10.0  # standard deviations of a count, to both sides, beyond which weights are left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +77,7 @@ class CardinalitySource(FactorSource):
     fields = (Field("log_scores", "f"), Field("states", "i"))
     sums = "cardinality"
     speaks = True
+    any_arity = True
 
     def __init__(self, shape: tuple[int, ...], log_scores: FloatArray, states: IndexArray) -> None:
         """Hold scores and states."""
@@ -100,8 +111,9 @@ class CardinalitySource(FactorSource):
     @property
     def room(self) -> int:
         """Numbers that one update needs room for, beside messages."""
-        arity = len(self.shape)
-        return 6 * arity + 8 + (arity + 1) * (arity + 2) // 2
+        arity, deepest = len(self.shape), _depth(len(self.shape))  # as `kernels/cardinality.py` cuts it
+        blocks = 1 << deepest
+        return 8 * arity + 1 + 2 * (deepest + 1) * (arity + blocks) + 4 * blocks + BLOCK * (BLOCK + 3)
 
     def packed(self, states: States) -> Packed:
         """Return the place of the counted state among each variable's, or -1, and the scores."""
@@ -109,26 +121,21 @@ class CardinalitySource(FactorSource):
         slots = np.array([place[0] if len(place) else -1 for place in found], dtype=np.int64)
         always = [len(given) == 1 and slot == 0 for given, slot in zip(states, slots, strict=True)]
         maybe = [len(given) > 1 and slot >= 0 for given, slot in zip(states, slots, strict=True)]
-        extent = self._range(always, maybe)
-        log_range = np.inf if extent.has_zero[0] else float(extent.log_max[0] - extent.log_min[0])
-        if sum(math.log(len(given)) for given in states) > MOST_LINEAR:
-            extent = extent._replace(log_min=extent.log_max - 2.0 * MOST_LINEAR)
+        extent = in_logs_if_many(self._range(always, maybe), states)
         scores, least = np.full(len(self.log_scores), extent.log_max[0]), sum(always)
         counts = slice(least, least + sum(maybe) + 1)
         scores[counts] = self.log_scores[counts]  # other counts do not occur
-        before = np.concatenate([slots, np.array([log_range]).view(np.int64)])
-        arity = len(states)
-        work = sum(len(given) for given in states) + arity * arity
-        return Packed("cardinality", extent, before, scores, slots[:0], twice=False, work=work)
+        work = sum(len(given) for given in states) + int(_count_entries(len(states)))
+        return Packed("cardinality", extent, slots, scores, slots[:0], twice=False, work=work)
 
     def update_entries(self, sizes: FloatArray) -> FloatArray:
-        """Return the states, and a number for each variable and count."""
-        entries: FloatArray = sizes.sum(axis=1) + float(len(self.shape)) ** 2
+        """Return the states, and what their counts cost."""
+        entries: FloatArray = sizes.sum(axis=1) + _count_entries(len(self.shape))
         return entries
 
     def most_words(self, sizes: FloatArray) -> FloatArray:
         """Return the slots and the scores."""
-        return np.full(len(sizes), 2.0 * len(self.shape) + 2.0)
+        return np.full(len(sizes), 2.0 * len(self.shape) + 1.0)
 
     def gain(self, sizes: FloatArray) -> float:
         """Return 4: counts are gone through several times."""
@@ -140,3 +147,18 @@ class CardinalitySource(FactorSource):
         """Return the structure."""
         del tag  # there is but one
         return {"structure": Cardinality(held["log_scores"], held["states"].tolist())}
+
+
+def _depth(arity: int) -> int:
+    """Return how often the variables are halved, until blocks are small enough."""
+    return max(0, ((arity + BLOCK - 1) // BLOCK - 1).bit_length())
+
+
+def _count_entries(arity: int) -> float:
+    """Return what the counts of so many variables cost: each variable and count of a block, and pairs of counts."""
+    entries = float(arity) * arity / (1 << _depth(arity))
+    for depth in range(_depth(arity)):
+        half = arity / (2 << depth)
+        counts = 1.0 + min(half, WIDTH * math.sqrt(half))
+        entries += 1.5 * (1 << depth) * counts**2  # one product and two sums, two steps in the time of an entry
+    return entries

@@ -1,4 +1,4 @@
-"""Scores of the difference of two states; `kernels/differences.py` sums them by sliding the kernel along."""
+"""Scores of the difference of two states; `kernels/differences.py` slides the kernel along, or transforms it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
 from anytimebp.model.factor import row_items
+from anytimebp.model.kinds.group_source import LEAST_LENGTH, turns
 from anytimebp.model.kinds.listed import list_words, listed_range, pack_list
 from anytimebp.model.scores import read_log_score, read_log_scores
 from anytimebp.model.source import LOG_SCORE, WHOLE, FactorSource, Field, FloatArray, IndexArray, Packed, States
@@ -103,15 +104,17 @@ class DifferenceSource(FactorSource):
         is_complete = len(kernel) >= n + m - 1
         default = -np.inf if is_complete else self.default  # nothing has it then: see `pack_list`
         offsets = np.arange(low, low + len(kernel))
-        pairs = np.minimum(n, m + offsets) - np.maximum(0, offsets)
+        pairs = int((np.minimum(n, m + offsets) - np.maximum(0, offsets)).sum())
+        length, steps = _transform_length(n, m), _transform_steps(n, m)
+        pays = self._may_transform and steps < pairs
         return Packed(
             "difference",
             listed_range(kernel, default, is_complete=is_complete),
-            np.array([low, len(kernel)]),
+            np.array([low, len(kernel), length if pays else 0]),
             np.concatenate([[default], kernel]),
-            np.empty(0, dtype=np.int64),
+            turns(length) if pays else np.empty(0, dtype=np.int64),
             twice=True,
-            work=int(pairs.sum()) + n + m,
+            work=min(pairs, steps) + n + m,
         )
 
     def _pairs(self, first: IndexArray, second: IndexArray) -> tuple[FloatArray, list[IndexArray]]:
@@ -124,15 +127,30 @@ class DifferenceSource(FactorSource):
         right = order[row_items(low, count)]
         return self.log_kernel[first[left] - second[right] - self.first], [left, right]
 
+    @property
+    def room(self) -> int:
+        """Numbers that one update needs room for, beside messages: spectra, lines and linear numbers."""
+        n, m = self.shape
+        return 6 * _transform_length(n, m) + 4 + max(n, m) if self._may_transform else 0
+
+    @property
+    def _may_transform(self) -> bool:
+        """Whether there are so many differences that transforms may pay over all states."""
+        return len(self.log_kernel) * min(self.shape) > _transform_steps(*self.shape)
+
     def update_entries(self, sizes: FloatArray) -> FloatArray:
-        """Return the states, and a kernel for each state of the smaller variable."""
-        entries: FloatArray = sizes.sum(axis=1) + np.minimum(sizes[:, 0], sizes[:, 1]) * len(self.log_kernel)
+        """Return the states, and a kernel for each state of the smaller variable, or the steps of transforms."""
+        pairs = np.minimum(sizes[:, 0], sizes[:, 1]) * len(self.log_kernel)
+        steps = np.where(self.is_whole(sizes), _transform_steps(*self.shape), np.inf)
+        entries: FloatArray = sizes.sum(axis=1) + np.minimum(pairs, steps)
         return entries
 
     def most_words(self, sizes: FloatArray) -> FloatArray:
         """Return the kernel twice over whole universes; over some of the states it may be a list."""
         pairs = np.minimum(sizes.min(axis=1, initial=np.inf) * len(self.log_kernel), sizes.prod(axis=1))
-        return np.where(self.is_whole(sizes), 3.0 + 2.0 * len(self.log_kernel), list_words(pairs, PAIR))
+        transform = 2.0 * _transform_length(*self.shape) if self._may_transform else 0.0
+        whole = 4.0 + 2.0 * len(self.log_kernel) + transform
+        return np.where(self.is_whole(sizes), whole, list_words(pairs, PAIR))
 
     def gain(self, sizes: FloatArray) -> FloatArray:
         """Return 0 where the kernel slides over whole universes."""
@@ -149,6 +167,17 @@ def _reached(log_kernel: FloatArray, first: int, default: float, n: int, m: int)
     """Return the part of a kernel that n states less m states reach, and its first difference; one default if none."""
     low, high = max(first, 1 - m), min(first + len(log_kernel), n)
     return (low, log_kernel[low - first : high - first]) if low < high else (0, np.array([default]))
+
+
+def _transform_length(n: int, m: int) -> int:
+    """Return the length of Fourier transforms for n and m states."""
+    return max(LEAST_LENGTH, 1 << (n + m - 2).bit_length())
+
+
+def _transform_steps(n: int, m: int) -> int:
+    """Return the steps of the six transforms of an update, each of which takes as long as a pair of states."""
+    length = _transform_length(n, m)
+    return 6 * length * length.bit_length()
 
 
 def _is_range(states: IndexArray) -> bool:

@@ -105,7 +105,7 @@ class GroupSource(FactorSource):
         ]
         head = [XOR if self.is_xor else CYCLIC, self.order, self.length, *(int(axis is not None) for axis in axes)]
         listed = [part for axis in axes if axis is not None for part in (axis, self.negated(axis))]
-        turn = [] if self.is_xor else [_turns(self.length)]
+        turn = [] if self.is_xor else [turns(self.length)]
         log_min = 0.0 if np.log(sizes).sum() < MOST_LINEAR else -2.0 * MOST_LINEAR
         extent = TableRange(np.zeros(1), np.array([log_min]), np.array([True]))
         work = int(len(self.shape) * self.length * math.log2(2 * self.length) / STEPS_PER_ENTRY + sizes.sum())
@@ -151,7 +151,7 @@ class GroupSource(FactorSource):
 
 
 @cache
-def _turns(length: int) -> IndexArray:
+def turns(length: int) -> IndexArray:
     """Return cosines and sines for Fourier transforms of a length, as words."""
     angle = 2.0 * np.pi * np.arange(length) / length
     return np.concatenate([np.cos(angle), -np.sin(angle)]).view(np.int64)

@@ -12,7 +12,16 @@ import numpy.typing as npt
 from anytimebp.errors import ModelError
 from anytimebp.model.kinds.listed import listed_range
 from anytimebp.model.scores import read_numbers
-from anytimebp.model.source import FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
+from anytimebp.model.source import (
+    FactorSource,
+    Field,
+    FloatArray,
+    IndexArray,
+    Packed,
+    States,
+    TableRange,
+    in_logs_if_many,
+)
 
 PAIR = 2
 
@@ -64,6 +73,7 @@ class NoisyOrSource(FactorSource):
     fields = (Field("probabilities", "f"),)
     sums = "noisy_or"
     speaks = True
+    any_arity = True
 
     def __init__(self, shape: tuple[int, ...], probabilities: FloatArray) -> None:
         """Hold the probabilities and their logs."""
@@ -83,17 +93,15 @@ class NoisyOrSource(FactorSource):
 
     def _range(self, states: States) -> TableRange:
         """Return the range of the scores on some states: they are monotone in each cause."""
-        least = [own.min(keepdims=True) for own in states[:-1]]
-        most = [own.max(keepdims=True) for own in states[:-1]]
-        scores = [self.log_values(0, [*ends, states[-1]]).reshape(-1) for ends in (least, most)]
-        single = [
-            self.log_values(0, [*least[:k], most[k], *least[k + 1 :], states[-1]]).reshape(-1)
-            for k in range(len(least))
-        ]
+        least, most = (np.array([at(own) for own in states[:-1]]) == 1 for at in (np.min, np.max))
+        causes, leak = self._log_fails[:-1], self._log_fails[-1]
+        lowest, highest = leak + causes[most].sum(), leak + causes[least].sum()
+        fails = np.concatenate([[lowest, highest], highest + causes[most & ~least]])
+        scores = [_log_complement(fails) if state == 1 else fails for state in states[-1].tolist()]
         on = np.array([bool((own == 1).any()) for own in states[:-1]] + [True])
-        lowest = self._log_fails[on & (self._log_fails > -np.inf)].sum()  # of "off"; those of "on" are among the others
-        off = [np.array([lowest])] if (states[-1] == 0).any() and self._log_fails[-1] > -np.inf else []
-        return listed_range(np.concatenate(scores + single + off), 0.0, is_complete=True)
+        finite = self._log_fails[on & (self._log_fails > -np.inf)].sum()  # of "off"; those of "on" are among the others
+        off = [np.array([finite])] if (states[-1] == 0).any() and self._log_fails[-1] > -np.inf else []
+        return listed_range(np.concatenate(scores + off), 0.0, is_complete=True)
 
     def log_message(self, others: States, weights: Sequence[FloatArray], axis: int, states: IndexArray) -> FloatArray:
         """Return log o over some states."""
@@ -122,7 +130,7 @@ class NoisyOrSource(FactorSource):
         scores = np.concatenate([works[:-1], fails[:-1], works[-1:], fails[-1:]])
         extent, work = self._range(states), sum(len(given) for given in states)
         if extent.log_max[0] > -np.inf:  # probabilities are stored as they are
-            extent = extent._replace(log_max=np.zeros(1))
+            extent = in_logs_if_many(extent._replace(log_max=np.zeros(1)), states)
         none = np.empty(0, dtype=np.int64)
         return Packed("noisy_or", extent, np.array(places, dtype=np.int64), scores, none, twice=False, work=work)
 

@@ -24,7 +24,7 @@ from anytimebp.model.kinds.modular_sum import ModularSumSource
 from anytimebp.model.kinds.noisy_or import NoisyOrSource
 from anytimebp.model.kinds.rule import Propose, Rule, RuleSource
 from anytimebp.model.kinds.xor import XorSource
-from anytimebp.model.source import FactorSource, Structure
+from anytimebp.model.source import MAX_ARITY, FactorSource, Structure
 
 KINDS: list[type[FactorSource]] = [
     *(DenseSource, RuleSource, ListedSource, DifferenceSource, AtMostOneSource),
@@ -88,7 +88,11 @@ class Stated(NamedTuple):
             if isinstance(self.structure, type) or not hasattr(self.structure, "source"):
                 msg = f"the structure of {what} must be such as Equality() or AtMostOne(), got {self.structure!r:.80}"
                 raise ModelError(msg)
-            return self.structure.source(shape, what)
+            source = self.structure.source(shape, what)
+            if len(shape) > MAX_ARITY and not source.any_arity:
+                msg = f"{what}: {type(self.structure).__name__} takes at most {MAX_ARITY} variables, got {len(shape)}"
+                raise ModelError(msg)
+            return source
         if self.rule is not None:
             if not callable(self.rule):
                 msg = f"the rule of {what} must be a function of state indices, got {self.rule!r}"

@@ -94,7 +94,7 @@ def test_variables_without_any_information_wait_and_are_answered_with_what_their
     inference = abp.Inference(graph, "adaptive", evidence={"x0": 200})
     first = next(inference)
     assert first.unexplored_mass == 1.0
-    assert np.isnan(first.log_z)
+    assert first.log_z == pytest.approx(np.log(n) * 2, abs=1e-9)  # as if the factors of x1 and x2 said nothing
     assert abs(int(first.marginals["x1"].argmax()) - 200) <= 3
     result = inference.run()
     assert result.distance(abp.infer(graph, "bp", evidence={"x0": 200})) < 1e-6

@@ -17,6 +17,7 @@ from anytimebp.inference.adaptive.rounds import Outcome, Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.method import Step, new_task, steps
 from anytimebp.kernels.active import look_outside, weigh_outside
+from anytimebp.kernels.active_rows import keep_heavy
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import compiled_graph
@@ -97,9 +98,11 @@ def states_of(found):
 
 @pytest.fixture
 def tight(monkeypatch):
-    """Have every round settle to all digits."""
+    """Have every round settle to all digits, and every joint state count."""
     monkeypatch.setattr(rounds, "FIRST_TOLERANCE", 1e-13)
     monkeypatch.setattr(rounds, "SETTLED", 0.0)
+    monkeypatch.setattr(rounds, "LEFT_UNREAD", 0.0)
+    monkeypatch.setattr(rounds, "LEFT_OUT", 0.0)
 
 
 @pytest.mark.usefixtures("tight")
@@ -155,13 +158,47 @@ def looked(graph, seed):
     model, whole = stage._model, stage._whole
     candidates = whole.candidates(model.active, np.full(len(model.size), np.inf))
     status, _, _ = look_outside(
-        model.layout, model.arrays, whole.sources, model.active, candidates, model.scratch, 0, 10**9
+        model.layout, model.arrays, whole.sources, model.active, candidates, model.scratch, 0.0, 0, 10**9
     )
     assert status == OK
     for _ in model.ask_outside(candidates):
         pass
     weigh_outside(model.layout, model.arrays, candidates, np.empty(len(model.size)))
     return model, candidates
+
+
+@few
+@given(seed=seeds, left_out=st.sampled_from([0.0, 1e-6, 1e-2, 0.5]))
+def test_heavy_joint_states_have_most_of_the_weight_and_keep_their_order(seed, left_out):
+    rng = np.random.default_rng(seed)
+    weight = np.exp(-rng.exponential(5.0, rng.integers(1, 40)))
+    base, given_weight = np.arange(len(weight)), weight.copy()
+    kept = keep_heavy(left_out, base, given_weight)
+    assert kept >= 1
+    assert (base[:kept] == np.sort(base[:kept])).all()
+    assert (given_weight[:kept] == weight[base[:kept]]).all()
+    assert given_weight[:kept].sum() >= (1.0 - left_out) * weight.sum() * (1.0 - 1e-12)
+    assert kept == len(weight) or left_out > 0.0
+
+
+@few
+@given(seed=seeds)
+def test_what_a_look_leaves_out_changes_beliefs_outside_by_little(seed):
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(6, 40)
+    graph.add_factors(np.arange(6)[:, None], log_table=rng.normal(0.0, 3.0, (6, 40)))
+    ring = np.stack([np.arange(6), np.roll(np.arange(6), -1)], axis=1)
+    graph.add_factors(ring, log_table=rng.normal(0.0, 0.5, (6, 40, 40)))
+    found = {}
+    for left_out in (0.0, rounds.LEFT_OUT):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rounds, "LEFT_OUT", left_out)
+            second = next(islice(all_rounds(graph, tails=True), 1, None))
+            found[left_out] = second.read(settled=True)
+    exact, ours = found[0.0], found[rounds.LEFT_OUT]
+    assert ours.work < exact.work  # something was left out
+    assert ours.distance(exact) < rounds.LEFT_OUT * exact.unexplored_mass
 
 
 def belief_of_one_more(graph, states, variable, state):
@@ -237,11 +274,19 @@ def test_a_look_is_one_round_of_messages_out_of_the_domains(kind, seed):
 
 
 # ---------------------------------------------------------------- answers that count states outside
-def with_one_outside(graph, states, summed_out):
+def counted_states(found):
+    """Return the states of each variable that count after a look: active ones, and those that it has found."""
+    candidates = found._known.candidates
+    outside = np.split(candidates.state, candidates.start[1:-1])
+    return [np.array(sorted(own | set(outside[v].tolist()))) for v, own in states_of(found).items()]
+
+
+def with_one_outside(graph, states, counted, summed_out):
     """Return the marginals where joint states count of which one variable at the most is outside its domain.
 
-    Messages to all states are summed up from the domains of the others. A leaf that was summed out hears of its
-    neighbours' states outside, one at a time; everybody else's belief is the prior times the messages.
+    States that are not among those `counted` have no belief. Messages to all states are summed up from the domains of
+    the others. A leaf that was summed out hears of its neighbours' states outside, one at a time; everybody else's
+    belief is the prior times the messages.
     """
     settled = abp.Inference(graph, "bp", evidence=states, tolerance=1e-13, factor_marginals=True)
     settled.run()
@@ -268,6 +313,8 @@ def with_one_outside(graph, states, summed_out):
         prior.log_prior[prior.slot_start[v] : prior.slot_start[v + 1]] + sum(told[e] for e in compiled.edges_of(v))
         for v in range(len(universe))
     ]
+    for own, kept in zip(log_belief, counted, strict=True):
+        own[~np.isin(np.arange(len(own)), kept)] = -np.inf
     for leaf in np.flatnonzero(summed_out).tolist():
         (edge,) = compiled.edges_of(leaf)
         edges = compiled.edges(int(layout.edge_factor[edge]))
@@ -278,6 +325,7 @@ def with_one_outside(graph, states, summed_out):
             v = int(layout.edge_variable[e])
             shape = [-1 if k == m else 1 for m in range(len(edges))]
             n_outside += (~np.isin(universe[v], domain[v])).reshape(shape)
+            n_outside += 2 * (~np.isin(universe[v], counted[v])).reshape(shape)
             own = prior.log_prior[prior.slot_start[v] : prior.slot_start[v + 1]]
             own = own + sum(told[other] for other in compiled.edges_of(v) if other != e)
             scores += own.reshape(shape)
@@ -298,14 +346,40 @@ def test_after_a_look_the_states_outside_count(kind, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "FAR", 1e3)  # every state is within reach
         patch.setattr(rounds, "NEGLIGIBLE", 1e-30)
+        patch.setattr(rounds, "QUICK", 0.0)  # no half of a look is answered with
         for found in all_rounds(graph, tails=True, tolerance=1e-12):
             ours, states = found.read(settled=True), states_of(found)
             if not abp.infer(graph, "bp", evidence=states, tolerance=1e-12).consistent:
                 continue
-            expected = with_one_outside(graph, states, found._whole.is_leaf)
+            everything = [np.arange(n) for n in graph.variables.sizes()]
+            expected = with_one_outside(graph, states, everything, found._whole.is_leaf)
             assert ours.consistent
             for variable, marginal in zip(ours.marginals.values(), expected, strict=True):
                 assert variable == pytest.approx(marginal, abs=1e-9)
+
+
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("kind", ["hub", "leaves", "tied leaves", "tied potentials", "rules"])
+@settings(parent=few, suppress_health_check=["function_scoped_fixture"])
+@example(seed=0)
+@given(seed=seeds)
+def test_after_half_a_look_the_states_count_that_it_has_found(kind, seed):
+    graph, n_states = MODELS[kind](seed), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds, "FAR", 1e3)  # every state is within reach
+        patch.setattr(rounds, "NEGLIGIBLE", 1e-30)
+        patch.setattr(rounds, "SMALL_SPREAD", np.inf)  # halves of looks are answered with
+        patch.setattr(rounds, "QUICK", 1.0)
+        patch.setattr(rounds, "LATER", 0.3)
+        for found in all_rounds(graph, tails=True, tolerance=1e-12):
+            ours, states, counted = found.read(settled=True), states_of(found), counted_states(found)
+            n_states.append(sum(map(len, counted)))
+            expected = with_one_outside(graph, states, counted, found._whole.is_leaf)
+            assert ours.consistent
+            assert ours.unexplored_mass <= 1.0
+            for variable, marginal in zip(ours.marginals.values(), expected, strict=True):
+                assert variable == pytest.approx(marginal, abs=1e-9)
+    assert kind != "tied leaves" or seed != 0 or n_states[0] < n_states[1]  # there was a half
 
 
 @few
@@ -320,6 +394,8 @@ def test_log_z_counts_the_states_outside(seed):
     exact = abp.infer(graph, "bp", tolerance=1e-12).log_z
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "FAR", 1e3)  # every state is within reach
+        patch.setattr(rounds, "LEFT_OUT", 0.0)
+        patch.setattr(rounds, "QUICK", 0.0)
         for found in all_rounds(graph, tails=True, tolerance=1e-12):
             assert found.read(settled=True).log_z == pytest.approx(exact, abs=1e-6)
 

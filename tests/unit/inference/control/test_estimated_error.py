@@ -1,6 +1,7 @@
 """Estimated errors: always a number, small at the end, calibrated, and good enough to stop at."""
 
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_a_target_that_is_reached_can_be_tightened():
 def test_messages_that_move_by_nats_may_turn_a_belief_round():
     def error(nats):
         history, start = BeliefHistory(START), START
-        trend = history.trend((), 3.0, BELIEF)
+        trend = partial(history.trend, (), 3.0, BELIEF)
         return SweepError(
             compiled_graph(pair(2)).arrays.edge_variable, np.array([nats, 0.0]), BELIEF, start, trend, 1e-8
         )()
