@@ -2,7 +2,8 @@
 
 Usage: python evaluation/benchmarks/sessions.py FOLDER [ROW ...]
 
-FOLDER holds alarm.uai, pathfinder.uai and mildew.uai. Rows: alarm, changed, graphs, sentences, grids.
+FOLDER holds alarm.uai, pathfinder.uai and mildew.uai. Rows: alarm, changed, graphs, swept, threads, sentences, ray,
+grids. Threads and Ray are measured by the clock on the wall, so that the machine has to be idle.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 
 import anytimebp as abp
 
-QUERIES, GRAPHS, SENTENCES, RUNS = 200, 2048, 100, 5
+QUERIES, GRAPHS, SENTENCES, RUNS = 200, 2048, 500, 5
+FOR_THREADS, FOR_RAY = 16_384, 10_000
 
 
 def seconds(call, runs=RUNS):
@@ -97,20 +99,47 @@ def small_graph(rng):
     return graph
 
 
-def graphs(_):
+def fresh(many):
+    """Forget the layouts of graphs, as if they were new."""
+    for graph in many:
+        graph.compiled = None
+
+
+def graphs(_, method="auto"):
     """Many small graphs."""
     rng = np.random.default_rng(0)
     many = [small_graph(rng) for _ in range(GRAPHS)]
+    list(abp.infer_many(many[:300], method=method))
+    cold = warm = float("inf")
+    for _ in range(3):
+        cold = min(cold, seconds(lambda: (fresh(many), [abp.infer(graph, method) for graph in many]), 1))
+        warm = min(warm, seconds(lambda: (fresh(many), list(abp.infer_many(many, method=method))), 2))
+    show(f"10 variables of 5 states, {method}", cold, warm, GRAPHS, 8)
 
-    def fresh():
-        for graph in many:
-            graph.compiled = None
 
+def swept(folder):
+    """The same by belief propagation."""
+    graphs(folder, "bp")
+
+
+def threads(_):
+    """One thread and two, in turn, by the clock on the wall."""
+    rng = np.random.default_rng(0)
+    many = [small_graph(rng) for _ in range(FOR_THREADS)]
     list(abp.infer_many(many[:300]))
-    fresh()
-    cold = seconds(lambda: (fresh(), [abp.infer(graph) for graph in many]), 2)
-    warm = seconds(lambda: (fresh(), list(abp.infer_many(many))), 3)
-    show("10 variables of 5 states, one graph each", cold, warm, GRAPHS, 8)
+    one = two = float("inf")
+    for _ in range(RUNS):
+        one, two = min(one, on_the_wall(many, threads=1)), min(two, on_the_wall(many, threads=2))
+    show("the same, one thread and two", one, two, FOR_THREADS, 1.6)
+
+
+def on_the_wall(many, **options):
+    """Return the seconds that it takes to solve new graphs, and to forget the results."""
+    fresh(many)
+    began = time.perf_counter()
+    for _ in abp.infer_many(many, **options):
+        pass
+    return time.perf_counter() - began
 
 
 def sentence(rng, table, n):
@@ -128,20 +157,30 @@ def sentence(rng, table, n):
     return graph
 
 
-def sentences(_):
-    """Sentences of 2 to 6 mentions with one table."""
+def many_sentences(count):
+    """Return sentences of 2 to 6 mentions with one table."""
     rng = np.random.default_rng(0)
     table = np.where(rng.random((40, 40, 31)) < 0.03, 0.0, -4.0) + rng.normal(0, 0.5, (40, 40, 31))
-    many = [sentence(rng, table, int(rng.integers(2, 7))) for _ in range(SENTENCES)]
+    return [sentence(rng, table, int(rng.integers(2, 7))) for _ in range(count)]
 
-    def fresh():
-        for graph in many:
-            graph.compiled = None
 
+def sentences(_):
+    """Sentences, one call each and all at once."""
+    many = many_sentences(SENTENCES)
     list(abp.infer_many(many))
-    cold = seconds(lambda: (fresh(), [abp.infer(graph) for graph in many]), 2)
-    warm = seconds(lambda: (fresh(), list(abp.infer_many(many))), 2)
+    cold = seconds(lambda: (fresh(many), [abp.infer(graph) for graph in many]), 2)
+    warm = seconds(lambda: (fresh(many), list(abp.infer_many(many))), 2)
     show("sentences of 2 to 6 mentions", cold, warm, SENTENCES, 5)
+
+
+def ray(_):
+    """Sentences in one process and on two workers of Ray, by the clock on the wall; start-up apart."""
+    many = many_sentences(FOR_RAY)
+    list(abp.infer_many(many[:300]))
+    alone = on_the_wall(many)
+    with abp.parallel.ray_executor(2) as pool:
+        list(abp.infer_many(many[:600], executor=pool))  # starts the workers
+        show("sentences, one process and two workers", alone, on_the_wall(many, executor=pool), FOR_RAY, 1.5)
 
 
 def grids(_):
@@ -167,7 +206,16 @@ def grids(_):
             show(f"grid {side}x{side}, {states} states, {count} observed anew", cold, warm, len(cases), 0.9)
 
 
-ROWS = {"alarm": alarm, "changed": changed, "graphs": graphs, "sentences": sentences, "grids": grids}
+ROWS = {
+    "alarm": alarm,
+    "changed": changed,
+    "graphs": graphs,
+    "swept": swept,
+    "threads": threads,
+    "sentences": sentences,
+    "ray": ray,
+    "grids": grids,
+}
 
 if __name__ == "__main__":
     for row in sys.argv[2:] or ROWS:

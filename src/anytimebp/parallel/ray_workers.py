@@ -12,16 +12,13 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from anytimebp.errors import OptionError
 from anytimebp.optional import load_optional
+from anytimebp.parallel.packing import LARGE, Array, unpack
 
-LARGE = 2**15  # bytes of an array that is put into the object store; smaller ones travel with their chunk
 MOST_BYTES = 2**30  # of arrays that the executor keeps there
 RETRIES = 10  # of a chunk whose worker has died
-
-Array = npt.NDArray[Any]
 
 
 def ray_executor(workers: int | None = None) -> RayExecutor:
@@ -179,10 +176,5 @@ def _content(array: Array) -> bytes:
 
 def _call(packed: bytes, *arrays: Array) -> Any:
     """Call what was packed, in a worker."""
-
-    class Unpickler(pickle.Unpickler):
-        def persistent_load(self, place: int) -> Array:
-            return arrays[place]
-
-    fn, args, kwargs = Unpickler(io.BytesIO(packed)).load()
+    fn, args, kwargs = unpack(packed, list(arrays))
     return fn(*args, **kwargs)

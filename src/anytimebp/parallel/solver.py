@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,6 +28,7 @@ from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_ma
 from anytimebp.model.graph import FactorGraph
 from anytimebp.parallel.merged import Item, can_merge, solve_together
 from anytimebp.parallel.merged_bp import sweep_together
+from anytimebp.parallel.packing import pack, unpack
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import table_entries, update_entries
@@ -54,6 +57,19 @@ class Chunk(NamedTuple):
     graphs: list[FactorGraph] | FactorGraph
     evidence: list[EvidenceLike | None]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle tables that graphs share once; as ever where it cannot be, as with rules that only Ray pickles."""
+        try:
+            packed, arrays = pack(tuple(self))
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return Chunk, tuple(self)
+        return _unpacked, (packed, arrays)
+
+
+def _unpacked(packed: bytes, arrays: list[Any]) -> Chunk:
+    """Return a chunk that was pickled."""
+    return Chunk(*unpack(packed, arrays))
+
 
 class Stops:
     """Calls of `infer_many` by what ends their runs in this process: its threads share it."""
@@ -74,18 +90,6 @@ class Stops:
 
 
 STOPS = Stops()
-
-
-def solve_chunk(chunk: Chunk, options: dict[str, Any], call: str) -> list[Answer]:
-    """Solve a chunk of a call, in whatever process.
-
-    A process that was interrupted solves no other chunk of the same call: some may have been sent to it before.
-    """
-    try:
-        return Solver(options, STOPS.of(call)).solve(chunk)
-    except KeyboardInterrupt:
-        STOPS.end(call, for_good=False)
-        raise
 
 
 class SharedOrders:
@@ -245,6 +249,30 @@ class Solver:
             return _whole(session.query(evidence, self._targets, **self._budget))
         except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
             return error
+
+
+class _Own(threading.local):
+    """What a thread keeps from chunk to chunk of a call: memory, orders, and the session of one graph."""
+
+    def __init__(self) -> None:
+        self.call, self.solver = "", Solver({})
+
+
+OWN = _Own()
+
+
+def solve_chunk(chunk: Chunk, options: dict[str, Any], call: str) -> list[Answer]:
+    """Solve a chunk of a call, in whatever process.
+
+    A process that was interrupted solves no other chunk of the same call: some may have been sent to it before.
+    """
+    if OWN.call != call:
+        OWN.call, OWN.solver = call, Solver(options, STOPS.of(call))
+    try:
+        return OWN.solver.solve(chunk)
+    except KeyboardInterrupt:
+        STOPS.end(call, for_good=False)
+        raise
 
 
 def _whole(result: Result) -> Result:

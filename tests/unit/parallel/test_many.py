@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.parallel import many
+from anytimebp.parallel.solver import Chunk
 from oracle.models import grid, random_loopy, random_tree
 from unit.tables.test_carry_over import draw_evidence
 
@@ -263,6 +264,29 @@ def test_an_interrupt_comes_through():
 
     with pytest.raises(KeyboardInterrupt):
         list(abp.infer_many(graphs()))
+
+
+def test_chunks_are_pickled_with_tables_that_graphs_share_once():
+    table = np.random.default_rng(0).normal(size=(80, 80))
+    graphs = []
+    for seed in range(20):
+        graph = abp.FactorGraph()
+        graph.add_variables(3, 80)
+        graph.add_factor([0], log_table=np.random.default_rng(seed).normal(size=80))
+        graph.add_factors([[0, 1], [1, 2]], log_table=table)
+        graphs.append(graph)
+    chunk = Chunk(0, graphs, [None] * 20)
+    packed = pickle.dumps(chunk)
+    assert len(packed) < 2 * table.nbytes
+    copy = pickle.loads(packed)
+    assert isinstance(copy, Chunk)
+    assert copy.evidence == chunk.evidence
+    for graph, other in zip(copy.graphs, graphs, strict=True):
+        np.testing.assert_array_equal(graph.factor_log_table(2), other.factor_log_table(2))
+        assert abp.infer(graph).log_z == abp.infer(other).log_z
+    graphs[0].add_factor([0, 1], rule=lambda a, b: 0.0 * (a + b))
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(chunk)
 
 
 SLOW = """
