@@ -27,7 +27,7 @@ from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
-from anytimebp.kernels.codes import LINEAR, LOG, OK, STRUCTURED
+from anytimebp.kernels.codes import LINEAR, LOG, OK
 from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.readable import readable
@@ -90,7 +90,8 @@ class Rounds:
         self._arithmetic = LINEAR
         self._locate(whole)
         self._spent = 0.0
-        self._is_lost = bool(whole.compiled.extent.has_zero.any() or (whole.sources.kind == STRUCTURED).any())
+        has_zero = whole.is_constrained and bool(whole.compiled.extent.has_zero.any())
+        self._is_lost = has_zero or whole.n_structures > 0
         self._most_cost = (LOST if self._is_lost else WORTH) * begin.full_cost
         self.is_quick = begin.cost <= FIRST_SLICE and not whole.asked and not task.limits.work < UNLIMITED
         self._nats = begin.nats

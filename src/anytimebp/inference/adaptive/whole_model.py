@@ -11,6 +11,7 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.active_states import choose_likely, find_candidates, join_likely
 from anytimebp.kernels.codes import ASKED, SCALED, STRUCTURED, WIDE_TABLE
+from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.kernels.setting_up import find_leaves, find_sources, leave_edges
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import row_starts
@@ -154,14 +155,14 @@ class WholeModel:
 
     def locate(self) -> None:
         """Exponentiate tables that many factors share, once rounds are to be made."""
-        address, kind = self.sources.address, self.sources.kind
+        address, kind, shift = self.sources.address, self.sources.kind, self.sources.shift
         for first, block in self.compiled.message_blocks:
             if kind[first] == SCALED:
-                tables = block.source.tables
-                assert tables is not None  # noqa: S101  (such sources have them)
-                made = tables.values[0] - tables.range.log_max[0]
-                self._owners.append(np.exp(made, out=made))
-                address[first : first + len(block.scopes)] = made.ctypes.data
+                made = np.empty(int(self.sources.size[first]))
+                given, size = address[first : first + 1].copy(), self.sources.size[first : first + 1]
+                address[first : first + len(block.scopes)] = made.__array_interface__["data"][0]
+                exponentiate_slice(given, address[first:], size, shift[first : first + 1], 0, 0, len(made))
+                self._owners.append(made)
         if self.has_leaves and not self.domains.is_whole:
             self.leaf_weight = np.zeros(int(self.universe_start[-1]))
             first_slot = np.repeat(self.universe_start[:-1], self.domains.sizes)
