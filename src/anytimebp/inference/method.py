@@ -99,6 +99,11 @@ class Stages:
         self.now: Method | None = None
 
     @property
+    def begins_at_once(self) -> bool:
+        """Whether setting up and the first answer are so cheap that nobody looks at the clock between them."""
+        return False
+
+    @property
     def current(self) -> Method:
         """What is at work."""
         assert self.now is not None  # noqa: S101  (`begin` has chosen one)

@@ -17,7 +17,7 @@ from anytimebp.exact.order import Shape
 from anytimebp.exact.tree import predicted_entries
 from anytimebp.inference.budget import Budget, InterruptFlag, Stopwatch, Target
 from anytimebp.inference.caveats import warn_of_unconnected
-from anytimebp.inference.method import Method, Step, Task, new_task, steps
+from anytimebp.inference.method import Method, Stages, Step, Task, new_task, steps
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.recording import Recorder, read_record
 from anytimebp.inference.warm_up import load_meanwhile, make_method
@@ -164,7 +164,8 @@ class Run:
             self._task.graph.take_changes()
             self.start(make_method)
             warn_of_unconnected(self._task.graph, self._task.options.observed)
-            return Step.WORKING
+            if not (isinstance(self.method, Stages) and self.method.begins_at_once and budget.stop_at > 0.0):
+                return Step.WORKING
         if self._failure:
             raise self._failure
         self._set_next_report(budget)

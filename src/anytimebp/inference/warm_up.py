@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from anytimebp.domains.domains import full_domains
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.kept_tree import NOBODY
 from anytimebp.exact.tree import Tree, is_forest, plan
 from anytimebp.inference.active_exact import ActiveExactRun
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
+from anytimebp.inference.adaptive.choice import may_pay
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import AutoRun
 from anytimebp.inference.budget import InterruptFlag, Stopwatch
@@ -46,6 +48,7 @@ from anytimebp.kernels import (
     residual,
 )
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
+from anytimebp.kernels.setting_up import start_hubs
 from anytimebp.kernels.structures import MODULES, is_loaded, load
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import Observation
@@ -242,6 +245,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method == LEAVES:
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_with_leaf(-np.inf), options))
         return
+    _load_for_larger_models(graph)
     yield from _run_small(make_method, new_task(graph, options))
     if method == "adaptive":  # which begins as `bp` does on graphs as small as this
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(graph, options))
@@ -263,6 +267,14 @@ def _method_of(kernels: str, options: RunOptions) -> str:
     if kernels == KEPT:
         return "exact"
     return "adaptive" if kernels in {ROUNDS, FORESTS} else kernels
+
+
+def _load_for_larger_models(graph: FactorGraph) -> None:
+    """Load what small models do without: totals of hubs, and a look at priors."""
+    compiled = compiled_graph(graph)
+    domains, nothing = full_domains(compiled, {}), np.empty(0, dtype=np.int64)
+    start_hubs(nothing, nothing, domains.slot_start, domains.sizes, domains.log_prior, np.empty(0), nothing)
+    may_pay(compiled.arrays, domains)
 
 
 def _banded() -> FactorGraph:

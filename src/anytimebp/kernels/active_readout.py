@@ -131,9 +131,32 @@ def _normalise(sums, prior):
     return total
 
 
+@kernel(FAST)
+def _read_line(line, prior, sums):
+    """Fill `sums` with a line times priors, divided by their total, which is returned."""
+    total = 0.0
+    for v in range(sums.size):
+        sums[v] = line[v] * prior[v]
+        total += sums[v]
+    scale = 1.0 / total if total > 0.0 else 0.0
+    for v in range(sums.size):
+        sums[v] *= scale
+    return total
+
+
+@kernel()
+def _has_candidates(layout, candidates, factor):
+    """Tell whether a variable of a factor has states outside that a look has found."""
+    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+        variable = layout.edge_variable[edge]
+        if candidates.start[variable] < candidates.start[variable + 1]:
+            return True
+    return False
+
+
 @kernel()
 def read_leaves(layout, bp, sources, active, candidates, scratch, left_out, least, belief):
-    """Fill the beliefs of the leaves that are summed out, over their universes.
+    """Fill the beliefs of the leaves that are summed out, over their universes; all other variables have beliefs.
 
     Args:
         layout: Topology.
@@ -157,13 +180,18 @@ def read_leaves(layout, bp, sources, active, candidates, scratch, left_out, leas
             continue
         start, end = leaf_span(sources, active, factor)
         prior, sums = active.leaf_weight[start:end], belief[start:end]
-        if not weigh_active(layout, bp, factor, False, scratch):
-            return VARIABLE_VANISHED, leaf
         rows = locate_rows(layout, sources, active, factor, -1, scratch.row_base)
-        weigh_rows(layout, bp, factor, -1, False, scratch.offsets, scratch.row_weight)
-        rows = keep_heavy(left_out, scratch.row_base[:rows], scratch.row_weight[:rows])
         kind, shift, stride = sources.kind[factor], active.shift[factor], sources.leaf_stride[factor]
         source = table_view(sources.address[factor], sources.size[factor])
+        if rows == 1 and stride == 1 and kind != LOG_TABLE and not _has_candidates(layout, candidates, factor):
+            first = scratch.row_base[0]  # whatever it weighs
+            if not _read_line(source[first : first + sums.size], prior, sums) > 0.0:
+                return VARIABLE_VANISHED, leaf
+            continue
+        if not weigh_active(layout, bp, factor, False, scratch):
+            return VARIABLE_VANISHED, leaf
+        weigh_rows(layout, bp, factor, -1, False, scratch.offsets, scratch.row_weight)
+        rows = keep_heavy(left_out, scratch.row_base[:rows], scratch.row_weight[:rows])
         sums[:] = 0.0
         _add_lines(source, 0, scratch.row_base[:rows], 1.0, scratch.row_weight[:rows], stride, kind, shift, sums)
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):

@@ -1,4 +1,4 @@
-"""Which states are active in rounds of `adaptive`, which leaves are summed out, and what that costs.
+"""Which states are active in rounds of `adaptive`, and what that costs.
 
 `active` is an Active, `candidates` Candidates, `sources` a Sources (`inference/adaptive/whole_model.py`).
 """
@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import add_exactly, log
+from anytimebp.kernels.arithmetic import add_exactly, exp, log
 from anytimebp.kernels.codes import LINEAR, LOG, STRUCTURED
 from anytimebp.kernels.jit import borrow, kernel
 
@@ -15,74 +15,35 @@ LIFTED = 1e-8  # least message that takes the place of a zero: products of few o
 
 
 @kernel()
-def _longest_leaf(layout, universe_sizes, factor):
-    """Return the edge of a factor to its longest leaf, the last one of equals; -1 where two axes would not be left."""
-    first, last, found = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1], -1
-    for edge in range(last - 1, first - 1, -1):
-        variable = layout.edge_variable[edge]
-        is_alone = layout.variable_edge_start[variable + 1] - layout.variable_edge_start[variable] == 1
-        if is_alone and (found < 0 or universe_sizes[variable] > universe_sizes[layout.edge_variable[found]]):
-            found = edge
-    return found if last - first > 2 else -1  # noqa: PLR2004
+def weigh_near(variable_edge_start, slot_start, log_prior, nats, count, mass):
+    """Count the states whose log prior is within some nats of the best, and add up their priors.
 
-
-@kernel()
-def find_leaves(layout, universe_sizes, is_dense, edge, edge_stride, leaf, leaf_stride, size):
-    """Find of each dense factor the leaf to sum out, the edges that are left, and the strides of its table.
+    Variables of one factor are left out, unless there are no others.
 
     Args:
-        layout: Topology.
-        universe_sizes: (V,) states.
-        is_dense: (F,) which factors may have a leaf summed out.
-        edge: (E,) overwritten: the edges that are left.
-        edge_stride: (E,) overwritten: entries between two states of the variables of these edges.
-        leaf: (F,) overwritten: the variable that is summed out, or -1.
-        leaf_stride: (F,) overwritten: entries between two of its states.
-        size: (F,) overwritten: entries of the table.
-
-    Returns:
-        How many edges are left.
+        variable_edge_start: (V + 1,) of the topology.
+        slot_start: (V + 1,) slots of the states that may take part.
+        log_prior: Per slot, largest 0.
+        nats: (n,) rising.
+        count: (n + 1,) overwritten: how many are so near, and how many there are.
+        mass: (n + 1,) overwritten: the priors of these.
     """
-    layout = borrow(layout)
-    n_left = 0
-    for factor in range(leaf.size):
-        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-        summed = _longest_leaf(layout, universe_sizes, factor) if is_dense[factor] else -1
-        leaf[factor], leaf_stride[factor] = -1, 0
-        stride, place = 1, n_left + last - first - (1 if summed >= 0 else 0)
-        n_left = place
-        for own in range(last - 1, first - 1, -1):
-            if own == summed:
-                leaf[factor], leaf_stride[factor] = layout.edge_variable[own], stride
-            else:
-                place -= 1
-                edge[place], edge_stride[place] = own, stride
-            stride *= universe_sizes[layout.edge_variable[own]]
-        size[factor] = stride
-    return n_left
-
-
-@kernel()
-def leave_edges(layout, edge, left):
-    """Fill `left`, a GraphLayout, with the topology of some edges of `layout`."""
-    layout, left = borrow(layout), borrow(left)
-    left.factor_edge_start[:] = 0
-    left.variable_edge_start[:] = 0
-    for k in range(edge.size):
-        left.edge_variable[k], left.edge_factor[k] = layout.edge_variable[edge[k]], layout.edge_factor[edge[k]]
-        left.factor_edge_start[left.edge_factor[k] + 1] += 1
-        left.variable_edge_start[left.edge_variable[k] + 1] += 1
-    for factor in range(left.factor_edge_start.size - 1):
-        left.factor_edge_start[factor + 1] += left.factor_edge_start[factor]
-    for variable in range(left.variable_edge_start.size - 1):
-        left.variable_edge_start[variable + 1] += left.variable_edge_start[variable]
-    for k in range(edge.size):
-        variable = left.edge_variable[k]
-        left.variable_edge[left.variable_edge_start[variable]] = k
-        left.variable_edge_start[variable] += 1
-    for variable in range(left.variable_edge_start.size - 1, 0, -1):  # every start has moved to where the next one was
-        left.variable_edge_start[variable] = left.variable_edge_start[variable - 1]
-    left.variable_edge_start[0] = 0
+    n, n_inner = nats.size, 0
+    count[:], mass[:] = 0, 0.0
+    for variable in range(slot_start.size - 1):
+        n_inner += variable_edge_start[variable + 1] - variable_edge_start[variable] != 1
+    for variable in range(slot_start.size - 1):
+        if n_inner > 0 and variable_edge_start[variable + 1] - variable_edge_start[variable] == 1:
+            continue
+        for v in range(slot_start[variable], slot_start[variable + 1]):
+            prior, k = exp(log_prior[v]), 0
+            while k < n and log_prior[v] < -nats[k]:
+                k += 1
+            count[k] += 1
+            mass[k] += prior
+    for k in range(n):
+        count[k + 1] += count[k]
+        mass[k + 1] += mass[k]
 
 
 @kernel()

@@ -104,14 +104,18 @@ def settle_slice(layout, bp, movement, there, back, progress, tolerance, max_swe
 
     Returns:
         Status (CONVERGED, UNSETTLED, OK where neither is so yet, or what vanished), what vanished, updates and entries
-        read.
+        read; and, of what messages may still have to move once they have settled, the most and the mean over factors.
     """
     layout, bp, movement = borrow(layout), borrow(bp), borrow(movement)
     work, cost, updates = 0, 0, 0
     while cost < cost_limit and updates < update_limit and progress[SWEEPS] < max_sweeps:
         if progress[PLACE] == there.size:
             if progress[MADE] == 0:
-                return CONVERGED, -1, updates, work
+                most, total = 0.0, 0.0
+                for factor in range(there.size):
+                    waiting = pending(layout, movement, factor)
+                    most, total = max(most, waiting), total + waiting
+                return CONVERGED, -1, updates, work, most, total / max(1, there.size)
             progress[PLACE], progress[BACK], progress[MADE] = 0, 1 - progress[BACK], 0
             progress[SWEEPS] += 1
             continue
@@ -119,7 +123,7 @@ def settle_slice(layout, bp, movement, there, back, progress, tolerance, max_swe
         if pending(layout, movement, factor) > tolerance:
             status, culprit, _, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, 0.0))
             if status != OK:
-                return status, culprit, updates, work
+                return status, culprit, updates, work, 0.0, 0.0
             tell(layout, bp, movement, factor, 0.0)
             work += entries
             updates += 1
@@ -127,4 +131,4 @@ def settle_slice(layout, bp, movement, there, back, progress, tolerance, max_swe
             cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
         cost += EDGE_COST // 16
         progress[PLACE] += 1
-    return (UNSETTLED if progress[SWEEPS] >= max_sweeps else OK), -1, updates, work
+    return (UNSETTLED if progress[SWEEPS] >= max_sweeps else OK), -1, updates, work, 0.0, 0.0

@@ -1,10 +1,21 @@
-"""Setting up a run: the graph as flat arrays, where slots lie, unary factors as priors."""
+"""Setting up a run: the graph as flat arrays, where slots lie, unary factors as priors, leaves to be summed out.
+
+`sources` is a Sources (`inference/adaptive/whole_model.py`).
+"""
 
 import numpy as np
 
 from anytimebp.kernels.arithmetic import log, smaller
-from anytimebp.kernels.codes import TABLE
-from anytimebp.kernels.jit import FAST_WITHOUT_NAN, index_view, kernel, table_view
+from anytimebp.kernels.codes import (
+    ASKED,
+    LOG_TABLE,
+    MAX_LINEAR_RANGE,
+    POTENTIALS,
+    SCALED,
+    TABLE,
+    WIDE_TABLE,
+)
+from anytimebp.kernels.jit import FAST_WITHOUT_NAN, borrow, index_view, kernel, table_view
 from anytimebp.kernels.to_factor import largest
 from anytimebp.model.factor import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, SCOPES, TABLES
 
@@ -102,6 +113,64 @@ def place_slots(variable_edge_start, edge_variable, room, hub_degree, slot_start
 
 
 @kernel()
+def start_hubs(hub_variable, hub_start, slot_start, size, log_prior, high, zeros):
+    """Fill the totals of hubs with their log priors; messages start at 1 and add nothing.
+
+    Args:
+        hub_variable: (H,) variables of high degree.
+        hub_start: (H,) where their totals start.
+        slot_start: (V + 1,) where a variable's slots start.
+        size: (V,) its active states.
+        log_prior: Per slot.
+        high: Per hub slot, overwritten: finite log priors, 0 for others.
+        zeros: Per hub slot, overwritten: how many are -inf.
+    """
+    for hub in range(hub_variable.size):
+        first, target = slot_start[hub_variable[hub]], hub_start[hub]
+        for v in range(size[hub_variable[hub]]):
+            is_zero = log_prior[first + v] == -np.inf
+            high[target + v], zeros[target + v] = 0.0 if is_zero else log_prior[first + v], is_zero
+
+
+@kernel()
+def order_factors(factor_edge_start, edge_variable, place, lowest, orders):
+    """Sort factors by their last variable, then by their first; and in reverse.
+
+    Args:
+        factor_edge_start: (F + 1,).
+        edge_variable: (E,).
+        place: (V + 1,) scratch.
+        lowest: (F,) scratch: factors by their first variable.
+        orders: (2, F) overwritten.
+    """
+    n_factors = lowest.size
+    for step in range(2):  # by the first variable, then, keeping equals in order, by the last
+        place[:] = 0
+        for k in range(n_factors):
+            place[_outermost(factor_edge_start, edge_variable, k, step) + 1] += 1
+        for variable in range(place.size - 1):
+            place[variable + 1] += place[variable]
+        for k in range(n_factors):
+            factor = k if step == 0 else lowest[k]
+            variable = _outermost(factor_edge_start, edge_variable, factor, step)
+            if step == 0:
+                lowest[place[variable]] = factor
+            else:
+                orders[0, place[variable]] = factor
+                orders[1, n_factors - 1 - place[variable]] = factor
+            place[variable] += 1
+
+
+@kernel()
+def _outermost(factor_edge_start, edge_variable, factor, is_last):
+    """Return the first variable of a factor, or the last."""
+    found = edge_variable[factor_edge_start[factor]]
+    for edge in range(factor_edge_start[factor] + 1, factor_edge_start[factor + 1]):
+        found = max(found, edge_variable[edge]) if is_last else min(found, edge_variable[edge])
+    return found
+
+
+@kernel()
 def scratch_sizes(factor_edge_start, edge_size, factor_kind):
     """Return the most slots that a factor has, the most entries of its levels as a float, and the most variables.
 
@@ -168,3 +237,115 @@ def fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest):
             least = smaller(least, own[v] if own[v] > -np.inf else 0.0)
         scale[variable], smallest[variable] = most, least
     return -1
+
+
+# ---------------------------------------------------------------- rounds on active states
+@kernel()
+def _longest_leaf(layout, universe_sizes, factor):
+    """Return the edge of a factor to its longest leaf, the last one of equals; -1 where two axes would not be left."""
+    first, last, found = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1], -1
+    for edge in range(last - 1, first - 1, -1):
+        variable = layout.edge_variable[edge]
+        is_alone = layout.variable_edge_start[variable + 1] - layout.variable_edge_start[variable] == 1
+        if is_alone and (found < 0 or universe_sizes[variable] > universe_sizes[layout.edge_variable[found]]):
+            found = edge
+    return found if last - first > 2 else -1  # noqa: PLR2004
+
+
+@kernel()
+def find_sources(rows, log_max, log_min, many_tied, sources):
+    """Fill what the sources of factors are, and where they lie; those without tables are ASKED.
+
+    Args:
+        rows: (blocks, WIDTH), see `model/factor.py`.
+        log_max: (F,) largest log score.
+        log_min: (F,) smallest finite one.
+        many_tied: Factors that share a log table, from which on it is SCALED.
+        sources: A Sources; kinds, addresses and shifts are overwritten.
+
+    Returns:
+        How many factors are asked from Python, how many have a range that may need logs, and the entries of all log
+        tables, as many as there are.
+    """
+    sources = borrow(sources)
+    factor, asked, wide, log_entries = 0, 0, 0, 0
+    for block in range(rows.shape[0]):
+        n = rows[block, FACTORS] if rows[block, ARITY] > 1 else 0
+        is_log, is_tied, is_known = rows[block, IS_LOG] == 1, rows[block, MEMBERS] == 1, rows[block, EXTENT] != 0
+        kind = (SCALED if is_tied and n >= many_tied else LOG_TABLE) if is_log else POTENTIALS
+        log_entries += rows[block, MEMBERS] * rows[block, ENTRIES] if is_log and n > 0 else 0
+        for k in range(n):
+            own, shift = kind if is_known else ASKED, log_max[factor]
+            if is_known and shift - log_min[factor] > MAX_LINEAR_RANGE:
+                own = WIDE_TABLE if is_log else ASKED
+            sources.kind[factor], sources.shift[factor] = own, 0.0 if np.isnan(shift) else shift
+            sources.address[factor] = 0
+            if own != ASKED:
+                sources.address[factor] = rows[block, TABLES] + (0 if is_tied else 8 * k * rows[block, ENTRIES])
+            asked += own == ASKED
+            wide += own == WIDE_TABLE
+            factor += 1
+    return asked, wide, log_entries
+
+
+@kernel()
+def find_leaves(layout, universe_sizes, sum_out, edge, sources, is_leaf):
+    """Find of each dense factor the leaf to sum out, the edges that are left, and the strides of its table.
+
+    Args:
+        layout: Topology.
+        universe_sizes: (V,) states.
+        sum_out: Whether any leaf may be summed out.
+        edge: (E,) overwritten: the edges that are left.
+        sources: A Sources with kinds; sizes, strides of edges that are left, leaves and their strides are overwritten.
+        is_leaf: (V,) overwritten: variables that are summed out.
+
+    Returns:
+        How many edges are left, and how many leaves have another source than SCALED.
+    """
+    layout, sources = borrow(layout), borrow(sources)
+    n_left, n_others = 0, 0
+    for variable in range(is_leaf.size):
+        is_leaf[variable] = False
+    for factor in range(sources.leaf.size):
+        first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
+        kind, summed = sources.kind[factor], -1
+        if sum_out and kind in (LOG_TABLE, POTENTIALS, SCALED):
+            summed = _longest_leaf(layout, universe_sizes, factor)
+        sources.leaf[factor], sources.leaf_stride[factor] = -1, 0
+        stride, place = 1, n_left + last - first - (1 if summed >= 0 else 0)
+        n_left = place
+        for own in range(last - 1, first - 1, -1):
+            if own == summed:
+                sources.leaf[factor], sources.leaf_stride[factor] = layout.edge_variable[own], stride
+                is_leaf[layout.edge_variable[own]] = True
+                n_others += kind != SCALED
+            else:
+                place -= 1
+                edge[place], sources.edge_stride[place] = own, stride
+            stride *= universe_sizes[layout.edge_variable[own]]
+        sources.size[factor] = stride
+    return n_left, n_others
+
+
+@kernel()
+def leave_edges(layout, edge, left):
+    """Fill `left`, a GraphLayout, with the topology of some edges of `layout`."""
+    layout, left = borrow(layout), borrow(left)
+    left.factor_edge_start[:] = 0
+    left.variable_edge_start[:] = 0
+    for k in range(edge.size):
+        left.edge_variable[k], left.edge_factor[k] = layout.edge_variable[edge[k]], layout.edge_factor[edge[k]]
+        left.factor_edge_start[left.edge_factor[k] + 1] += 1
+        left.variable_edge_start[left.edge_variable[k] + 1] += 1
+    for factor in range(left.factor_edge_start.size - 1):
+        left.factor_edge_start[factor + 1] += left.factor_edge_start[factor]
+    for variable in range(left.variable_edge_start.size - 1):
+        left.variable_edge_start[variable + 1] += left.variable_edge_start[variable]
+    for k in range(edge.size):
+        variable = left.edge_variable[k]
+        left.variable_edge[left.variable_edge_start[variable]] = k
+        left.variable_edge_start[variable] += 1
+    for variable in range(left.variable_edge_start.size - 1, 0, -1):  # every start has moved to where the next one was
+        left.variable_edge_start[variable] = left.variable_edge_start[variable - 1]
+    left.variable_edge_start[0] = 0

@@ -14,10 +14,10 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR, LOG, MAX, MAX_LINEAR_RANGE, SUM, TABLE
 from anytimebp.kernels.messages import link_calls
+from anytimebp.kernels.setting_up import start_hubs
 from anytimebp.kernels.sparse_tables import copy_slots
 from anytimebp.kernels.structures import HEAD, row_of
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.factor import row_items
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays, allocate
 from anytimebp.tables.making import make_tables, reuse_tables
@@ -105,12 +105,9 @@ class Workspace:
 
     def _start_hubs(self) -> None:
         """Fill the totals of hubs with their priors; messages start at 1 and add nothing."""
-        arrays, domains, hubs = self.arrays, self.domains, self.arrays.hub_variable
-        prior = domains.log_prior[row_items(domains.slot_start[hubs], domains.sizes[hubs])]
-        is_zero = prior == -np.inf
-        place = slice(None) if len(prior) == len(arrays.hub_high) else row_items(arrays.hub_start, domains.sizes[hubs])
-        arrays.hub_high[place] = np.where(is_zero, 0.0, prior)
-        arrays.hub_zeros[place] = is_zero
+        arrays, domains = self.arrays, self.domains
+        hubs = arrays.hub_variable, arrays.hub_start
+        start_hubs(*hubs, domains.slot_start, domains.sizes, domains.log_prior, arrays.hub_high, arrays.hub_zeros)
 
     def prepare(self) -> Iterator[None]:
         """Make the tables, pausing now and then; reuse those that an earlier run left with the graph."""

@@ -28,7 +28,7 @@ from anytimebp.model.source import BoolArray, FloatArray, IndexArray, States, re
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.workspace import Workspace
 
-BLOCK = 4096  # entries that a look picks up at a time
+BLOCK = 1024  # entries that a look picks up at a time
 FILL_COST = 2**20  # entries that could be read between two looks at the clock
 
 
@@ -221,10 +221,13 @@ class ActiveModel:
                 raise ImpossibleRoundError([impossible])
             yield read
         np.log(arrays.table_min, out=tables.log_min)
-        yield from self._fill_wide()
-        yield from self._ask()
-        if tables.arithmetic == LINEAR and (tables.log_min[[*self._wide, *self.asked]] < -MAX_LINEAR_RANGE).any():
-            raise OutOfRangeError
+        unknown = [*self._wide, *self.asked]
+        if unknown:
+            yield from self._fill_wide()
+            yield from self._ask()
+            if tables.arithmetic == LINEAR and (tables.log_min[unknown] < -MAX_LINEAR_RANGE).any():
+                raise OutOfRangeError
+        self._before = None
 
     def _fill_wide(self) -> Iterator[int]:
         """Fill the tables of dense factors of which some may have to stay in logs."""
@@ -261,7 +264,6 @@ class ActiveModel:
                     raise ImpossibleRoundError([factor])
                 tables.place_log_values(slice(factor, factor + 1), scores)
                 self.scores[factor] = scores[0]
-        self._before = None
         self.arrays.table_min[self.asked] = np.exp(tables.log_min[self.asked])
 
     def _known_scores(self, factor: int) -> tuple[States, FloatArray] | None:

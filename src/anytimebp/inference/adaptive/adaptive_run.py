@@ -27,6 +27,7 @@ from anytimebp.tables.memory import check_memory, check_universe, update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 FLAT = "unary scores say little: more than half of all states would be needed to hold most of the prior"
+QUICK = 2**18  # slots of all edges together, up to which setting up takes no more than some milliseconds
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
 
 
@@ -95,6 +96,12 @@ class AdaptiveRun(Stages):
         return AllStates(self._task, self._domains, is_checked=self._full_fits)
 
     # ------------------------------------------------------------ stages
+    @property
+    def begins_at_once(self) -> bool:
+        """Whether a run whose budget ends while it is set up goes on to its first round, and answers with that."""
+        compiled = self._compiled
+        return self._full_fits and compiled.has_tables_only and compiled.n_slots <= QUICK and not self._why_full
+
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that."""
         while not self._why_full and not self._task.load(ROUNDS):

@@ -14,10 +14,9 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.structure_costs import structured_costs, structured_entries
 from anytimebp.inference.adaptive.whole_model import ActiveLists, WholeModel
-from anytimebp.kernels.active_states import count_entries
+from anytimebp.kernels.active_states import count_entries, weigh_near
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.factor import ARITY, ENTRIES, IS_LOG, MEMBERS
 from anytimebp.model.source import IndexArray
 
 FULL_COST = 4.0  # to exponentiate an entry in order, into fresh memory
@@ -35,6 +34,7 @@ ENTRY_COSTS[LOG_TABLE] = ENTRY_COSTS[WIDE_TABLE] = 10.0, 4.0
 ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
 ENTRY_COSTS[ASKED] = ASK_COST, 0.0
 FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
+NEAR = np.array(FIRST_DOMAINS[::-1])
 WITH_LEAVES = (3.0, 2.0)  # the same where leaves are summed out, which have to be read as well
 MORE_DOMAINS = (8.0, 12.0, 18.0)  # nats of larger first domains, where they cost little more
 FIXED_COST = 5e5  # of a round in Python, whatever its size
@@ -82,19 +82,13 @@ def whole_cost(whole: WholeModel) -> float:
     """
     sizes = np.where(whole.is_leaf, 1, whole.domains.sizes)
     entries, _, _, with_leaves, _ = _counted(whole, sizes, sizes)
-    made = FULL_COST * _log_entries(whole)
+    made = FULL_COST * whole.log_entries
     for _, block in whole.compiled.message_blocks if whole.asked else ():
         if block.source.sums is not None:
             made += FULL_COST * float(structured_entries(block.source, np.array([block.source.shape], dtype=float))[0])
         elif block.source.tables is None:
             made += ASK_COST * block.source.n_members * math.prod(block.source.shape)
     return made + 2.0 * with_leaves + SWEEPS * (entries + EDGE_COST * len(whole.compiled.arrays.edge_variable))
-
-
-def _log_entries(whole: WholeModel) -> float:
-    """Return the entries of all tables of message factors that are log scores, which full BP exponentiates."""
-    rows = whole.compiled.rows
-    return float((rows[:, MEMBERS] * rows[:, ENTRIES])[(rows[:, ARITY] > 1) & (rows[:, IS_LOG] == 1)].sum())
 
 
 def round_cost(whole: WholeModel, size: IndexArray) -> float:
@@ -120,17 +114,11 @@ def may_pay(layout: GraphLayout, domains: Domains) -> bool:
 
     Variables of one factor are left out, unless there are no others: they may be summed out, whatever their priors are.
     """
-    is_inner = layout.variable_edge_start[1:] - layout.variable_edge_start[:-1] != 1
-    log_prior = domains.log_prior
-    if not is_inner.all() and is_inner.any():
-        log_prior = log_prior[np.repeat(is_inner, domains.sizes)]
-    prior = np.exp(log_prior)
-    total, n_states = float(prior.sum()), len(prior)
-    for nats in FIRST_DOMAINS:
-        is_near = log_prior >= -nats
-        if np.count_nonzero(is_near) <= FEW * n_states and float(prior[is_near].sum()) >= FIRST_MASS * total:
-            return True
-    return False
+    count, mass = np.empty(len(NEAR) + 1, dtype=np.int64), np.empty(len(NEAR) + 1)
+    weigh_near(layout.variable_edge_start, domains.slot_start, domains.log_prior, NEAR, count, mass)
+    *few, all_states = count.tolist()
+    *held, total = mass.tolist()
+    return any(n <= FEW * all_states and m >= FIRST_MASS * total for n, m in zip(few, held, strict=True))
 
 
 class Beginning(NamedTuple):

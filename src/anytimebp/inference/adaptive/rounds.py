@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from enum import Enum
 from typing import Any, TypeVar
 
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.adaptive.choice import FIXED_COST, STRUCTURE_COST, Beginning, look_cost, round_cost
-from anytimebp.inference.adaptive.known import FAR, NO_STATES, Known, Tail, cut_off
+from anytimebp.inference.adaptive.known import FAR, NO_STATES, Known, Outcome, Tail, cut_off, moved
 from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Candidates, WholeModel
 from anytimebp.inference.adaptive.widening import widened
@@ -50,18 +49,12 @@ LEFT_OUT = 0.01
 
 It is less where messages say much, as tables may favour what is left out; and nothing where there are hard zeros."""
 LEFT_UNREAD = 0.1  # times the threshold: the same where leaves are read
+STEPS = 2  # of a nat, in which the first half of a look is measured
+LATER = 0.1  # part of the prior outside the domains that may be left for the second half of a look
+QUICK = 0.6  # part of the cost of a look that its first half may have, or there is none
 NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 T = TypeVar("T")
-
-
-class Outcome(Enum):
-    """Why there are no more rounds; the texts are reasons for full BP."""
-
-    DEAR = "another round on likely states would take too much of the time of full BP"
-    CLOSE = "the states outside the domains hardly count any more"
-    UNSETTLED = "messages on the likely states do not settle"
-    IMPOSSIBLE = "hard zeros exclude every joint state of the likely states"
 
 
 class Rounds:
@@ -205,31 +198,21 @@ class Rounds:
         figures.settled_rounds += 1
         figures.tolerance = tolerance
         figures.consistent = True
-        left = self._shrinks * self._moved() if self._known is not None else 1.0
+        left = self._shrinks * moved(self._model, self._known.model) if self._known is not None else 1.0
         known = Known(self._model, figures.copy(), self._reach, self._outside, self._cut, left)
         self._note(known._replace(left_out=self._left_unread))
 
     @property
     def _left_unread(self) -> float:
         """Part of the weight of joint active states that leaves do not count; next to what the domains leave out."""
-        if self._whole.constrains.any():
+        if self._whole.is_constrained:
             return 0.0
         return LEFT_UNREAD * (self._threshold or math.exp(-self._nats))
-
-    def _moved(self) -> float:
-        """Return the mean L2 distance by which the round has moved the marginals of variables that are not leaves."""
-        assert self._known is not None  # noqa: S101  (there was a round before)
-        start, is_leaf = self._whole.domains.slot_start, self._known.model.whole.is_leaf
-        moved = np.zeros(int(start[-1]))
-        for sign, model in ((1.0, self._model), (-1.0, self._known.model)):
-            moved[model.active.slot] += sign * model.domain_beliefs[0]
-        distance = np.sqrt(np.add.reduceat(moved**2, start[:-1]))
-        return float(distance[~is_leaf].mean())
 
     @property
     def error(self) -> float:
         """The estimated error of the last round; infinite where it is not known without asking for scores."""
-        if self._known is None or self._whole.constrains.any():
+        if self._known is None or self._whole.is_constrained:
             return math.inf
         return self._known.error()
 
@@ -249,11 +232,37 @@ class Rounds:
             self.outcome = Outcome.DEAR if self._left else Outcome.CLOSE
             return
         self._spent += cost if self._is_lost else 0.0
-        self._left_out = 0.0 if whole.constrains.any() else min(LEFT_OUT, math.exp(-0.25 * seen**2))
-        yield from self._look(candidates)
+        self._left_out = 0.0 if whole.is_constrained else min(LEFT_OUT, math.exp(-0.25 * seen**2))
+        near = self._nearest(candidates, cost) if seen < SMALL_SPREAD else None
+        if near is not None:
+            yield from self._look(near)
+            if self.outcome is None:
+                yield from self._count_outside(near, np.full(len(model.size), seen), seen)
+        if self.outcome is None:
+            yield from self._look(candidates)
         if self.outcome is None:
             yield from self._count_outside(candidates, spread, seen)
             self._join(candidates, threshold, cost, spread, seen)
+
+    def _nearest(self, candidates: Candidates, cost: float) -> Candidates | None:
+        """Return those candidates that hold most of the prior, to look at them alone and answer before all the others.
+
+        Nothing where that is no quicker, where a run cannot answer after a look, or where hard zeros make priors worth
+        little.
+
+        Args:
+            candidates: All of them, before the look.
+            cost: Of looking at all of them.
+        """
+        whole, model = self._whole, self._model
+        if self._task.options.factor_marginals or self._is_lost or not len(candidates.slot):
+            return None
+        place = (STEPS * -candidates.log_belief).astype(np.int64)
+        beyond = np.bincount(place, np.exp(candidates.log_belief))[::-1].cumsum()[::-1]
+        nats = np.count_nonzero(beyond > LATER * beyond[0]) / STEPS
+        near = whole.candidates(model.active, np.full(len(model.size), nats))
+        is_quick = look_cost(whole, model.size, np.diff(near.start)) <= QUICK * cost
+        return near if is_quick and len(near.slot) else None
 
     def _counted(self, part: str, asking: Generator[int, None, T]) -> Generator[Step, None, T]:
         """Return what was asked for, and count the scores that it took as a part of the work."""

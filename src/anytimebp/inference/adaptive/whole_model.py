@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.active_states import choose_likely, find_candidates, find_leaves, join_likely, leave_edges
-from anytimebp.kernels.codes import ASKED, LOG_TABLE, MAX_LINEAR_RANGE, POTENTIALS, SCALED, STRUCTURED, WIDE_TABLE
+from anytimebp.kernels.active_states import choose_likely, find_candidates, join_likely
+from anytimebp.kernels.codes import ASKED, SCALED, STRUCTURED, WIDE_TABLE
+from anytimebp.kernels.setting_up import find_leaves, find_sources, leave_edges
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.factor import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, TABLES, row_starts
+from anytimebp.model.factor import row_starts
 from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray
 
 MANY_TIED = 8  # factors that share a log table, from which on it is exponentiated once and for all of them
@@ -26,7 +27,7 @@ class Sources(NamedTuple):
     """Where the numbers of factors lie. F factors, E edges.
 
     Attributes:
-        address: (F,) of dense factors, 0 for those that are asked from Python, and before `locate`.
+        address: (F,) of dense factors, 0 for those that are asked from Python; of SCALED ones after `locate`.
         kind: (F,) LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE, ASKED or STRUCTURED.
         shift: (F,) what to subtract from log scores.
         size: (F,) entries at the address.
@@ -100,70 +101,71 @@ class WholeModel:
         asked: Factors that are asked from Python.
         n_structures: How many of these are lists or structures.
         wide: Dense factors whose range may need logs.
+        log_entries: Of all tables that are log scores, which full BP exponentiates.
         constrains: (F,) factors that have hard zeros, as far as is known, or no table.
+        is_constrained: Whether there are any of these.
         is_leaf: (V,) variables that are summed out.
         has_leaves: Whether there are any.
+        can_wait: Whether beliefs may be made when somebody reads them: leaves have our own tables, and cannot vanish.
         universe_start: (V + 1,) where each variable's states start in a row of all of them.
         leaf_weight: Priors in that row, if there are leaves.
         block: Scores that rules are asked for at a time.
     """
 
     def __init__(self, compiled: CompiledGraph, domains: Domains, *, sum_out: bool) -> None:
-        """Find the leaves, if they are to be summed out."""
+        """Find where numbers come from, and the leaves, if they are to be summed out."""
         self.block = ASKED_AT_ONCE
         self.graph = self.compiled = compiled
         self.domains = domains
-        layout, n_factors = compiled.arrays, len(compiled.extent.log_max)
-        n_edges = len(layout.edge_variable)
+        layout, extent, n_variables = compiled.arrays, compiled.extent, len(domains.sizes)
+        n_factors, n_edges = len(extent.log_max), len(layout.edge_variable)
         self.universe_start = domains.slot_start if domains.is_whole else row_starts(compiled.universe_sizes)
-        kind = source_kinds(compiled)
-        numbers = np.empty((3, n_factors), dtype=np.int64)
-        edge, stride = np.empty(n_edges, dtype=np.int64), np.empty(n_edges, dtype=np.int64)
-        is_asked = (kind == ASKED) | (kind == STRUCTURED)
-        self.asked: list[int] = np.flatnonzero(is_asked).tolist()
-        self.n_structures = int(np.count_nonzero(kind == STRUCTURED)) if self.asked else 0
-        self.wide: list[int] = np.flatnonzero(kind == WIDE_TABLE).tolist()
-        is_dense = ~is_asked & (kind != WIDE_TABLE) & sum_out
-        n_left = find_leaves(layout, compiled.universe_sizes, is_dense, edge, stride, *numbers)
-        leaf, leaf_stride, size = numbers
-        self.edge, self.has_leaves = edge[:n_left], n_left < n_edges
-        self.is_leaf = np.zeros(len(domains.sizes), dtype=np.bool_)
+        numbers, edges = np.empty((5, n_factors), dtype=np.int64), np.empty((2, n_edges), dtype=np.int64)
+        kind, address, size, leaf, leaf_stride = numbers
+        self.sources = Sources(address, kind, np.empty(n_factors), size, edges[1], leaf, leaf_stride)
+        found = find_sources(compiled.rows, extent.log_max, extent.log_min, MANY_TIED, self.sources)
+        n_asked, n_wide = found[:2]
+        self.log_entries: int = found[2]
+        self.asked: list[int] = np.flatnonzero(kind == ASKED).tolist() if n_asked else []
+        self.n_structures = self._find_structures() if n_asked else 0
+        self.constrains = extent.has_zero | (kind == ASKED) | (kind == STRUCTURED) if n_asked else extent.has_zero
+        self.wide: list[int] = np.flatnonzero(kind == WIDE_TABLE).tolist() if n_wide else []
+        self.is_leaf = np.empty(n_variables, dtype=np.bool_)
+        n_left, n_others = find_leaves(layout, compiled.universe_sizes, sum_out, edges[0], self.sources, self.is_leaf)
+        self.edge, self.has_leaves = edges[0, :n_left], n_left < n_edges
         if self.has_leaves:
-            self.is_leaf[leaf[leaf >= 0]] = True
             self.compiled = compiled.with_topology(_without_leaves(layout, self.edge))
-        log_max = compiled.extent.log_max
-        shift = np.where(np.isnan(log_max), 0.0, log_max) if self.asked else log_max
-        address, self._owners = np.zeros(n_factors, dtype=np.int64), [np.empty(0)]
-        self.sources = Sources(address, kind, shift, size, stride[:n_left], leaf, leaf_stride)
-        self.constrains = compiled.extent.has_zero | is_asked
+            self.sources = self.sources._replace(edge_stride=edges[1, :n_left])
+        self.is_constrained = bool(self.constrains.any())
+        self.can_wait = self.has_leaves and n_others == 0 and not self.is_constrained
+        self._owners = [np.empty(0)]
         self._prior = np.exp(domains.log_prior)
         self._nowhere = np.empty(0, dtype=np.int64)
         self.leaf_weight = self._prior
 
+    def _find_structures(self) -> int:
+        """Tell lists and structures from others that are asked; return how many there are."""
+        kind = self.sources.kind
+        for first, block in self.compiled.message_blocks:
+            if block.source.sums is not None:
+                own = kind[first : first + len(block.scopes)]
+                own[own == ASKED] = STRUCTURED
+        return int(np.count_nonzero(kind == STRUCTURED))
+
     def locate(self) -> None:
-        """Find where tables lie, once rounds are to be made; those that many factors share are exponentiated."""
-        address, kind, rows = self.sources.address, self.sources.kind, _message_rows(self.compiled)
-        first = np.cumsum(rows[:, FACTORS]) - rows[:, FACTORS]
-        stride = np.where(rows[:, MEMBERS] > 1, 8 * rows[:, ENTRIES], 0)
-        address[:] = np.repeat(rows[:, TABLES] - first * stride, rows[:, FACTORS])
-        address += np.arange(len(address)) * np.repeat(stride, rows[:, FACTORS])
-        address[self.asked] = 0
-        for place in np.flatnonzero(kind[first] == SCALED).tolist():
-            tables = self.compiled.message_blocks[place].block.source.tables
-            assert tables is not None  # noqa: S101  (such sources have them)
-            made = tables.values[0] - tables.range.log_max[0]
-            self._owners.append(np.exp(made, out=made))
-            address[first[place] : first[place] + rows[place, FACTORS]] = self._owners[-1].ctypes.data
+        """Exponentiate tables that many factors share, once rounds are to be made."""
+        address, kind = self.sources.address, self.sources.kind
+        for first, block in self.compiled.message_blocks:
+            if kind[first] == SCALED:
+                tables = block.source.tables
+                assert tables is not None  # noqa: S101  (such sources have them)
+                made = tables.values[0] - tables.range.log_max[0]
+                self._owners.append(np.exp(made, out=made))
+                address[first : first + len(block.scopes)] = made.ctypes.data
         if self.has_leaves and not self.domains.is_whole:
             self.leaf_weight = np.zeros(int(self.universe_start[-1]))
             first_slot = np.repeat(self.universe_start[:-1], self.domains.sizes)
             self.leaf_weight[first_slot + self.domains.slot_state] = self._prior
-
-    @cached_property
-    def can_wait(self) -> bool:
-        """Whether beliefs may be made when somebody reads them: leaves have our own tables, and cannot vanish."""
-        with_leaf = self.sources.leaf >= 0
-        return bool(with_leaf.any() and (self.sources.kind == SCALED)[with_leaf].all() and not self.constrains.any())
 
     def release(self) -> None:
         """Let go of tables that were exponentiated, unless the beliefs of leaves are read from them."""
@@ -306,24 +308,3 @@ def _without_leaves(layout: GraphLayout, edge: IndexArray) -> GraphLayout:
     )
     leave_edges(layout, edge, left)
     return left
-
-
-def source_kinds(compiled: CompiledGraph) -> IndexArray:
-    """Return (F,) what the factors' sources are; SCALED where many share a log table."""
-    rows, extent = _message_rows(compiled), compiled.extent
-    is_log, n_factors = rows[:, IS_LOG] == 1, rows[:, FACTORS]
-    kinds = np.where(is_log, LOG_TABLE, POTENTIALS)
-    kinds[is_log & (rows[:, MEMBERS] == 1) & (n_factors >= MANY_TIED)] = SCALED
-    for place in np.flatnonzero(rows[:, EXTENT] == 0).tolist():
-        kinds[place] = ASKED if compiled.message_blocks[place].block.source.sums is None else STRUCTURED
-    kind = np.repeat(kinds, n_factors)
-    if compiled.widest > MAX_LINEAR_RANGE:
-        is_wide = (extent.log_max - extent.log_min > MAX_LINEAR_RANGE) & (kind != STRUCTURED) & (kind != ASKED)
-        kind[is_wide] = np.where(np.repeat(is_log, n_factors)[is_wide], WIDE_TABLE, ASKED)
-    return kind
-
-
-def _message_rows(compiled: CompiledGraph) -> IndexArray:
-    """Return the rows of the blocks of message factors, see `model/factor.py`."""
-    found: IndexArray = compiled.rows[compiled.rows[:, ARITY] > 1]
-    return found

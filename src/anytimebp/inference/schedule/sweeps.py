@@ -14,6 +14,7 @@ from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.lazy import lazy_slice
 from anytimebp.kernels.messages import EDGE_COST, sweep_slice
+from anytimebp.kernels.setting_up import order_factors
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.memory import table_entries
@@ -152,16 +153,10 @@ def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
 
 def there_and_back(layout: GraphLayout) -> IndexArray:
     """Return (2, F) the factors by their last variable, then by their first; and in reverse."""
-    first_edge, variable = layout.factor_edge_start[:-1], layout.edge_variable
-    if len(variable) == 2 * len(first_edge):  # all are pairs: no factor that sends messages has one variable
-        lowest, highest = np.minimum(variable[::2], variable[1::2]), np.maximum(variable[::2], variable[1::2])
-    else:
-        lowest, highest = np.minimum.reduceat(variable, first_edge), np.maximum.reduceat(variable, first_edge)
-    highest *= len(layout.variable_edge_start)
-    highest += lowest
-    there = highest.argsort(kind="stable")
-    orders = np.empty((2, len(there)), dtype=np.int64)
-    orders[0], orders[1] = there, there[::-1]
+    n_factors = len(layout.factor_edge_start) - 1
+    orders, scratch = np.empty((2, n_factors), dtype=np.int64), np.empty(n_factors, dtype=np.int64)
+    place = np.empty(len(layout.variable_edge_start), dtype=np.int64)
+    order_factors(layout.factor_edge_start, layout.edge_variable, place, scratch, orders)
     return orders
 
 

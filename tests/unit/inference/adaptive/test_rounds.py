@@ -13,7 +13,8 @@ from anytimebp.domains.domains import full_domains
 from anytimebp.inference.adaptive import rounds, settling
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import first_choice
-from anytimebp.inference.adaptive.rounds import Outcome, Rounds
+from anytimebp.inference.adaptive.known import Outcome
+from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.method import Step, new_task, steps
 from anytimebp.kernels.active import look_outside, weigh_outside
@@ -194,6 +195,7 @@ def test_what_a_look_leaves_out_changes_beliefs_outside_by_little(seed):
     for left_out in (0.0, rounds.LEFT_OUT):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rounds, "LEFT_OUT", left_out)
+            patch.setattr(rounds, "QUICK", 0.0)  # looks are not halved
             second = next(islice(all_rounds(graph, tails=True), 1, None))
             found[left_out] = second.read(settled=True)
     exact, ours = found[0.0], found[rounds.LEFT_OUT]
@@ -274,11 +276,19 @@ def test_a_look_is_one_round_of_messages_out_of_the_domains(kind, seed):
 
 
 # ---------------------------------------------------------------- answers that count states outside
-def with_one_outside(graph, states, summed_out):
+def counted_states(found):
+    """Return the states of each variable that count after a look: active ones, and those that it has found."""
+    candidates = found._known.candidates
+    outside = np.split(candidates.state, candidates.start[1:-1])
+    return [np.array(sorted(own | set(outside[v].tolist()))) for v, own in states_of(found).items()]
+
+
+def with_one_outside(graph, states, counted, summed_out):
     """Return the marginals where joint states count of which one variable at the most is outside its domain.
 
-    Messages to all states are summed up from the domains of the others. A leaf that was summed out hears of its
-    neighbours' states outside, one at a time; everybody else's belief is the prior times the messages.
+    States that are not among those `counted` have no belief. Messages to all states are summed up from the domains of
+    the others. A leaf that was summed out hears of its neighbours' states outside, one at a time; everybody else's
+    belief is the prior times the messages.
     """
     settled = abp.Inference(graph, "bp", evidence=states, tolerance=1e-13, factor_marginals=True)
     settled.run()
@@ -305,6 +315,8 @@ def with_one_outside(graph, states, summed_out):
         prior.log_prior[prior.slot_start[v] : prior.slot_start[v + 1]] + sum(told[e] for e in compiled.edges_of(v))
         for v in range(len(universe))
     ]
+    for own, kept in zip(log_belief, counted, strict=True):
+        own[~np.isin(np.arange(len(own)), kept)] = -np.inf
     for leaf in np.flatnonzero(summed_out).tolist():
         (edge,) = compiled.edges_of(leaf)
         edges = compiled.edges(int(layout.edge_factor[edge]))
@@ -315,6 +327,7 @@ def with_one_outside(graph, states, summed_out):
             v = int(layout.edge_variable[e])
             shape = [-1 if k == m else 1 for m in range(len(edges))]
             n_outside += (~np.isin(universe[v], domain[v])).reshape(shape)
+            n_outside += 2 * (~np.isin(universe[v], counted[v])).reshape(shape)
             own = prior.log_prior[prior.slot_start[v] : prior.slot_start[v + 1]]
             own = own + sum(told[other] for other in compiled.edges_of(v) if other != e)
             scores += own.reshape(shape)
@@ -335,14 +348,40 @@ def test_after_a_look_the_states_outside_count(kind, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "FAR", 1e3)  # every state is within reach
         patch.setattr(rounds, "NEGLIGIBLE", 1e-30)
+        patch.setattr(rounds, "QUICK", 0.0)  # no half of a look is answered with
         for found in all_rounds(graph, tails=True, tolerance=1e-12):
             ours, states = found.read(settled=True), states_of(found)
             if not abp.infer(graph, "bp", evidence=states, tolerance=1e-12).consistent:
                 continue
-            expected = with_one_outside(graph, states, found._whole.is_leaf)
+            everything = [np.arange(n) for n in graph.variables.sizes()]
+            expected = with_one_outside(graph, states, everything, found._whole.is_leaf)
             assert ours.consistent
             for variable, marginal in zip(ours.marginals.values(), expected, strict=True):
                 assert variable == pytest.approx(marginal, abs=1e-9)
+
+
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("kind", ["hub", "leaves", "tied leaves", "tied potentials", "rules"])
+@settings(parent=few, suppress_health_check=["function_scoped_fixture"])
+@example(seed=0)
+@given(seed=seeds)
+def test_after_half_a_look_the_states_count_that_it_has_found(kind, seed):
+    graph, n_states = MODELS[kind](seed), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds, "FAR", 1e3)  # every state is within reach
+        patch.setattr(rounds, "NEGLIGIBLE", 1e-30)
+        patch.setattr(rounds, "SMALL_SPREAD", np.inf)  # halves of looks are answered with
+        patch.setattr(rounds, "QUICK", 1.0)
+        patch.setattr(rounds, "LATER", 0.3)
+        for found in all_rounds(graph, tails=True, tolerance=1e-12):
+            ours, states, counted = found.read(settled=True), states_of(found), counted_states(found)
+            n_states.append(sum(map(len, counted)))
+            expected = with_one_outside(graph, states, counted, found._whole.is_leaf)
+            assert ours.consistent
+            assert ours.unexplored_mass <= 1.0
+            for variable, marginal in zip(ours.marginals.values(), expected, strict=True):
+                assert variable == pytest.approx(marginal, abs=1e-9)
+    assert kind != "tied leaves" or seed != 0 or n_states[0] < n_states[1]  # there was a half
 
 
 @few
@@ -358,6 +397,7 @@ def test_log_z_counts_the_states_outside(seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "FAR", 1e3)  # every state is within reach
         patch.setattr(rounds, "LEFT_OUT", 0.0)
+        patch.setattr(rounds, "QUICK", 0.0)
         for found in all_rounds(graph, tails=True, tolerance=1e-12):
             assert found.read(settled=True).log_z == pytest.approx(exact, abs=1e-6)
 
