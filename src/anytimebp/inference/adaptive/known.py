@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,6 +29,25 @@ FAR = 2.0
 The deviation is what messages have been seen to add to active states, or more if the ranges of tables allow for it."""
 MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
+
+
+class Outcome(Enum):
+    """Why there are no more rounds; the texts are reasons for full BP."""
+
+    DEAR = "another round on likely states would take too much of the time of full BP"
+    CLOSE = "the states outside the domains hardly count any more"
+    UNSETTLED = "messages on the likely states do not settle"
+    IMPOSSIBLE = "hard zeros exclude every joint state of the likely states"
+
+
+def moved(model: ActiveModel, before: ActiveModel) -> float:
+    """Return the mean L2 distance by which a round has moved the marginals of variables that are not leaves."""
+    start, is_leaf = model.whole.domains.slot_start, before.whole.is_leaf
+    change = np.zeros(int(start[-1]))
+    for sign, one in ((1.0, model), (-1.0, before)):
+        change[one.active.slot] += sign * one.domain_beliefs[0]
+    distance = np.sqrt(np.add.reduceat(change**2, start[:-1]))
+    return float(distance[~is_leaf].mean())
 
 
 def cut_off(candidates: Candidates, spread: FloatArray) -> FloatArray:

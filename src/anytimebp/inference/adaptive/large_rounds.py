@@ -15,9 +15,9 @@ import numpy as np
 from anytimebp.inference.adaptive.active_model import ActiveModel
 from anytimebp.inference.adaptive.choice import Beginning, Choice
 from anytimebp.inference.adaptive.first_domains import FIRST_DOMAIN, first_domains_of, smallest_domain
-from anytimebp.inference.adaptive.known import Known, Tail
+from anytimebp.inference.adaptive.known import Known, Outcome, Tail, moved
 from anytimebp.inference.adaptive.rough_look import RoughLook
-from anytimebp.inference.adaptive.rounds import FIRST_TOLERANCE, SETTLED, Outcome, Rounds
+from anytimebp.inference.adaptive.rounds import FIRST_TOLERANCE, SETTLED, Rounds
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Candidates, WholeModel
 from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.control.vanishing import vanished
@@ -144,7 +144,7 @@ class LargeRounds(Rounds):
         figures.tolerance = self._tolerance
         if self._undecided.any():
             return
-        left = self._shrinks * self._moved() if self._known is not None else 1.0
+        left = self._shrinks * moved(self._model, self._known.model) if self._known is not None else 1.0
         if self._is_complete:
             self._reach, left = self._whole.nothing, 0.0
             self._outside = self._cut = np.zeros(len(self._undecided))

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from enum import Enum
 from typing import Any, TypeVar
 
 import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.adaptive.choice import FIXED_COST, STRUCTURE_COST, Beginning, look_cost, round_cost
-from anytimebp.inference.adaptive.known import FAR, NO_STATES, Known, Tail, cut_off
+from anytimebp.inference.adaptive.known import FAR, NO_STATES, Known, Outcome, Tail, cut_off, moved
 from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Candidates, WholeModel
 from anytimebp.inference.adaptive.widening import widened
@@ -56,15 +55,6 @@ QUICK = 0.6  # part of the cost of a look that its first half may have, or there
 NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 T = TypeVar("T")
-
-
-class Outcome(Enum):
-    """Why there are no more rounds; the texts are reasons for full BP."""
-
-    DEAR = "another round on likely states would take too much of the time of full BP"
-    CLOSE = "the states outside the domains hardly count any more"
-    UNSETTLED = "messages on the likely states do not settle"
-    IMPOSSIBLE = "hard zeros exclude every joint state of the likely states"
 
 
 class Rounds:
@@ -209,7 +199,7 @@ class Rounds:
         figures.settled_rounds += 1
         figures.tolerance = tolerance
         figures.consistent = True
-        left = self._shrinks * self._moved() if self._known is not None else 1.0
+        left = self._shrinks * moved(self._model, self._known.model) if self._known is not None else 1.0
         known = Known(self._model, figures.copy(), self._reach, self._outside, self._cut, left)
         self._note(known._replace(left_out=self._left_unread))
 
@@ -219,16 +209,6 @@ class Rounds:
         if self._whole.is_constrained:
             return 0.0
         return LEFT_UNREAD * (self._threshold or math.exp(-self._nats))
-
-    def _moved(self) -> float:
-        """Return the mean L2 distance by which the round has moved the marginals of variables that are not leaves."""
-        assert self._known is not None  # noqa: S101  (there was a round before)
-        start, is_leaf = self._whole.domains.slot_start, self._known.model.whole.is_leaf
-        moved = np.zeros(int(start[-1]))
-        for sign, model in ((1.0, self._model), (-1.0, self._known.model)):
-            moved[model.active.slot] += sign * model.domain_beliefs[0]
-        distance = np.sqrt(np.add.reduceat(moved**2, start[:-1]))
-        return float(distance[~is_leaf].mean())
 
     @property
     def error(self) -> float:

@@ -51,10 +51,11 @@ def settle(
         OutOfRangeError: Where linear arithmetic would lose something.
     """
     status, culprit = UNSETTLED, -1
-    if task.options.damping == 0.0:
+    damping = max(task.options.damping, task.figures.damping)  # a round before may have needed some
+    if damping == 0.0:
         status, culprit = yield from _undamped(task, model, orders, tolerance)
     if status == UNSETTLED:
-        status, culprit = yield from _damped(task, model, tolerance, MOST_SWEEPS if gives_up else UNLIMITED)
+        status, culprit = yield from _damped(task, model, tolerance, MOST_SWEEPS if gives_up else UNLIMITED, damping)
     if status == CONVERGED and _may_have_lost_states(model):
         status, culprit = yield from _undamped(task, model, orders, EVERYTHING)
     if status == VARIABLE_VANISHED:
@@ -104,12 +105,12 @@ def _undamped(
 
 
 def _damped(
-    task: Task, model: ActiveModel, tolerance: float, most_sweeps: int
+    task: Task, model: ActiveModel, tolerance: float, most_sweeps: int, damping: float
 ) -> Generator[Step, None, tuple[int, int]]:
-    """Do the same with damping, as much as messages need."""
+    """Do the same with damping, as much as messages need, and at least as much as is given."""
     figures, limits, workspace = task.figures, task.limits, model.workspace
     schedule = LazySchedule(workspace, sequential_orders(workspace.layout), tolerance)
-    damper, sweeps = Damper(task.options.damping, workspace, tolerance), 0
+    damper, sweeps = Damper(damping, workspace, tolerance), 0
     while sweeps < most_sweeps:
         updates, cost = max(1, limits.updates - figures.updates), limits.slice_cost(figures.work)
         progress = schedule.advance(updates, cost, damper.damping)
