@@ -319,16 +319,6 @@ def test_sources_are_what_blocks_say(seed, zeros, spread):
 
 
 @given(st.integers(0, 10_000))
-def test_factors_are_ordered_by_their_last_variable_then_by_their_first(seed):
-    compiled = CompiledGraph(random_graph(np.random.default_rng(seed), logs_only=False))
-    scopes = [block.scopes[k].tolist() for _, block in compiled.message_blocks for k in range(len(block.scopes))]
-    expected = sorted(range(len(scopes)), key=lambda factor: (max(scopes[factor]), min(scopes[factor]), factor))
-    there, back = there_and_back(compiled.arrays).tolist()
-    assert there == expected
-    assert back == expected[::-1]
-
-
-@given(st.integers(0, 10_000))
 def test_totals_of_hubs_start_with_their_priors(seed):
     rng = np.random.default_rng(seed)
     size = rng.integers(1, 5, 6)
