@@ -12,6 +12,7 @@ from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 
 BYTES_PER_SCORE = 64  # while it is asked for: rules make copies of their own
+MOST_DIGITS = 21  # of counts that are written out
 
 
 class GraphSummary(NamedTuple):
@@ -67,7 +68,9 @@ class GraphSummary(NamedTuple):
 
     def _listed(self) -> str:
         factors = "1 factor" if self.n_structures == 1 else f"{self.n_structures:,} factors"
-        return f"{self.listed_entries:,} of {factors} with {self.listed_joint_states:,} joint states"
+        joint, digits = self.listed_joint_states, int(self.listed_joint_states.bit_length() * math.log10(2.0))
+        count = f"{joint:,}" if digits <= MOST_DIGITS else f"about 10^{digits}"
+        return f"{self.listed_entries:,} of {factors} with {count} joint states"
 
 
 def summarise(blocks: Sequence[FactorBlock], sizes: IndexArray) -> GraphSummary:

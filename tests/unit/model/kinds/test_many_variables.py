@@ -113,3 +113,8 @@ def test_files_and_summaries(tmp_path):
     with pytest.raises(abp.ModelError, match="no table of it can be made"):
         graph.factor_log_table(N)
     assert graph.summary().listed_joint_states == 2**N
+
+
+def test_a_summary_of_a_great_many_variables_can_be_read():
+    graph, _ = graph_of(abp.AtMostOne(), 20_000)
+    assert "with about 10^6020 joint states" in str(graph.summary())
