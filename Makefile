@@ -35,7 +35,7 @@ lint: $(VENV)/ready
 pytest: pytest-first pytest-later
 
 pytest-first: $(VENV)/ready
-	$(BIN)/python -m pytest -m "not browser and not heavy" $(addprefix --ignore=,$(LATER))
+	$(BIN)/python -m pytest -m "not browser and not heavy" tests $(addprefix --ignore=,$(LATER))
 
 pytest-later: $(VENV)/ready
 	$(BIN)/python -m pytest -m "not browser and not heavy" $(LATER)
