@@ -46,6 +46,7 @@ class AdaptiveRun(Stages):
         self._full_fits = self._check_memory()
         self._domains: Domains = first_domains(task, self._compiled)
         self._rounds: Rounds | None = None
+        self._why_full = ""
         self._n_rounds = 0
         self._entries = update_entries(self._compiled, self._domains.sizes)
         self._figures.states = int(self._domains.slot_start[-1])
@@ -61,13 +62,13 @@ class AdaptiveRun(Stages):
             return False
         return True
 
-    def _begin_with(self, why_full: str) -> tuple[Choice, Method]:
+    def _begin_with(self) -> tuple[Choice, Method]:
         """Return how to begin, and what with."""
         compiled, domains = self._compiled, self._domains
         if not self._full_fits and not self._at_any_cost:
             return self._large()
-        if why_full:
-            return Choice(Way.FULL, why_full), self._all_states()
+        if self._why_full:
+            return Choice(Way.FULL, self._why_full), self._all_states()
         whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
         begin = first_choice(whole)
         if begin.choice.way is Way.FULL and not self._at_any_cost:
@@ -75,7 +76,7 @@ class AdaptiveRun(Stages):
         self._rounds = Rounds(self._task, whole, begin, at_any_cost=self._at_any_cost)
         return Choice(Way.ROUNDS, begin.choice.reason), self._rounds
 
-    def _why_full(self) -> str:
+    def _find_why_full(self) -> str:
         """Return why full BP is the way, as far as a quick look tells; empty if rounds may be."""
         if not self._full_fits:
             return ""
@@ -95,14 +96,14 @@ class AdaptiveRun(Stages):
     # ------------------------------------------------------------ stages
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that."""
-        why_full = self._why_full()
-        while not why_full and not self._task.load(ROUNDS):
+        self._why_full = self._find_why_full()
+        while not self._why_full and not self._task.load(ROUNDS):
             yield Step.WORKING
         if self._figures.states > LARGE:
             yield Step.WORKING
-        choice, self.now = self._begin_with(why_full)
+        choice, self.now = self._begin_with()
         self._figures.choice = str(choice)
-        if not why_full and not (self._rounds is not None and self._rounds.is_quick):
+        if not self._why_full and not (self._rounds is not None and self._rounds.is_quick):
             yield Step.WORKING
         yield from self.current.begin()
 
