@@ -258,7 +258,7 @@ class Rounds:
         if near is not None:
             yield from self._look(near)
             if self.outcome is None:
-                yield from self._count_outside(near, np.full(len(model.size), seen), seen)
+                yield from self._count_outside(near, np.zeros(len(model.size)), seen)  # others keep their priors
         if self.outcome is None:
             yield from self._look(candidates)
         if self.outcome is None:
