@@ -18,6 +18,7 @@ from anytimebp.model.factor import row_starts
 from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray
 
 MANY_TIED = 8  # factors that share a log table, from which on it is exponentiated once and for all of them
+STEPS = 2  # of a nat, in which the depth of priors is measured
 SAMPLE = 2048  # scores of a rule that are looked at to tell their range
 
 ActiveLists = tuple[IndexArray, IndexArray, IndexArray]
@@ -266,6 +267,19 @@ class WholeModel:
             domains.slot_start, domains.log_prior, self._prior, self.is_leaf, active, nats, start, slot, cut
         )
         return self.candidates_of(start, slot[:total].copy(), cut)
+
+    def nearest(self, active: Active, candidates: Candidates, later: float) -> Candidates:
+        """Return those of some candidates, before a look, that hold all but a part of the prior of all of them.
+
+        Args:
+            active: The active states.
+            candidates: Of which some are returned.
+            later: That part, at the most.
+        """
+        depth = (STEPS * -candidates.log_belief).astype(np.int64)
+        beyond = np.bincount(depth, np.exp(candidates.log_belief))[::-1].cumsum()[::-1]
+        nats = np.count_nonzero(beyond > later * beyond[0]) / STEPS
+        return self.candidates(active, np.full(len(self.is_leaf), nats))
 
     def candidates_of(self, start: IndexArray, slot: IndexArray, cut: FloatArray) -> Candidates:
         """Return some states outside the domains, with their log priors for beliefs.
