@@ -17,7 +17,7 @@ from anytimebp.inference.readout import beliefs_if_any, part_of, prior_snapshot,
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.residual import ResidualSchedule
-from anytimebp.inference.schedule.sweeps import SweepSchedule, is_tiny, plain_schedule
+from anytimebp.inference.schedule.sweeps import LazySchedule, SweepSchedule, is_tiny, plain_schedule
 from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
@@ -372,7 +372,7 @@ class AllStates:
             return self._error
         layout, arrays, history = self._messages.layout, self._messages.arrays, self._history
         on_core = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
-        pending = on_core.pending() if isinstance(on_core, ResidualSchedule) else None
+        pending = on_core.pending() if isinstance(on_core, ResidualSchedule | LazySchedule) else None
         moved = arrays.edge_residual
         if history.followed is not None:
             layout, _ = part_of(layout, arrays, history.followed)

@@ -28,6 +28,7 @@ FAR = 2.0
 
 The deviation is what messages have been seen to add to active states, or more if the ranges of tables allow for it."""
 MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
+UNCERTAIN = 3.0  # times what beliefs leave to all but the best state, on average: part of the moves that reach them
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
 
 
@@ -113,9 +114,17 @@ class Known(NamedTuple):
             return math.inf
         n_variables = max(1, len(self.outside))
         outside, cut = self._with_pairs().sum() / n_variables, self.cut.sum() / n_variables
+        pending = self.figures.mean_residual * self._open()
         if self.tail is not None and self.model.undecided is None:
-            return tails_error(outside, self.tail.spread, self.figures.mean_residual, cut)
-        return domains_error(outside, self.figures.mean_residual, cut, self.left)
+            return tails_error(outside, self.tail.spread, pending, cut)
+        return domains_error(outside, pending, cut, self.left)
+
+    def _open(self) -> float:
+        """Return which part of what messages move may reach beliefs: little where variables are all but certain."""
+        model = self.model
+        best = np.maximum.reduceat(model.domain_beliefs[0], model.active.start[:-1])  # 1 of leaves that are summed out
+        n_variables = max(1, len(best) - int(model.whole.is_leaf.sum()))
+        return min(1.0, UNCERTAIN * float((1.0 - best).sum()) / n_variables)
 
     def _with_pairs(self) -> FloatArray:
         """Return the belief outside the domains, pairs of states included where there are hard zeros."""

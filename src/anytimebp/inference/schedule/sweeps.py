@@ -212,6 +212,13 @@ class LazySchedule:
         self._position = self._in_pass = 0
         self._largest = self._left = 0.0
 
+    def pending(self) -> FloatArray:
+        """Return (E,) a bound on how far each message is from what its factor would send now, in nats."""
+        layout = self._messages.layout
+        unheard = self._movement.moved[layout.edge_variable] - self._movement.seen
+        bound: FloatArray = np.add.reduceat(unheard, layout.factor_edge_start[:-1])[layout.edge_factor]
+        return bound
+
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep."""
         status, culprit, self._position, updates, work, largest, total, left = lazy_slice(
