@@ -115,6 +115,7 @@ print(len(update.overloads))
 """
 
 OF_SMALL_GRAPHS = {
+    "active_states.weigh_near",
     "cliques.collect_slice",
     "cliques.distribute_slice",
     "cutting.list_tables",
@@ -133,6 +134,7 @@ OF_SMALL_GRAPHS = {
     "readout.sum_bethe_terms",
     "setting_up.place_slots",
     "setting_up.scratch_sizes",
+    "setting_up.start_hubs",
     "through_table.contract",
     "to_factor.gather",
     "to_variable.store",
