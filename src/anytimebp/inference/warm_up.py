@@ -256,7 +256,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method == LEAVES:
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_with_leaf(-np.inf), options))
         return
-    _load_for_larger_models(graph)
+    _load_for_larger_models(graph, method)
     yield from _run_small(make_method, new_task(graph, options))
     if method == "adaptive":  # which begins as `bp` does on graphs as small as this
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(graph, options))
@@ -304,8 +304,10 @@ def _run_cut(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     yield from _run_observed(ExactRun, graph, options)
 
 
-def _load_for_larger_models(graph: FactorGraph) -> None:
-    """Load what small models do without: totals of hubs, and a look at priors."""
+def _load_for_larger_models(graph: FactorGraph, method: str) -> None:
+    """Load what small models do without: totals of hubs, and a look at priors; `exact` needs neither."""
+    if method in {"exact", "auto"}:
+        return
     compiled = compiled_graph(graph)
     domains, nothing = full_domains(compiled, {}), np.empty(0, dtype=np.int64)
     start_hubs(nothing, nothing, domains.slot_start, domains.sizes, domains.log_prior, np.empty(0), nothing)
