@@ -26,7 +26,7 @@ SUM_ERROR = 1e-6  # by which the sum of a marginal may differ from 1; rounding g
 class Marginals(Mapping[str, FloatArray]):
     """A read-only mapping from variable name to its marginal over the whole universe."""
 
-    __slots__ = ("_known", "_slot_start", "_states", "_targets", "variables")
+    __slots__ = ("_is_read", "_known", "_slot_start", "_states", "_targets", "variables")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Marginals(Mapping[str, FloatArray]):
         self._slot_start = slot_start
         self._states = states
         self._targets = targets
+        self._is_read = False
         if not callable(belief):
             self._check(belief)
 
@@ -139,13 +140,23 @@ class Marginals(Mapping[str, FloatArray]):
     def concatenated(self) -> FloatArray:
         """Return the marginals of all variables, or targets, in order, one after the other, as a new array."""
         if not len(self._states):  # every domain is the universe in order
-            return self._belief.copy()
+            return self._given() if callable(self._known) else self._known.copy()
         sizes = self.variables.sizes()
         if self._targets is not None:
             sizes = sizes[self._targets]
         whole = np.zeros(int(sizes.sum()))
         whole[self._states + np.repeat(np.cumsum(sizes) - sizes, np.diff(self._slot_start))] = self._belief
         return whole
+
+    def _given(self) -> FloatArray:
+        """Return beliefs that are made for the caller alone, the first time; they are kept if asked for again."""
+        known = self._known
+        if self._is_read or not callable(known):
+            return self._belief.copy()
+        made, self._is_read = known(), True
+        self._check(made)
+        made.flags.writeable = True
+        return made
 
     def domain(self, index: int) -> IndexArray | None:
         """Return the states in a variable's slots, or None for the whole universe in order."""

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.kernels.codes import LINEAR, LOG, TABLE
+from anytimebp.inference.adaptive.whole_model import MANY_TIED, WholeModel
+from anytimebp.inference.schedule.sweeps import there_and_back
+from anytimebp.kernels.codes import ASKED, LINEAR, LOG, LOG_TABLE, POTENTIALS, SCALED, STRUCTURED, TABLE, WIDE_TABLE
 from anytimebp.kernels.readout import sum_bethe_terms
-from anytimebp.kernels.setting_up import place_slots, scratch_sizes
+from anytimebp.kernels.setting_up import place_slots, scratch_sizes, start_hubs
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.tables.making import make_tables
@@ -259,3 +261,68 @@ def test_what_is_added_to_a_graph_after_a_run_is_not_in_its_result():
     assert list(result.marginals) == ["a"]
     assert [variable.name for variable in graph.variables] == ["a", "b"]
     assert graph.variables.sizes().tolist() == [2, 3]
+
+
+# ---------------------------------------------------------------- rounds on active states
+def kind_of(block):
+    """Return what the source of a block's factors is, but for ranges that need logs."""
+    tables = block.source.tables
+    if tables is None:
+        return ASKED if block.source.sums is None else STRUCTURED
+    if not tables.is_log:
+        return POTENTIALS
+    return SCALED if tables.n_members == 1 and len(block.scopes) >= MANY_TIED else LOG_TABLE
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.booleans(), st.sampled_from([2.0, 700.0]))
+def test_sources_are_what_blocks_say(seed, zeros, spread):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, logs_only=False, zeros=zeros, spread=spread)
+    last = [[len(graph.variables) - 1, len(graph.variables) - 2]]
+    graph.add_factors(last * MANY_TIED, log_table=random_table(rng, (3, 3), zeros))
+    compiled = CompiledGraph(graph)
+    whole = WholeModel(compiled, full_domains(compiled, {}), sum_out=True)
+    kinds, wide, log_entries = whole.sources.kind.tolist(), [], 0
+    for first, block in compiled.message_blocks:
+        tables, kind = block.source.tables, kind_of(block)
+        log_entries += tables.values.size if tables is not None and tables.is_log else 0
+        for k in range(len(block.scopes)):
+            factor, own, address = first + k, kind, 0
+            if tables is not None:
+                member = 0 if tables.n_members == 1 else k
+                if tables.range.log_max[member] - tables.range.log_min[member] > 600.0:
+                    own = WIDE_TABLE if tables.is_log else ASKED
+                address = 0 if own == ASKED else tables.values[member].ctypes.data
+            assert kinds[factor] == own
+            assert whole.sources.address[factor] == address
+            wide += [factor] if own == WIDE_TABLE else []
+    assert whole.wide == wide
+    assert whole.asked == [factor for factor, kind in enumerate(kinds) if kind in {ASKED, STRUCTURED}]
+    assert whole.n_structures == kinds.count(STRUCTURED)
+    assert whole.log_entries == log_entries
+
+
+@given(st.integers(0, 10_000))
+def test_factors_are_ordered_by_their_last_variable_then_by_their_first(seed):
+    compiled = CompiledGraph(random_graph(np.random.default_rng(seed), logs_only=False))
+    scopes = [block.scopes[k].tolist() for _, block in compiled.message_blocks for k in range(len(block.scopes))]
+    expected = sorted(range(len(scopes)), key=lambda factor: (max(scopes[factor]), min(scopes[factor]), factor))
+    there, back = there_and_back(compiled.arrays).tolist()
+    assert there == expected
+    assert back == expected[::-1]
+
+
+@given(st.integers(0, 10_000))
+def test_totals_of_hubs_start_with_their_priors(seed):
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, 5, 6)
+    slot_start = np.r_[0, np.cumsum(size + 1)]  # with room behind each domain
+    log_prior = np.where(rng.random(slot_start[-1]) < 0.3, -INF, rng.normal(size=slot_start[-1]))
+    hubs = np.flatnonzero(rng.random(6) < 0.5)
+    hub_start = np.cumsum(size[hubs]) - size[hubs]
+    high, zeros = np.zeros(size[hubs].sum()), np.zeros(size[hubs].sum(), dtype=np.int64)
+    start_hubs(hubs, hub_start, slot_start, size, log_prior, high, zeros)
+    prior = [log_prior[slot_start[v] + k] for v in hubs for k in range(size[v])]
+    assert high.tolist() == [p if p > -INF else 0.0 for p in prior]
+    assert zeros.tolist() == [int(p == -INF) for p in prior]

@@ -152,7 +152,7 @@ class ActiveModel:
         self._pool = np.empty(int(self._table_start[-1]))
         tables = self.workspace.tables
         tables.keep(self._pool)
-        tables.address[:] = self._pool.ctypes.data + 8 * self._table_start[:-1]
+        tables.address[:] = self._pool.__array_interface__["data"][0] + 8 * self._table_start[:-1]
         tables.has_zero[:] = False
         tables.log_scale = shift
         self.scratch = _scratch(*self._room)

@@ -26,7 +26,7 @@ from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.sweeps import sequential_orders
 from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
-from anytimebp.kernels.codes import LINEAR, LOG, OK, STRUCTURED
+from anytimebp.kernels.codes import LINEAR, LOG, OK
 from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.readable import readable
@@ -49,7 +49,6 @@ LEFT_OUT = 0.01
 
 It is less where messages say much, as tables may favour what is left out; and nothing where there are hard zeros."""
 LEFT_UNREAD = 0.1  # times the threshold: the same where leaves are read
-STEPS = 2  # of a nat, in which the first half of a look is measured
 LATER = 0.1  # part of the prior outside the domains that may be left for the second half of a look
 QUICK = 0.6  # part of the cost of a look that its first half may have, or there is none
 NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
@@ -80,7 +79,7 @@ class Rounds:
         self._arithmetic = LINEAR
         self._locate(whole)
         self._spent = 0.0
-        self._is_lost = bool(whole.compiled.extent.has_zero.any() or (whole.sources.kind == STRUCTURED).any())
+        self._is_lost = whole.n_structures > 0 or bool(whole.compiled.extent.has_zero.any())
         self._most_cost = (LOST if self._is_lost else WORTH) * begin.full_cost
         self.is_quick = begin.cost <= FIRST_SLICE and not whole.asked and not task.limits.work < UNLIMITED
         self._nats = begin.nats
@@ -234,34 +233,23 @@ class Rounds:
         self._spent += cost if self._is_lost else 0.0
         self._left_out = 0.0 if whole.is_constrained else min(LEFT_OUT, math.exp(-0.25 * seen**2))
         near = self._nearest(candidates, cost) if seen < SMALL_SPREAD else None
-        if near is not None:
-            yield from self._look(near)
-            if self.outcome is None:
-                yield from self._count_outside(near, np.full(len(model.size), seen), seen)
-        if self.outcome is None:
-            yield from self._look(candidates)
-        if self.outcome is None:
-            yield from self._count_outside(candidates, spread, seen)
-            self._join(candidates, threshold, cost, spread, seen)
+        halves = [] if near is None else [(near, np.zeros(len(model.size)))]  # states left for later keep their priors
+        for found, raised in [*halves, (candidates, spread)]:
+            yield from self._look(found)
+            if self.outcome is not None:
+                return
+            yield from self._count_outside(found, raised, seen)
+        self._join(candidates, threshold, cost, spread, seen)
 
     def _nearest(self, candidates: Candidates, cost: float) -> Candidates | None:
-        """Return those candidates that hold most of the prior, to look at them alone and answer before all the others.
+        """Return those candidates that hold most of the prior, to look at them first; None where that is no quicker.
 
-        Nothing where that is no quicker, where a run cannot answer after a look, or where hard zeros make priors worth
-        little.
-
-        Args:
-            candidates: All of them, before the look.
-            cost: Of looking at all of them.
+        Runs that ask for factor marginals do not answer after looks, and hard zeros make priors worth little.
         """
-        whole, model = self._whole, self._model
         if self._task.options.factor_marginals or self._is_lost or not len(candidates.slot):
             return None
-        place = (STEPS * -candidates.log_belief).astype(np.int64)
-        beyond = np.bincount(place, np.exp(candidates.log_belief))[::-1].cumsum()[::-1]
-        nats = np.count_nonzero(beyond > LATER * beyond[0]) / STEPS
-        near = whole.candidates(model.active, np.full(len(model.size), nats))
-        is_quick = look_cost(whole, model.size, np.diff(near.start)) <= QUICK * cost
+        near = self._whole.nearest(self._model.active, candidates, LATER)
+        is_quick = look_cost(self._whole, self._model.size, np.diff(near.start)) <= QUICK * cost
         return near if is_quick and len(near.slot) else None
 
     def _counted(self, part: str, asking: Generator[int, None, T]) -> Generator[Step, None, T]:
@@ -335,17 +323,8 @@ class Rounds:
         """Add up what factors say of the candidates."""
         model, sources, position, figures = self._model, self._model.sources, 0, self._figures
         while position < len(sources.kind):
-            status, position, read = look_outside(
-                model.layout,
-                model.arrays,
-                sources,
-                model.active,
-                candidates,
-                model.scratch,
-                self._left_out,
-                position,
-                self._task.limits.slice_cost(figures.work),
-            )
+            given = model.layout, model.arrays, sources, model.active, candidates, model.scratch, self._left_out
+            status, position, read = look_outside(*given, position, self._task.limits.slice_cost(figures.work))
             figures.work_parts["scoring"] += read
             if status != OK:
                 self.outcome = Outcome.IMPOSSIBLE

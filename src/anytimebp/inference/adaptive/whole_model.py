@@ -11,12 +11,14 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.active_states import choose_likely, find_candidates, join_likely
 from anytimebp.kernels.codes import ASKED, SCALED, STRUCTURED, WIDE_TABLE
+from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.kernels.setting_up import find_leaves, find_sources, leave_edges
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import row_starts
 from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray
 
 MANY_TIED = 8  # factors that share a log table, from which on it is exponentiated once and for all of them
+STEPS = 2  # of a nat, in which the depth of priors is measured
 SAMPLE = 2048  # scores of a rule that are looked at to tell their range
 
 ActiveLists = tuple[IndexArray, IndexArray, IndexArray]
@@ -154,14 +156,14 @@ class WholeModel:
 
     def locate(self) -> None:
         """Exponentiate tables that many factors share, once rounds are to be made."""
-        address, kind = self.sources.address, self.sources.kind
+        address, kind, shift = self.sources.address, self.sources.kind, self.sources.shift
         for first, block in self.compiled.message_blocks:
             if kind[first] == SCALED:
-                tables = block.source.tables
-                assert tables is not None  # noqa: S101  (such sources have them)
-                made = tables.values[0] - tables.range.log_max[0]
-                self._owners.append(np.exp(made, out=made))
-                address[first : first + len(block.scopes)] = made.ctypes.data
+                made = np.empty(int(self.sources.size[first]))
+                given, size = address[first : first + 1].copy(), self.sources.size[first : first + 1]
+                address[first : first + len(block.scopes)] = made.__array_interface__["data"][0]
+                exponentiate_slice(given, address[first:], size, shift[first : first + 1], 0, 0, len(made))
+                self._owners.append(made)
         if self.has_leaves and not self.domains.is_whole:
             self.leaf_weight = np.zeros(int(self.universe_start[-1]))
             first_slot = np.repeat(self.universe_start[:-1], self.domains.sizes)
@@ -265,6 +267,19 @@ class WholeModel:
             domains.slot_start, domains.log_prior, self._prior, self.is_leaf, active, nats, start, slot, cut
         )
         return self.candidates_of(start, slot[:total].copy(), cut)
+
+    def nearest(self, active: Active, candidates: Candidates, later: float) -> Candidates:
+        """Return those of some candidates, before a look, that hold all but a part of the prior of all of them.
+
+        Args:
+            active: The active states.
+            candidates: Of which some are returned.
+            later: That part, at the most.
+        """
+        depth = (STEPS * -candidates.log_belief).astype(np.int64)
+        beyond = np.bincount(depth, np.exp(candidates.log_belief))[::-1].cumsum()[::-1]
+        nats = np.count_nonzero(beyond > later * beyond[0]) / STEPS
+        return self.candidates(active, np.full(len(self.is_leaf), nats))
 
     def candidates_of(self, start: IndexArray, slot: IndexArray, cut: FloatArray) -> Candidates:
         """Return some states outside the domains, with their log priors for beliefs.

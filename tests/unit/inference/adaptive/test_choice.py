@@ -10,6 +10,7 @@ from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import Way, first_choice, look_cost, round_cost, whole_cost
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.method import new_task
+from anytimebp.kernels.active_states import weigh_near
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid
 
@@ -78,6 +79,21 @@ def test_leaves_count_where_there_is_nothing_else():
     graph.add_factors([[0], [1]], log_table=np.linspace(0.0, 300.0, 50))
     compiled = compiled_graph(graph)
     assert choice.may_pay(compiled.arrays, full_domains(compiled, {}))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_near_states_are_counted_and_weighed(seed):
+    rng = np.random.default_rng(seed)
+    degree, sizes = rng.choice([0, 1, 1, 3], 8), rng.integers(1, 9, 8)
+    edge_start, slot_start = np.r_[0, np.cumsum(degree)], np.r_[0, np.cumsum(sizes)]
+    log_prior = np.where(rng.random(slot_start[-1]) < 0.2, -np.inf, -rng.exponential(4.0, slot_start[-1]))
+    count, mass, nats = np.empty(4, dtype=np.int64), np.empty(4), np.array([2.0, 3.0, 5.0])
+    weigh_near(edge_start, slot_start, log_prior, nats, count, mass)
+    is_inner = degree != 1 if (degree != 1).any() else degree == 1
+    own = log_prior[np.repeat(is_inner, sizes)]
+    near = [own[own >= -n] for n in nats] + [own]
+    assert count.tolist() == [len(n) for n in near]
+    assert mass == pytest.approx([np.exp(n).sum() for n in near], rel=1e-12)
 
 
 def test_potentials_cost_full_bp_nothing_to_make_and_log_scores_do():

@@ -422,7 +422,21 @@ def test_answers_that_are_read_late_are_those_that_are_read_at_once():
     assert first.choice.startswith("rounds on likely states")
     for late, before in zip((first, second), early, strict=True):
         assert callable(late.marginals._known)  # nobody has read it yet
+        given = late.marginals.concatenated()
+        assert (given == before).all()
+        given[:] = 2.0  # the caller's own
         assert (late.marginals.concatenated() == before).all()
+        assert (late.marginals[0] == before[: len(late.marginals[0])]).all()
+        assert (late.marginals.concatenated() == before).all()
+
+
+def test_a_budget_that_ends_while_a_small_graph_is_set_up_gives_the_first_round():
+    right = next(iter(abp.Inference(many_tied_leaves(), "adaptive")))
+    result = abp.infer(many_tied_leaves(), "adaptive", seconds=1e-9)
+    assert result.stop_reason is abp.StopReason.OUT_OF_TIME
+    assert result.consistent
+    assert (result.marginals.concatenated() == right.marginals.concatenated()).all()
+    assert not abp.infer(many_tied_leaves(), "adaptive", seconds=0.0).consistent
 
 
 def test_a_first_round_that_is_quick_is_made_in_one_slice():
