@@ -61,6 +61,7 @@ from anytimebp.model.evidence import Observation
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FactorSource
 from anytimebp.tables.making import BANDS
+from anytimebp.tables.memory import factor_entries
 
 FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "bp": (messages.sweep_slice,),
@@ -271,6 +272,7 @@ def _set_up(graph: FactorGraph, *, looks_for_loops: bool) -> None:
     """Do what `auto` decides on; what it decides for is loaded afterwards."""
     compiled = compiled_graph(graph)
     full_domains(compiled, {})
+    factor_entries(compiled.arrays, compiled.universe_sizes)
     if looks_for_loops:
         is_forest(compiled, compiled.universe_sizes)
 
@@ -305,13 +307,15 @@ def _run_cut(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
 
 
 def _load_for_larger_models(graph: FactorGraph, method: str) -> None:
-    """Load what small models do without: totals of hubs, and a look at priors; `exact` needs neither."""
-    if method in {"exact", "auto"}:
-        return
+    """Load what small models do without: sizes of tables, totals of hubs, and a look at priors."""
     compiled = compiled_graph(graph)
+    factor_entries(compiled.arrays, compiled.universe_sizes)
+    if method == "exact":
+        return
     domains, nothing = full_domains(compiled, {}), np.empty(0, dtype=np.int64)
     start_hubs(nothing, nothing, domains.slot_start, domains.sizes, domains.log_prior, np.empty(0), nothing)
-    may_pay(compiled.arrays, domains)
+    if method == "adaptive":
+        may_pay(compiled.arrays, domains)
 
 
 def _banded() -> FactorGraph:

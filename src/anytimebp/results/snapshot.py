@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -218,6 +218,10 @@ class Snapshot:
         return tables.arrow_stream(self.marginals, requested_schema)
 
 
+FIGURES = tuple(item.name for item in fields(Snapshot))
+"""What a result has of the snapshot that it answers with."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Result(Snapshot):
     """The answer of a run.
@@ -235,8 +239,9 @@ class Result(Snapshot):
     @classmethod
     def of(cls, answer: Snapshot, current: Snapshot, stop_reason: StopReason, trace: Trace) -> Result:
         """Make a result that answers with a snapshot."""
-        _ = answer.marginals  # which makes all fields, if need be
-        return cls.holding(**vars(answer), stop_reason=stop_reason, trace=trace, current=current)
+        _, held = answer.marginals, vars(answer)  # with all fields, once one was read
+        shared = {name: held[name] for name in FIGURES}
+        return cls.holding(**shared, stop_reason=stop_reason, trace=trace, current=current)
 
     def __repr__(self) -> str:
         """Return a line with what matters."""
