@@ -90,7 +90,11 @@ class TableWatch:
 
     def changed(self) -> list[int]:
         """Return the blocks whose tables have changed."""
-        found = [block for block, rows, before in self._large if np.add.reduce(rows, axis=0).tobytes() != before]
+        found: list[int] = []
+        sums = np.empty(WIDTH, dtype=np.uint64) if self._large else None
+        for block, rows, before in self._large:
+            if np.add.reduce(rows, axis=0, out=sums).tobytes() != before:
+                found.append(block)
         for group in self._small:
             found += group.changed()
         return list(dict.fromkeys(found)) if found else found
