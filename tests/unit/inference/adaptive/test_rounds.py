@@ -289,7 +289,7 @@ def counted_states(found):
 def settle_gone_states(compiled, domain, slot_start, weight):
     """Send messages some more, and overwrite the logs of those from variables to factors.
 
-    Residuals of `bp` do not count states that are gone, which may weigh something for one factor.
+    Residuals do not count states that are gone, which may weigh something for one factor.
     """
     layout, prior = compiled.arrays, full_domains(compiled, {})
     n_factors, told = len(layout.factor_edge_start) - 1, {}
@@ -312,24 +312,38 @@ def settle_gone_states(compiled, domain, slot_start, weight):
                 weight[slot_start[edge] :][: len(domain[v])] = log_weight - log_weight.max()
 
 
-def with_one_outside(graph, states, counted, summed_out):
+def settled_weights(found, domain):
+    """Return where each edge's states start, and the logs of messages from variables to factors at a fixed point.
+
+    It is the one of the round, from whose messages more are sent here: around loops of functions, other messages may
+    belong to the same marginals, and say something else of states outside.
+    """
+    whole, model, compiled = found._whole, found._known.model, found._whole.graph
+    owners = compiled.arrays.edge_variable.tolist()
+    slot_start = np.cumsum([0, *(len(domain[v]) for v in owners)])
+    prior, weight = full_domains(compiled, {}), np.empty(slot_start[-1])
+    for edge, v in enumerate(owners):  # what leaves that were summed out send
+        weight[slot_start[edge] : slot_start[edge + 1]] = prior.log_prior[prior.slot_start[v] + domain[v]]
+    for ours, edge in enumerate(whole.edge.tolist()):
+        v, start = owners[edge], model.arrays.edge_slot_start[ours]
+        states = model.active.state[model.active.start[v] : model.active.start[v + 1]]
+        weight[slot_start[edge] : slot_start[edge + 1]] = model.log_weights[start:][: len(states)][np.argsort(states)]
+    settle_gone_states(compiled, domain, slot_start, weight)
+    return slot_start, weight
+
+
+def with_one_outside(found, states, counted):
     """Return the marginals where joint states count of which one variable at the most is outside its domain.
 
     States that are not among those `counted` have no belief. Messages to all states are summed up from the domains of
     the others. A leaf that was summed out hears of its neighbours' states outside, one at a time; everybody else's
     belief is the prior times the messages.
     """
-    settled = abp.Inference(graph, "bp", evidence=states, tolerance=1e-13, factor_marginals=True)
-    settled.run()
-    run, compiled = settled._run.method, compiled_graph(graph)
-    run.complete()
-    layout, arrays = run.workspace.layout, run.workspace.arrays
-    weight = np.empty(len(arrays.message))
-    read_weights(layout, arrays, weight)
-    prior = full_domains(compiled, {})
+    compiled, summed_out = found._whole.graph, found._whole.is_leaf
+    layout, prior = compiled.arrays, full_domains(compiled, {})
     universe = [np.arange(n) for n in compiled.universe_sizes]
     domain = [np.array(sorted(states[v])) for v in range(len(universe))]
-    settle_gone_states(compiled, domain, arrays.edge_slot_start, weight)
+    slot_start, weight = settled_weights(found, domain)
     told = {}
     for edge in range(len(layout.edge_variable)):
         edges = compiled.edges(int(layout.edge_factor[edge]))
@@ -338,7 +352,7 @@ def with_one_outside(graph, states, counted, summed_out):
         scores = np.array(compiled.log_values(int(layout.edge_factor[edge]), asked))
         for k, e in enumerate(edges):
             if e != edge:
-                own = weight[arrays.edge_slot_start[e] :][: len(asked[k])]
+                own = weight[slot_start[e] :][: len(asked[k])]
                 scores += own.reshape([-1 if k == m else 1 for m in range(len(edges))])
         told[edge] = np.logaddexp.reduce(np.moveaxis(scores, axis, 0).reshape(scores.shape[axis], -1), axis=1)
     log_belief = [
@@ -373,6 +387,7 @@ def with_one_outside(graph, states, counted, summed_out):
 @example(seed=149)  # hard zeros among the states outside
 @example(seed=887)  # a state is gone, but not for the factor that says so
 @example(seed=2643)  # the same, and `bp` has not settled it
+@example(seed=54332)  # functions around a loop: messages of one round and of `bp` differ where their marginals do not
 @given(seed=seeds)
 def test_after_a_look_the_states_outside_count(kind, seed):
     graph = MODELS[kind](seed)
@@ -385,7 +400,7 @@ def test_after_a_look_the_states_outside_count(kind, seed):
             if not abp.infer(graph, "bp", evidence=states, tolerance=1e-12).consistent:
                 continue
             everything = [np.arange(n) for n in graph.variables.sizes()]
-            expected = with_one_outside(graph, states, everything, found._whole.is_leaf)
+            expected = with_one_outside(found, states, everything)
             assert ours.consistent
             for variable, marginal in zip(ours.marginals.values(), expected, strict=True):
                 assert variable == pytest.approx(marginal, abs=1e-9)
@@ -407,7 +422,7 @@ def test_after_half_a_look_the_states_count_that_it_has_found(kind, seed):
         for found in all_rounds(graph, tails=True, tolerance=1e-12):
             ours, states, counted = found.read(settled=True), states_of(found), counted_states(found)
             n_states.append(sum(map(len, counted)))
-            expected = with_one_outside(graph, states, counted, found._whole.is_leaf)
+            expected = with_one_outside(found, states, counted)
             assert ours.consistent
             assert ours.unexplored_mass <= 1.0
             for variable, marginal in zip(ours.marginals.values(), expected, strict=True):
