@@ -100,11 +100,12 @@ def states_of(found):
 
 @pytest.fixture
 def tight(monkeypatch):
-    """Have every round settle to all digits, and every joint state count."""
+    """Have every round settle to all digits and be answered with, and every joint state count."""
     monkeypatch.setattr(rounds, "FIRST_TOLERANCE", 1e-13)
     monkeypatch.setattr(rounds, "SETTLED", 0.0)
     monkeypatch.setattr(rounds, "LEFT_UNREAD", 0.0)
     monkeypatch.setattr(rounds, "LEFT_OUT", 0.0)
+    monkeypatch.setattr(rounds, "LOSES", 0.0)
 
 
 @pytest.mark.usefixtures("tight")
@@ -491,6 +492,25 @@ def test_a_first_round_that_is_quick_is_made_in_one_slice():
     run = AdaptiveRun(task)
     assert next(steps(run, task.figures)) is Step.RECORD
     assert run.read(settled=True).consistent
+
+
+@pytest.mark.parametrize(("loses", "is_held_back"), [(0.0, False), (rounds.LOSES, True)])
+def test_a_round_that_loses_more_than_it_gains_is_not_answered_with(monkeypatch, loses, is_held_back):
+    """States outside that a look has weighed well count no longer after the round that follows it."""
+    monkeypatch.setattr(rounds, "THRESHOLDS", (1e-3,))
+    monkeypatch.setattr(rounds, "LOSES", loses)
+    rng = np.random.default_rng(2)
+    graph = abp.FactorGraph()
+    pairs = np.array([[0, 1], [1, 2], [2, 0]])
+    graph.add_variables(3, 24)
+    graph.add_factors([[0], [1], [2]], log_table=rng.normal(0.0, 6.0, (3, 24)))
+    graph.add_factors(pairs, log_table=rng.normal(0.0, 0.05, (3, 24, 24)))
+    right, (_, stage, seen) = abp.infer(graph, "bp", tolerance=1e-12), staged(graph)
+    errors = [snapshot.distance(right) for snapshot in seen if snapshot.choice.startswith("rounds")]
+    assert (stage._told is not stage._known) == is_held_back
+    assert stage._told is stage._known or stage._told.tail is not None
+    assert (errors[-1] == min(errors)) == is_held_back
+    assert seen[-1].distance(right) < 1e-8
 
 
 # ---------------------------------------------------------------- what comes after
