@@ -41,6 +41,7 @@ from anytimebp.model.kinds.noisy_or import NoisyOr
 from anytimebp.model.kinds.xor import Xor
 from anytimebp.model.summary import GraphSummary
 from anytimebp.model.variable import Variable
+from anytimebp.results.map_result import MapMoment, MapResult
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from anytimebp.formats.networkx_graphs import from_networkx, to_networkx
     from anytimebp.formats.pgmpy_models import from_pgmpy
     from anytimebp.formats.pyagrum_models import from_pyagrum
+    from anytimebp.inference.best_state import infer_map
     from anytimebp.inference.inference import Inference
     from anytimebp.inference.methods import METHODS
     from anytimebp.inference.recording import Every
@@ -89,6 +91,8 @@ __all__ = [
     "InternalError",
     "KernelCacheWarning",
     "LowRank",
+    "MapMoment",
+    "MapResult",
     "MemoryLimitError",
     "ModelError",
     "ModelWarning",
@@ -118,6 +122,7 @@ __all__ = [
     "from_pyagrum",
     "infer",
     "infer_many",
+    "infer_map",
     "plot_run",
     "read_evidence",
     "read_marginals",
@@ -130,6 +135,7 @@ __all__ = [
 
 _LATER = {
     "infer": "anytimebp.api",
+    "infer_map": "anytimebp.inference.best_state",
     "Inference": "anytimebp.inference.inference",
     "METHODS": "anytimebp.inference.methods",
     "Every": "anytimebp.inference.recording",
