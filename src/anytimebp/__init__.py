@@ -42,6 +42,7 @@ from anytimebp.model.kinds.xor import Xor
 from anytimebp.model.summary import GraphSummary
 from anytimebp.model.variable import Variable
 from anytimebp.results.map_result import MapMoment, MapResult
+from anytimebp.results.samples import Samples
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from anytimebp.inference.inference import Inference
     from anytimebp.inference.methods import METHODS
     from anytimebp.inference.recording import Every
+    from anytimebp.inference.sampling import sample
     from anytimebp.inference.session import Session
     from anytimebp.paper.policy import GrowthPolicy, GrowthView
     from anytimebp.paper.rankings import DynamicGrowth, FixedGrowth, RandomGrowth
@@ -105,6 +107,7 @@ __all__ = [
     "RandomGrowth",
     "Result",
     "RuleError",
+    "Samples",
     "Session",
     "Snapshot",
     "StopReason",
@@ -127,6 +130,7 @@ __all__ = [
     "read_evidence",
     "read_marginals",
     "read_model",
+    "sample",
     "to_networkx",
     "write_marginals",
     "write_model",
@@ -139,6 +143,7 @@ _LATER = {
     "Inference": "anytimebp.inference.inference",
     "METHODS": "anytimebp.inference.methods",
     "Every": "anytimebp.inference.recording",
+    "sample": "anytimebp.inference.sampling",
     "Session": "anytimebp.inference.session",
     "from_networkx": "anytimebp.formats.networkx_graphs",
     "from_pgmpy": "anytimebp.formats.pgmpy_models",

@@ -27,7 +27,7 @@ from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_axes, check_memory
 
 MAP_METHODS = ("auto", "exact", "bp")
-SECONDS = 6  # processor time that compiling takes, for people who wait
+SECONDS = 8  # processor time that compiling takes, for people who wait
 
 
 def infer_map(
