@@ -1,5 +1,6 @@
 """The most probable joint state, beside an enumeration of all of them."""
 
+import signal
 from itertools import pairwise
 
 import numpy as np
@@ -131,3 +132,17 @@ def test_bad_options_are_named():
     with pytest.raises(abp.OptionError, match="method must be one of 'auto', 'exact', 'bp'"):
         abp.infer_map(graph, "dynamic")
     assert abp.infer_map(graph).assignment == {}
+
+
+def test_ctrl_c_ends_a_search_with_what_there_is():
+    graph, is_first = any_graph(3, 0.0, whole_numbers=False), True
+
+    def press(_):
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            signal.raise_signal(signal.SIGINT)
+
+    result = abp.infer_map(graph, "bp", callback=press)
+    assert result.stop_reason is abp.StopReason.INTERRUPTED
+    check(result, joint_log_scores(graph))
