@@ -14,7 +14,7 @@ from anytimebp.cli.outputs import write_each
 from anytimebp.cli.paths import check_output, model_argument, read_given_model
 from anytimebp.formats.uai_results import write_mpe
 from anytimebp.formats.whole_file import whole_file
-from anytimebp.inference.best_state import MAP_METHODS
+from anytimebp.inference.methods import MAP_METHODS
 from anytimebp.results.map_result import MapResult
 from anytimebp.results.stop import StopReason
 

@@ -15,6 +15,7 @@ from anytimebp.inference.budget import InterruptFlag, Stopwatch
 from anytimebp.inference.caveats import warn_of_cache
 from anytimebp.inference.inference import Inference
 from anytimebp.inference.map_search import MapSearch
+from anytimebp.inference.methods import MAP_METHODS
 from anytimebp.inference.options import check_budget
 from anytimebp.inference.warm_up import compile_rules, is_on_disk, logger
 from anytimebp.kernels import best_cliques, log_maxima
@@ -26,7 +27,6 @@ from anytimebp.results.map_result import MapMoment, MapResult
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.memory import check_axes, check_memory
 
-MAP_METHODS = ("auto", "exact", "bp")
 SECONDS = 8  # processor time that compiling takes, for people who wait
 
 
