@@ -15,6 +15,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from anytimebp import __version__
+from anytimebp.cli.best_state import best_state
 from anytimebp.cli.convert import convert
 from anytimebp.cli.demo import demo
 from anytimebp.cli.infer import infer
@@ -59,7 +60,7 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(kind(context.find_root().command, {}, "anytimebp", "_ANYTIMEBP_COMPLETE").source())
 
 
-for command in (infer, info, convert, demo, completion):
+for command in (infer, best_state, info, convert, demo, completion):
     app.add_command(command)
 
 

@@ -125,7 +125,7 @@ def load_kernels(
     missing = [kernel for kernel in wanted if not getattr(kernel, "overloads", True)]
     if not missing and wanted not in _unfinished:  # loaded in this process, or compilation is switched off
         return
-    compiled = [kernel for kernel in missing if not _is_on_disk(kernel)]
+    compiled = [kernel for kernel in missing if not is_on_disk(kernel)]
     if compiled:
         more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
         what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT, ZEROS, PARTS} else f"method {method!r}"
@@ -175,7 +175,8 @@ def _cuts_tables(method: str, options: RunOptions) -> bool:
     return bool(options.observed) and method in {*FULL_METHODS, "adaptive", "exact"}
 
 
-def _is_on_disk(kernel: Any) -> bool:
+def is_on_disk(kernel: Any) -> bool:
+    """Tell whether a kernel was compiled before, and the result kept."""
     folder = Path(kernel.stats.cache_path or ".")
     return any(folder.glob(f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}-*.nbi"))
 
