@@ -47,9 +47,7 @@ def main():
         for method in ("bp", "auto"):
             result = abp.infer(graph, method)
             again = abp.infer(graph, method, evidence={"x0": 1})
-            sys.stdout.write(
-                f"{method} as {result.method}, {states} states: {result.stop_reason}; {again.stop_reason}\n"
-            )
+            sys.stdout.write(f"{method} ({result.method}): {result.stop_reason}; {again.stop_reason}\n")
     sys.stdout.write(f"{len(compiled)} functions compiled; {time.perf_counter() - began:.1f} s\n")
     sys.exit("\n".join(compiled) if compiled else 0)
 

@@ -89,7 +89,7 @@ def demo(save: Path | None, report: Path, *, sentence_only: bool) -> None:
         if helper is not None:
             helper.kill()
     read_sentence(save)
-    again = "" if save else " Try `anytimebp demo --save demo.npz`, then `anytimebp infer demo.npz`."
+    again = "" if save else "\nTry `anytimebp demo --sentence-only --save demo.npz`, then `anytimebp infer demo.npz`."
     say(f"\nThe report on the 60 mentions is in {report}: open it in a browser.{again}")
 
 

@@ -137,8 +137,8 @@ def similarity(embedding: FloatArray) -> Callable[[Indices, Indices], FloatArray
 
     def score(a: Indices, b: Indices) -> FloatArray:
         if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] == 1:  # noqa: PLR2004
-            return embedding[a[:, 0]] @ embedding[b[0]].T  # every a with every b, which is how a run asks
-        return np.asarray(np.einsum("...d,...d->...", embedding[a], embedding[b]))  # type: ignore[no-any-return]
+            return np.asarray(embedding[a[:, 0]] @ embedding[b[0]].T)  # every a with every b, which is how a run asks
+        return np.asarray(np.einsum("...d,...d->...", embedding[a], embedding[b]))
 
     return score
 
@@ -211,9 +211,9 @@ class LiveView:
 
     def _show(self, seconds: float, states: int) -> None:
         n, (alone, now) = len(self._best), self.n_right
-        right = f"right {alone} of {n} by name alone, {now} together"
+        right = f"right: {alone} of {n} alone, {now} together"
         error = f"error {estimate_text(self._error)}" if self._error < 1.0 else "error unknown"
-        self._figures = f"{seconds:5.1f} s  {states:>6,} states active  {error:<15}  {right}"
+        self._figures = f"{seconds:5.1f} s  {states:>6,} active states  {error:<13}  {right}"
         if self._live is not None:
             self._live.update(self._page(), refresh=True)
 
