@@ -89,7 +89,7 @@ def demo(save: Path | None, report: Path, *, sentence_only: bool) -> None:
         if helper is not None:
             helper.kill()
     read_sentence(save)
-    again = "" if save else "\nTry `anytimebp demo --sentence-only --save demo.npz`, then `anytimebp infer demo.npz`."
+    again = "" if save else "\nTry `anytimebp demo --sentence-only --save demo.npz`,\nthen `anytimebp infer demo.npz`."
     say(f"\nThe report on the 60 mentions is in {report}: open it in a browser.{again}")
 
 
@@ -147,7 +147,7 @@ def read_sentence(save: Path | None) -> None:
     for variable in graph.variables:
         before, after = alone.top(variable)[0], result.top(variable)[0]
         if variable.name in LOCAL_TYPES or "none" not in {before[0], after[0]}:
-            changed = "" if before[0] == after[0] else "   <- changed"
+            changed = "" if before[0] == after[0] else "  <- changed"
             say(f"{variable.name:<22}{before[0]!s:<16}{before[1]:<10.2f}{after[0]!s:<16}{after[1]:.2f}{changed}")
     say(f"\n{ended_line(result)}; log Z = {result.log_z:.3f}")
     if save:
