@@ -17,8 +17,9 @@ from anytimebp.inference.inference import Inference
 from anytimebp.inference.map_search import MapSearch
 from anytimebp.inference.methods import MAP_METHODS
 from anytimebp.inference.options import check_budget
-from anytimebp.inference.warm_up import compile_rules, is_on_disk, logger
+from anytimebp.inference.warm_up import compile_rules, logger
 from anytimebp.kernels import best_cliques, log_maxima
+from anytimebp.kernels.disk_cache import is_kept
 from anytimebp.kernels.held_signals import hold_signals, let_signals_in
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.evidence import EvidenceLike
@@ -140,7 +141,7 @@ def load_map_kernels() -> None:
     wanted = (best_cliques.distribute_best_slice, log_maxima.improve_slice)
     if all(getattr(kernel, "overloads", True) for kernel in wanted):
         return
-    if any(not is_on_disk(kernel) for kernel in wanted):
+    if any(not is_kept(kernel) for kernel in wanted):
         logger.warning(
             "compiling kernels for the best joint state; this happens once per installation and takes about %d seconds",
             SECONDS,
