@@ -10,3 +10,4 @@ FULL_METHODS = ("bp", "residual")
 
 GROWING_METHODS = ("random", "fixed", "dynamic")
 """Methods that start from one state a variable."""
+MAP_METHODS = ("auto", "exact", "bp")  # of `infer_map`
