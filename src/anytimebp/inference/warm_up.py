@@ -71,7 +71,13 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "adaptive": (lazy.lazy_slice,),
     "exact": (elimination.greedy_order, cliques.distribute_slice),
     ROUNDS: (active.look_outside, active_readout.read_leaves, lazy.settle_slice),
-    BEYOND_MEMORY: (active.look_outside, active.weigh_outside, lazy.settle_slice, readout.sum_bethe_terms),
+    BEYOND_MEMORY: (
+        active.look_outside,
+        active.weigh_outside,
+        lazy.settle_slice,
+        lazy.lazy_slice,
+        readout.sum_bethe_terms,
+    ),
     "auto": (setting_up.fill_topology, setting_up.fold_priors),
     FORESTS: (junction_tree.has_loop,),
     ZEROS: (impossible.exclude_states, cutting.cut_tables_slice),
@@ -334,12 +340,14 @@ def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
 
 
 def _run_large(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
-    """Send `adaptive` through its rounds on models larger than memory."""
+    """Send `adaptive` through its rounds on models larger than memory, undamped and damped."""
     graph = FactorGraph()
     graph.add_variables(3, 40)
     graph.add_factors([[0], [1], [2]], log_table=np.linspace(0.0, -20.0, 40))
     graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=lambda a, b: -0.1 * abs(a - b))
-    yield from _run_small(partial(AdaptiveRun, is_large=True), new_task(graph, options))
+    for damping in (0.0, 0.5):
+        task = new_task(graph, replace(options, damping=damping))
+        yield from _run_small(partial(AdaptiveRun, is_large=True), task)
 
 
 def _run_parts(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
