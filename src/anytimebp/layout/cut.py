@@ -98,8 +98,8 @@ def _label(layout: GraphLayout, factors: IndexArray, work: FloatArray, parts: in
     nodes = np.maximum(1, load * (min(HEAVIEST, FINEST * n) / heaviest)).astype(np.int32)
     edges = np.maximum(1, weight * (FINEST / weight.max())).astype(np.int32)
     options = metis.Options(seed=1)
-    given = {"xadj": start.astype(np.int32), "adjncy": pairs.astype(np.int32), "vweights": nodes, "eweights": edges}
-    _, found = metis.part_graph(parts, options=options, **given)
+    adjacency = metis.CSRAdjacency(start.astype(np.int32), pairs.astype(np.int32))
+    _, found = metis.part_graph(parts, adjacency, vweights=nodes, eweights=edges, options=options)
     return np.asarray(found, dtype=np.int64)
 
 
@@ -119,13 +119,13 @@ def _neighbours(
     after[np.cumsum(arity) - 1] = first
     here, there = layout.edge_variable[edges], layout.edge_variable[after]
     share = (work[factors] / arity)[own]
-    load = np.bincount(here, weights=share, minlength=n)
+    load = np.bincount(here, weights=share, minlength=n).astype(np.float64)
     is_pair = here != there
     here, there, share = here[is_pair], there[is_pair], share[is_pair]
     key = np.concatenate([here * n + there, there * n + here])
     order = np.argsort(key, kind="stable")
     key, weight = key[order], np.concatenate([share, share])[order]
-    is_new = np.append(True, key[1:] != key[:-1]) if len(key) else np.zeros(0, dtype=np.bool_)  # noqa: FBT003
+    is_new = np.append(True, key[1:] != key[:-1]) if len(key) else np.zeros(0, dtype=np.bool_)
     places = np.flatnonzero(is_new)
     pairs = key[places]
     weight = np.add.reduceat(weight, places) if len(places) else weight
@@ -159,4 +159,3 @@ def _levels(start: IndexArray, pairs: IndexArray, first: int) -> IndexArray:
                 break
             front = np.array([unseen])
     return np.where(level < 0, number, level)
-

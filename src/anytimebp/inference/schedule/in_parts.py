@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle, repeat
+from itertools import cycle, pairwise, repeat
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -88,7 +88,7 @@ def divide(layout: GraphLayout, sizes: IndexArray, cut: Cut, variables: IndexArr
         piece[np.argmax(piece)] = n_parts  # somebody has to find out, at the end, what is pending in all
     start = row_starts(np.bincount(piece, minlength=n_parts + 1)).tolist()
     costs = np.bincount(piece, weights=work, minlength=n_parts + 1).tolist()
-    stages = [_share_out(range(*stage), start, costs, threads) for stage in zip(ends[:-1], ends[1:], strict=True)]
+    stages = [_share_out(range(*stage), start, costs, threads) for stage in pairwise(ends)]
     return Division(piece, stages, Piece(start[n_parts], start[n_parts + 1]))
 
 
@@ -287,6 +287,8 @@ def schedule_in_parts(
     """
     layout, threads = messages.layout, options.n_threads
     division = divide(layout, messages.arrays.domain_size, cut, variables, threads)
+    order: Iterator[IndexArray]
+    pairs: Iterator[IndexArray]
     if options.schedule == "random":
         order = (division.sorted(order) for order in random_orders(len(division.piece), options.generator()))
         pairs = (one[np.newaxis] for one in order)
