@@ -13,7 +13,7 @@ endef
 export COVERAGE
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: demo test lint pytest pytest-first pytest-later pytest-uncompiled test-browser test-heavy bench results clean
+.PHONY: demo test lint pytest pytest-first pytest-later pytest-uncompiled test-browser test-heavy wheel test-wheel bench results clean
 
 demo: $(VENV)/installed
 	$(BIN)/anytimebp demo
@@ -52,6 +52,16 @@ test-browser: $(VENV)/browser-ready
 # Against packages that are large and slow to install, in an environment of its own; by hand, not in .ci/run.
 test-heavy: $(HEAVY)/ready
 	$(HEAVY)/bin/python -m pytest tests/heavy
+
+# A wheel with compiled kernels for x86-64-v3, in dist/; for the Python and the Numba of this environment.
+wheel: $(VENV)/installed
+	rm -rf build/compiled
+	$(BIN)/anytimebp warmup --into build/compiled
+	ANYTIMEBP_COMPILED=$(CURDIR)/build/compiled $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+# Installs that wheel in an environment of its own, and sees that `bp` and the default method compile nothing; by hand.
+test-wheel: wheel
+	sh tests/heavy/try_wheel.sh $(PYTHON)
 
 bench: $(VENV)/ready
 	$(BIN)/python evaluation/benchmarks/run.py

@@ -41,6 +41,8 @@ from anytimebp.model.kinds.noisy_or import NoisyOr
 from anytimebp.model.kinds.xor import Xor
 from anytimebp.model.summary import GraphSummary
 from anytimebp.model.variable import Variable
+from anytimebp.results.map_result import MapMoment, MapResult
+from anytimebp.results.samples import Samples
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
@@ -51,9 +53,11 @@ if TYPE_CHECKING:
     from anytimebp.formats.networkx_graphs import from_networkx, to_networkx
     from anytimebp.formats.pgmpy_models import from_pgmpy
     from anytimebp.formats.pyagrum_models import from_pyagrum
+    from anytimebp.inference.best_state import infer_map
     from anytimebp.inference.inference import Inference
     from anytimebp.inference.methods import METHODS
     from anytimebp.inference.recording import Every
+    from anytimebp.inference.sampling import sample
     from anytimebp.inference.session import Session
     from anytimebp.paper.policy import GrowthPolicy, GrowthView
     from anytimebp.paper.rankings import DynamicGrowth, FixedGrowth, RandomGrowth
@@ -89,6 +93,8 @@ __all__ = [
     "InternalError",
     "KernelCacheWarning",
     "LowRank",
+    "MapMoment",
+    "MapResult",
     "MemoryLimitError",
     "ModelError",
     "ModelWarning",
@@ -101,6 +107,7 @@ __all__ = [
     "RandomGrowth",
     "Result",
     "RuleError",
+    "Samples",
     "Session",
     "Snapshot",
     "StopReason",
@@ -118,10 +125,12 @@ __all__ = [
     "from_pyagrum",
     "infer",
     "infer_many",
+    "infer_map",
     "plot_run",
     "read_evidence",
     "read_marginals",
     "read_model",
+    "sample",
     "to_networkx",
     "write_marginals",
     "write_model",
@@ -130,9 +139,11 @@ __all__ = [
 
 _LATER = {
     "infer": "anytimebp.api",
+    "infer_map": "anytimebp.inference.best_state",
     "Inference": "anytimebp.inference.inference",
     "METHODS": "anytimebp.inference.methods",
     "Every": "anytimebp.inference.recording",
+    "sample": "anytimebp.inference.sampling",
     "Session": "anytimebp.inference.session",
     "from_networkx": "anytimebp.formats.networkx_graphs",
     "from_pgmpy": "anytimebp.formats.pgmpy_models",

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
+from anytimebp.model.evidence import read_evidence_mapping
+from anytimebp.model.joint_score import joint_log_score
 from oracle.models import worst
 from oracle.slow_bp import SlowBP, load_messages
 from oracle.slow_growth import domains_of, restricted, take_messages
@@ -100,3 +102,15 @@ def test_evidence_given_as_unary_factors_is_the_same(models_folder, case):
     assert worst(scored, list(restricted.marginals.values())) < 1e-7
     assert scored.log_z == pytest.approx(restricted.log_z, abs=1e-6)
     assert restricted.work < scored.work
+
+
+@pytest.mark.parametrize("name", ["alarm", "pathfinder", "Segmentation_11", "ObjectDetection_11", "pdb1rh4"])
+def test_the_best_joint_state_scores_at_least_as_much_as_the_likeliest_states(models_folder, name):
+    path = models_folder / f"{name}.uai"
+    graph = abp.read_model(path)
+    observed = abp.read_evidence(path.with_name(f"{name}.uai.evid"), graph)
+    found, marginals = abp.infer_map(graph, evidence=observed), abp.infer(graph, evidence=observed).marginals
+    states = np.array([int(marginals[i].argmax()) for i in range(len(graph.variables))])
+    known = read_evidence_mapping(observed, graph.variables)
+    assert found.exact
+    assert found.log_score >= joint_log_score(graph.blocks, graph.variables, known, states) - 1e-9

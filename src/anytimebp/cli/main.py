@@ -15,12 +15,14 @@ import click
 from click.shell_completion import get_completion_class
 
 from anytimebp import __version__
+from anytimebp.cli.best_state import best_state
 from anytimebp.cli.convert import convert
 from anytimebp.cli.demo import demo
 from anytimebp.cli.infer import infer
 from anytimebp.cli.info import info
 from anytimebp.cli.names import printable_name, say, warnings_as_lines
 from anytimebp.cli.plugins import Commands
+from anytimebp.cli.warmup import warmup
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 
 ANSWERED, INTERNAL, BAD_INPUT, INCONSISTENT, ABORTED = 0, 1, 2, 3, 130
@@ -59,7 +61,7 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(kind(context.find_root().command, {}, "anytimebp", "_ANYTIMEBP_COMPLETE").source())
 
 
-for command in (infer, info, convert, demo, completion):
+for command in (infer, best_state, info, convert, demo, warmup, completion):
     app.add_command(command)
 
 

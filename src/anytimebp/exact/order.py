@@ -1,4 +1,9 @@
-"""Elimination orders: the best of several greedy searches stays with the layout. Counts decide, not the clock."""
+"""Elimination orders: the best of several greedy searches stays with the layout. Counts decide, not the clock.
+
+A search for a better order must cost less than what it can save. What it costs is counted in entries of cliques, which
+take about as long. The first order is the last where it adds no edge: the graph is chordal, and no other order has
+smaller cliques.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ import numpy as np
 
 from anytimebp.exact.relevance import Part
 from anytimebp.kernels.elimination import (
+    FILL,
     MIN_FILL,
     MIN_WEIGHT,
     NO_ROOM,
@@ -25,11 +31,12 @@ from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
 
 SMALL = 2**11  # entries of all cliques under which another search costs more than it can save
-CLOSE = 1.1  # times the entries of all factors, under which no other order is searched for: as on forests
 RULES = (MIN_FILL, WEIGHTED_FILL, MIN_WEIGHT)
 NOISES = (0.0, 0.1, 0.3)  # of the first, second and further searches by each rule
-STEP_COST = 4.0  # what a step of a search costs, in entries of a clique
-SHARE = 0.5  # of the predicted cost that searches may cost together, beyond the first three
+SEARCH_COST, VARIABLE_COST = 1500.0, 30.0  # of a search beside its steps, in entries of a clique; a step costs one
+SHARE = 1.0  # of the entries of the best cliques that searches may cost together
+IDLE_SHARE = 1 / 16  # of them that searches may cost after the last gain, once every rule was tried with noise, too
+GAIN = 0.99  # of the entries that may be left for a gain to count as one
 MOST_SEARCHES = 60
 KEPT, KEPT_BYTES = 64, 2**25  # orders for different evidence that stay with a layout, and what they may take
 
@@ -104,63 +111,95 @@ def find_order(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries:
 
 def first_order(compiled: CompiledGraph) -> None:
     """Leave the order that the first search finds with a layout: enough where many small graphs are solved as one."""
-    sizes, room = compiled.universe_sizes, 4 * len(compiled.arrays.edge_variable) + 16 * len(compiled.universe_sizes)
-    while True:
-        arrays = _arrays(len(sizes), room)
-        arrays.state[STEPS], arrays.state[RANDOM] = 0, 1
-        given = compiled.arrays, np.log(sizes), RULES[0], NOISES[0], np.inf, 2**62
-        status, n, entries = greedy_order(*given, arrays)
-        if status != NO_ROOM:
-            break
-        room *= 4
+    sizes = compiled.universe_sizes
+    status, n, entries, arrays, steps = _greedy(compiled, np.log(sizes), 0, np.inf, 2**62, None)
     if status == ORDERED:
-        found = Order(arrays.order[:n].copy(), entries, int(arrays.state[STEPS]))
-        compiled.orders[sizes.tobytes()] = found
+        compiled.orders[sizes.tobytes()] = Order(arrays.order[:n].copy(), entries, steps)
 
 
 def _search(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries: float, most_steps: float) -> Order:
-    """Search by each rule, and while it may pay, again with noise."""
+    """Search by each rule and then with noise, while it may pay."""
     log_size, steps, best = np.log(np.maximum(sizes, 1)), 0, Order(None, 0.0, 0)
-    arrays = _arrays(len(sizes), 4 * len(compiled.arrays.edge_variable) + 16 * len(sizes))
+    arrays = _arrays(len(sizes), _first_room(compiled))
     log_most = math.log(max(1.0, most_entries))
     bound, is_known = least_clique(compiled.arrays, log_size, log_most, arrays)
     if is_known and bound > log_most:
         return Order(None, np.exp(min(700.0, bound)), 0)
+    cost, idle = 0.0, 0.0
     for search in range(MOST_SEARCHES):
-        rule, noise = RULES[search % len(RULES)], NOISES[min(search // len(RULES), len(NOISES) - 1)]
         limit = most_entries if best.variables is None else best.entries
-        while True:
-            arrays.state[STEPS], arrays.state[RANDOM] = 0, search + 1
-            status, n, entries = greedy_order(compiled.arrays, log_size, rule, noise, limit, int(most_steps), arrays)
-            steps += int(arrays.state[STEPS])
-            if status != NO_ROOM:
-                break
-            arrays = _arrays(len(sizes), 4 * len(arrays.neighbours))
+        status, n, entries, arrays, taken = _greedy(compiled, log_size, search, limit, int(most_steps), arrays)
+        steps += taken
+        idle = steps + (search + 1) * (SEARCH_COST + VARIABLE_COST * len(sizes)) - cost
         if status == ORDERED and entries < limit:
+            if entries < GAIN * limit:
+                cost, idle = cost + idle, 0.0
             best = Order(arrays.order[:n].copy(), entries, steps)
+            if arrays.state[FILL] == 0 or entries < SMALL:
+                break
         elif best.variables is None:
             best = Order(None, max(best.entries, entries), steps)
             if status == TOO_LONG:
                 break
-        is_hopeless = best.variables is None and search + 1 >= len(RULES)
-        is_dear = search + 1 >= len(RULES) and STEP_COST * steps > SHARE * best.entries
-        if is_hopeless or is_dear or (best.variables is not None and best.entries < SMALL):
-            break
-        if search == 0 and best.variables is not None and best.entries < CLOSE * _least(compiled.arrays, log_size):
+        if _is_enough(best, search + 1, cost + idle, idle):
             break
     return best._replace(steps=steps)
 
 
-def _least(layout: GraphLayout, log_size: FloatArray) -> float:
-    """Return about how many entries the tables of all factors have."""
-    ends = np.concatenate(([0.0], np.cumsum(log_size[layout.edge_variable])))
-    start = layout.factor_edge_start
-    return float(np.exp(np.minimum(ends[start[1:]] - ends[start[:-1]], 700.0)).sum())
+def _greedy(
+    compiled: CompiledGraph | Shape,
+    log_size: FloatArray,
+    search: int,
+    most_entries: float,
+    most_steps: int,
+    arrays: OrderArrays | None,
+) -> tuple[int, int, float, OrderArrays, int]:
+    """Make one search, in arrays that are made larger where they do not hold it.
+
+    Args:
+        compiled: The graph.
+        log_size: (V,) logs of domain sizes.
+        search: Which one it is: says the rule and the noise.
+        most_entries: See `greedy_order`.
+        most_steps: See `greedy_order`.
+        arrays: Of an earlier search.
+
+    Returns:
+        What `greedy_order` returns, the arrays, and the steps that were taken.
+    """
+    rule, noise, steps = RULES[search % len(RULES)], NOISES[min(search // len(RULES), len(NOISES) - 1)], 0
+    at = arrays or _arrays(len(log_size), _first_room(compiled))
+    while True:
+        at.state[STEPS], at.state[RANDOM] = 0, search + 1
+        status, n, entries = greedy_order(compiled.arrays, log_size, rule, noise, most_entries, most_steps, at)
+        steps += int(at.state[STEPS])
+        if status != NO_ROOM:
+            return status, n, entries, at, steps
+        at = _arrays(len(log_size), 4 * len(at.neighbours))
+
+
+def _first_room(compiled: CompiledGraph | Shape) -> int:
+    """Return how many neighbours there is room for at first."""
+    return 4 * len(compiled.arrays.edge_variable) + 16 * len(compiled.universe_sizes)
+
+
+def _is_enough(best: Order, n_searches: int, cost: float, idle: float) -> bool:
+    """Tell whether another search would cost more than it can save.
+
+    Args:
+        best: Found so far.
+        n_searches: How many there were.
+        cost: What they have cost together.
+        idle: What those after the last gain have cost.
+    """
+    if best.variables is None:
+        return n_searches >= len(RULES)
+    return cost > SHARE * best.entries or (n_searches >= 2 * len(RULES) and idle > IDLE_SHARE * best.entries)
 
 
 def _arrays(n: int, room: int) -> OrderArrays:
     whole = np.zeros((8, n), dtype=np.int64)
     first, count, own_room, mark, seen, heap, place, order = whole
-    state = np.zeros(4, dtype=np.int64)
+    state = np.zeros(5, dtype=np.int64)
     neighbours = np.empty(room, dtype=np.int64)
     return OrderArrays(neighbours, first, count, own_room, mark, seen, heap, place, np.empty(n), state, order)

@@ -7,12 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.cutting import where_tables_lie
 from anytimebp.kernels.relevance import KEPT, PartArrays, find_part
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.source import BoolArray, FloatArray, IndexArray
-
-SUMS = "sums of factors"  # where they are kept with a layout's tables
+from anytimebp.model.source import BoolArray, IndexArray
 
 
 class Part(NamedTuple):
@@ -33,13 +30,6 @@ class Part(NamedTuple):
     targets: BoolArray | None = None
 
 
-class _Sums(NamedTuple):
-    """What a layout keeps for the next search; see `PartArrays`."""
-
-    address: IndexArray
-    log_sum: FloatArray
-
-
 def relevant_part(compiled: CompiledGraph, domains: Domains, targets: IndexArray | None) -> Part:
     """Return what the marginals of the targets depend on; all of the graph if there are no targets.
 
@@ -52,12 +42,12 @@ def relevant_part(compiled: CompiledGraph, domains: Domains, targets: IndexArray
         return Part(compiled.arrays, domains.sizes)
     layout = compiled.arrays
     n_variables, n_factors, n_edges = len(domains.sizes), len(layout.factor_edge_start) - 1, len(layout.edge_variable)
-    lengths = (n_variables, 2 * n_variables, n_factors, n_factors + 1, n_edges, n_edges, n_variables + 1, n_edges)
+    of_part = (n_factors, n_factors + 1, n_edges, n_edges, n_variables + 1, n_edges)
+    lengths = (n_factors, n_factors, n_variables, 2 * n_variables, *of_part)
     ends = np.cumsum(lengths)
     room = np.empty(int(ends[-1]), dtype=np.int64)
     is_target = np.zeros(n_variables, dtype=np.bool_)
     is_target[targets] = True
-    sums = _kept_sums(compiled)
     written = [room[end - length : end] for end, length in zip(ends.tolist(), lengths, strict=True)]
     at = PartArrays(
         domains.sizes,
@@ -65,26 +55,10 @@ def relevant_part(compiled: CompiledGraph, domains: Domains, targets: IndexArray
         domains.log_prior,
         domains.slot_start,
         is_target,
-        sums.address,
-        sums.log_sum,
         *written,
     )
-    n, log_known, is_known = find_part(layout, at)
+    n, log_known, is_known = find_part(layout, compiled.rows, at)
     part = GraphLayout(
         at.factor_edge_start, at.edge_variable[:n], at.edge_factor[:n], at.variable_edge_start, at.variable_edge[:n]
     )
     return Part(part, at.left, at.fate == KEPT, log_known if is_known else float("nan"), is_target)
-
-
-def _kept_sums(compiled: CompiledGraph) -> _Sums:
-    """Return what is known of factors' sums; where their potentials lie is found out the first time."""
-    known = compiled.shared_tables.get(SUMS)
-    if isinstance(known, _Sums):
-        return known
-    n_factors = len(compiled.arrays.factor_edge_start) - 1
-    address, is_log = np.empty(n_factors, dtype=np.int64), np.empty(n_factors, dtype=np.bool_)
-    where_tables_lie(compiled.rows, address, is_log)
-    address[is_log] = 0
-    made = _Sums(address, np.full(len(compiled.arrays.edge_variable), np.nan))
-    compiled.shared_tables[SUMS] = made
-    return made

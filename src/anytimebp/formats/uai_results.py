@@ -1,8 +1,9 @@
-"""UAI evidence, and results in the competition's form: MAR for marginals, PR for log10 of the partition function."""
+"""UAI evidence, and results in the competition's form: MAR for marginals, PR for log10 of Z, MPE for states."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -116,6 +117,11 @@ def write_pr(result: Snapshot, file: BinaryIO, path: Path) -> None:
     if not math.isfinite(result.log_z):
         raise FormatError(path, "log Z is not known: the run was stopped before every factor was updated once")
     file.write(f"PR\n{result.log_z / math.log(10)!r}\n".encode("ascii"))
+
+
+def write_mpe(states: Sequence[int], file: BinaryIO) -> None:
+    """Write a joint state, given by the numbers of states in the order of variables."""
+    file.write(f"MPE\n{' '.join(map(str, [len(states), *states]))}\n".encode("ascii"))
 
 
 def read_pr(path: Path) -> float:

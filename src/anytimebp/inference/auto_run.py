@@ -65,9 +65,6 @@ class AutoRun(Stages):
                 max_memory=options.max_memory,
             )
             (tree, reason), part, domains = found.chosen, found.part, found.domains or domains
-        if tree is None:
-            while not self._task.load("adaptive"):
-                yield Step.WORKING
         options = options.for_method("adaptive" if tree is None else "exact")
         task = self._task._replace(options=options)
         self._figures.method, self._figures.reason = options.method, reason
@@ -76,6 +73,8 @@ class AutoRun(Stages):
             self.now = ExactRun(task, Planned(part, tree, domains))
         else:
             self.now = AdaptiveRun(task)
+            while not self._task.load(self.now.first_kernels):
+                yield Step.WORKING
             if len(sizes) > MOST_VARIABLES:
                 yield Step.WORKING
         yield from self.now.begin()
@@ -88,6 +87,10 @@ class AutoRun(Stages):
             return "damping is for belief propagation"
         if len(sizes) > MOST_VARIABLES:
             return _too_many(sizes)
+        if self._task.options.targets is None:  # these may leave out what asks for so much
+            asks = _asks_too_much(self._compiled, sizes, has_budget=self._task.limits.has_budget)
+            if asks:
+                return asks
         compiled, n_edges = self._compiled, len(self._compiled.arrays.edge_variable)
         if compiled.n_joint_states < SMALL_FOREST or self._task.options.targets is not None:
             return ""
@@ -146,12 +149,9 @@ def choose(
     wanted = sizes if part is None else part.sizes
     if len(sizes) > MOST_VARIABLES:
         return Chosen(None, _too_many(sizes))
-    wide = without_table(compiled)
-    if wide:
-        return Chosen(None, f"exact inference makes tables of all factors, and {wide}")
-    asked = _asked_of_rules(compiled, wanted) if has_budget and not compiled.has_tables_only else 0.0
-    if asked > MOST_ASKED:
-        return Chosen(None, f"exact inference would ask rules for {asked:,.0f} scores before the first answer")
+    asks = _asks_too_much(compiled, wanted, has_budget=has_budget)
+    if asks:
+        return Chosen(None, asks)
     of_bp = bp_cost(compiled, sizes)
     most = CHEAP if has_budget else max(CHEAP, of_bp)
     steps = max(LEAST_STEPS, STEP_SHARE * of_bp)
@@ -220,6 +220,17 @@ def choose_possible(
     if again.tree is None or not is_smaller(again.tree, chosen.tree):
         return Found(chosen, part, None)
     return Found(again, left.part, left.domains)
+
+
+def _asks_too_much(compiled: CompiledGraph, sizes: IndexArray, *, has_budget: bool) -> str:
+    """Return which tables are too large to be filled for exact inference, or nothing."""
+    wide = without_table(compiled)
+    if wide:
+        return f"exact inference makes tables of all factors, and {wide}"
+    asked = _asked_of_rules(compiled, sizes) if has_budget and not compiled.has_tables_only else 0.0
+    if asked <= MOST_ASKED:
+        return ""
+    return f"exact inference would ask rules for {asked:,.0f} scores before the first answer"
 
 
 def _asked_of_rules(compiled: CompiledGraph, sizes: IndexArray) -> float:

@@ -13,3 +13,4 @@ GROWING_METHODS = ("random", "fixed", "dynamic")
 
 IN_PARTS = ("bp", "adaptive", "auto")
 """Methods whose sweeps can go over parts of a graph at the same time."""
+MAP_METHODS = ("auto", "exact", "bp")  # of `infer_map`

@@ -18,7 +18,7 @@ from anytimebp.exact.possible import ZEROS, possible_part
 from anytimebp.exact.relevance import Part
 from anytimebp.exact.tree import Tree, is_forest, plan
 from anytimebp.inference.active_exact import ActiveExactRun
-from anytimebp.inference.adaptive.adaptive_run import ROUNDS, AdaptiveRun
+from anytimebp.inference.adaptive.adaptive_run import BEYOND_MEMORY, ROUNDS, AdaptiveRun
 from anytimebp.inference.adaptive.choice import may_pay
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import AutoRun
@@ -26,7 +26,7 @@ from anytimebp.inference.budget import InterruptFlag, Stopwatch
 from anytimebp.inference.exact_run import ExactRun
 from anytimebp.inference.kept_exact import KEPT, Evidence, KeptExactRun, make_kept_tree
 from anytimebp.inference.method import FORESTS, LEAVES, LOGS, Method, Step, Task, new_task, steps
-from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS
+from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS, METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.part_sweeps import PARTS, sweep_all_parts
@@ -34,6 +34,7 @@ from anytimebp.kernels import (
     active,
     active_readout,
     bands,
+    bundle,
     cliques,
     cutting,
     elimination,
@@ -53,6 +54,7 @@ from anytimebp.kernels import (
     residual,
     setting_up,
 )
+from anytimebp.kernels.disk_cache import is_kept
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.setting_up import start_hubs
 from anytimebp.kernels.structures import MODULES, is_loaded, load
@@ -69,6 +71,7 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "adaptive": (lazy.lazy_slice,),
     "exact": (elimination.greedy_order, cliques.distribute_slice),
     ROUNDS: (active.look_outside, active_readout.read_leaves, lazy.settle_slice),
+    BEYOND_MEMORY: (active.look_outside, active.weigh_outside, lazy.settle_slice, readout.sum_bethe_terms),
     "auto": (setting_up.fill_topology, setting_up.fold_priors),
     FORESTS: (junction_tree.has_loop,),
     ZEROS: (impossible.exclude_states, cutting.cut_tables_slice),
@@ -85,6 +88,7 @@ SECONDS = {
     "adaptive": 8,
     "residual": 9,
     ROUNDS: 15,
+    BEYOND_MEMORY: 15,
     LOGS: 4,
     LEAVES: 4,
     BANDS: 2,
@@ -125,10 +129,10 @@ def load_kernels(
     missing = [kernel for kernel in wanted if not getattr(kernel, "overloads", True)]
     if not missing and wanted not in _unfinished:  # loaded in this process, or compilation is switched off
         return
-    compiled = [kernel for kernel in missing if not _is_on_disk(kernel)]
+    compiled = [kernel for kernel in missing if not is_kept(kernel)]
     if compiled:
         more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
-        what = method if method in {ROUNDS, LOGS, LEAVES, BANDS, FORESTS, KEPT, ZEROS, PARTS} else f"method {method!r}"
+        what = f"method {method!r}" if method in METHODS else method
         logger.warning(
             "compiling kernels for %s; this happens once per installation and takes about %d seconds",
             "evidence or factor marginals" if more else what,
@@ -147,7 +151,8 @@ def load_structures(names: Iterable[str] = tuple(MODULES)) -> None:
     missing = [name for name in names if not is_loaded(name)]
     if stats is not None and missing:
         folder = Path(stats.cache_path or ".")
-        compiled = [name for name in missing if not any(folder.glob(f"{MODULES[name]}.send-*.nbi"))]
+        modules = [MODULES[name] for name in missing if not bundle.holds(MODULES[name], "send")]
+        compiled = [module for module in modules if not any(folder.glob(f"{module}.send-*.nbi"))]
         if compiled:
             logger.warning(
                 "compiling kernels for lists and structures; this happens once per installation and takes about "
@@ -173,11 +178,6 @@ def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
 def _cuts_tables(method: str, options: RunOptions) -> bool:
     """Tell whether a run may cut tables to what the evidence leaves."""
     return bool(options.observed) and method in {*FULL_METHODS, "adaptive", "exact"}
-
-
-def _is_on_disk(kernel: Any) -> bool:
-    folder = Path(kernel.stats.cache_path or ".")
-    return any(folder.glob(f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}-*.nbi"))
 
 
 def compile_rules(sources: list[FactorSource]) -> None:
@@ -245,8 +245,8 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
     if method in {"auto", FORESTS}:
         _set_up(graph, looks_for_loops=method == FORESTS)
         return
-    if method in {KEPT, ROUNDS, ZEROS, PARTS}:
-        yield from {KEPT: _run_kept, ROUNDS: _run_stages, ZEROS: _run_cut, PARTS: _run_parts}[method](graph, options)
+    if method in SMALL_RUNS:
+        yield from SMALL_RUNS[method](graph, options)
         return
     if method == BANDS:
         yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_banded(), options))
@@ -286,7 +286,7 @@ def _method_of(kernels: str, options: RunOptions) -> str:
         return "exact"
     if kernels == PARTS:
         return "bp"
-    return "adaptive" if kernels in {ROUNDS, FORESTS} else kernels
+    return "adaptive" if kernels in {ROUNDS, BEYOND_MEMORY, FORESTS} else kernels
 
 
 def _run_observed(make: Callable[[Task], Method], graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
@@ -334,6 +334,15 @@ def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(_with_leaf(0.0), options))
 
 
+def _run_large(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
+    """Send `adaptive` through its rounds on models larger than memory."""
+    graph = FactorGraph()
+    graph.add_variables(3, 40)
+    graph.add_factors([[0], [1], [2]], log_table=np.linspace(0.0, -20.0, 40))
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=lambda a, b: -0.1 * abs(a - b))
+    yield from _run_small(partial(AdaptiveRun, is_large=True), new_task(graph, options))
+
+
 def _run_parts(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     """Sweep over a graph of one part."""
     compiled = compiled_graph(graph)
@@ -369,3 +378,12 @@ def _run_small(make: Callable[[Task], Method], task: Task) -> Iterator[Step]:
         if found is not None:
             found.marginals.read()
         yield step
+
+
+SMALL_RUNS: dict[str, Callable[[FactorGraph, RunOptions], Iterator[Step]]] = {
+    KEPT: _run_kept,
+    ROUNDS: _run_stages,
+    BEYOND_MEMORY: _run_large,
+    ZEROS: _run_cut,
+    PARTS: _run_parts,
+}

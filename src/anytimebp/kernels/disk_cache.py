@@ -18,6 +18,7 @@ from typing import Any
 import numba
 from numba.core import caching, ccallback, serialize
 
+from anytimebp.kernels import bundle
 from anytimebp.kernels.held_signals import hold_signals, let_signals_in
 
 _FunctionCache: Any = getattr(caching, "FunctionCache", object)
@@ -32,6 +33,19 @@ IS_KNOWN = object not in {_FunctionCache, _Functions} and _dumps is not None
 _unusable: dict[str, str] = {}  # folders, and what is to be told of them
 _told: set[str] = set()  # those of them that were told
 _damaged: set[str] = set()  # folders with files that had to be replaced
+_copied_to: list[Path] = []  # where a bundle of compiled kernels is made
+
+
+def also_keep_in(folder: Path) -> None:
+    """Have all that is compiled from now on written to a bundle, too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _copied_to.append(folder)
+
+
+def is_kept(kernel: Any) -> bool:
+    """Tell whether some version of a kernel is on disk, or comes with the wheel."""
+    folder, module = Path(kernel.stats.cache_path or "."), kernel.__module__.rpartition(".")[2]
+    return bundle.holds(module, kernel.__name__) or any(folder.glob(f"{module}.{kernel.__name__}-*.nbi"))
 
 
 class _CheckedFunctions(_Functions):  # type: ignore[misc]
@@ -58,14 +72,27 @@ class CheckedCache(_FunctionCache):  # type: ignore[misc]
         """Return a compiled function; None if there is none that can be used."""
         let_signals_in()
         with hold_signals():
+            found = self._load_from_wheel(signature, context)
+            if found is not None:
+                return found
             try:
                 return super().load_overload(signature, context)
             except Exception as damage:  # noqa: BLE001  (whatever bytes can lead to)
                 self._replace(damage)
         return None
 
+    def _load_from_wheel(self, signature: Any, context: Any) -> Any:
+        """Return a function that came with the wheel; None if there is none, or it cannot be used."""
+        try:
+            kept = bundle.read(self._py_func, signature)
+            return None if kept is None else self._impl.rebuild(context, pickle.loads(kept))  # noqa: S301
+        except Exception:  # noqa: BLE001  (it is compiled instead)
+            return None
+
     def save_overload(self, signature: Any, made: Any) -> None:
         """Write a compiled function, if possible."""
+        for folder in _copied_to:
+            (folder / bundle.file_of(self._py_func, signature)).write_bytes(pickle.dumps(self._impl.reduce(made)))
         try:
             super().save_overload(signature, made)
         except Exception as failure:  # noqa: BLE001  (the run needs no cache)

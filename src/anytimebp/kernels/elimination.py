@@ -13,7 +13,7 @@ from anytimebp.kernels.jit import borrow, kernel
 
 MIN_FILL, MIN_WEIGHT, WEIGHTED_FILL = range(3)
 ORDERED, NO_ROOM, TOO_WIDE, TOO_LONG = range(4)  # how the search ended
-STAMP, STEPS, RANDOM, USED = range(4)  # places in `OrderArrays.state`
+STAMP, STEPS, RANDOM, USED, FILL = range(5)  # places in `OrderArrays.state`
 TIE = 1.0 / 4096.0  # weight of a clique's log size beside its missing edges: decides between equals
 
 
@@ -30,7 +30,8 @@ class OrderArrays(NamedTuple):
         heap: (V,) variables, the least score on top.
         place: (V,) where each is in the heap, -1 if it is not.
         key: (V,) scores.
-        state: (4,) the last stamp, steps taken, the random number, and how much of `neighbours` is in use.
+        state: (5,) the last stamp, steps taken, the random number, how much of `neighbours` is in use, and twice the
+            edges that eliminating has added.
         order: (V,) the variables in the order of elimination.
     """
 
@@ -67,6 +68,7 @@ def greedy_order(layout, log_size, rule, noise, most_entries, most_steps, at):
     if not _list_neighbours(layout, log_size, at):
         return NO_ROOM, 0, 0.0
     n, entries = 0, 0.0
+    at.state[FILL] = 0
     for v in range(log_size.size):
         at.place[v] = -1
         if log_size[v] > 0.0:
@@ -90,6 +92,7 @@ def greedy_order(layout, log_size, rule, noise, most_entries, most_steps, at):
         joined = _join_neighbours(v, at)
         if joined < 0:
             return NO_ROOM, n, entries
+        at.state[FILL] += joined
         _rescore(log_size, rule, noise, v, joined > 0 and rule != MIN_WEIGHT, left, at)
         if at.state[STEPS] > most_steps:
             return TOO_LONG, n, entries

@@ -13,6 +13,7 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import larger, smaller
 from anytimebp.kernels.jit import FAST_WITHOUT_NAN, borrow, kernel, table_view
+from anytimebp.model.factor import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMBERS, TABLES
 
 ROUNDED = 1e-6  # by what part sums may differ that count as the same: those of numbers printed with six digits
 SIDE_BY_SIDE = 4  # sums that are made at the same time
@@ -29,9 +30,9 @@ class PartArrays(NamedTuple):
         log_prior: A number per slot; the largest of each variable is 0.
         slot_start: (V + 1,) where a variable's slots start.
         is_target: (V,).
-        address: (F,) where a factor's potentials over all states lie; 0 if it has no such table.
-        log_sum: (E,) log of what a factor sums to over a variable; infinite where that varies, NaN where it is not
-            known yet. Kept from one search to the next.
+        address: (F,) overwritten: where a factor's potentials over all states lie; 0 if it has no such table.
+        sums: (F,) overwritten: where the logs of what it sums to over each of its axes lie: infinite where that varies,
+            NaN where it is not known yet. Kept with the tables from one search to the next.
         left: (V,) overwritten: the domain sizes of the part, 0 for variables that are left out.
         stack: (2 V,) scratch.
         fate: (F,) overwritten: BARREN, KEPT or LEFT_OUT.
@@ -48,7 +49,7 @@ class PartArrays(NamedTuple):
     slot_start: Any
     is_target: Any
     address: Any
-    log_sum: Any
+    sums: Any
     left: Any
     stack: Any
     fate: Any
@@ -60,11 +61,12 @@ class PartArrays(NamedTuple):
 
 
 @kernel()
-def find_part(layout, at):
+def find_part(layout, rows, at):
     """Find what the targets depend on.
 
     Args:
         layout: Topology.
+        rows: (blocks, WIDTH), see `model/factor.py`.
         at: Overwritten.
 
     Returns:
@@ -72,6 +74,7 @@ def find_part(layout, at):
         was left out of which nobody knows the sum.
     """
     layout, at = borrow(layout), borrow(at)
+    _find_tables(rows, at)
     log_known = _drop_barren(layout, at)
     more, is_known = _reach(layout, at)
     for factor in range(at.fate.size):
@@ -83,6 +86,21 @@ def find_part(layout, at):
     for v in range(at.size.size):
         at.left[v] = at.size[v] if at.size[v] == 1 or at.left[v] == REACHED else 0
     return _write_layout(layout, at), log_known + more, is_known
+
+
+@kernel()
+def _find_tables(rows, at):
+    """List where the potentials of message factors lie, and what is known of their sums."""
+    factor = 0
+    for block in range(rows.shape[0]):
+        members, arity, is_there = rows[block, MEMBERS], rows[block, ARITY], rows[block, TABLES] != 0
+        for offset in range(rows[block, FACTORS] if arity > 1 else 0):
+            member = offset if members > 1 else 0
+            at.address[factor] = at.sums[factor] = 0
+            if is_there and rows[block, IS_LOG] == 0:
+                at.address[factor] = rows[block, TABLES] + 8 * rows[block, ENTRIES] * member
+                at.sums[factor] = rows[block, EXTENT] + 8 * (3 * members + arity * member)
+            factor += 1
 
 
 @kernel()
@@ -102,11 +120,11 @@ def _drop_barren(layout, at):
         edge = _last_edge(layout, at, v)
         if edge < 0:
             continue
-        if at.log_sum[edge] != at.log_sum[edge]:
-            at.log_sum[edge] = _log_sum(layout, at, edge)
-        if at.log_sum[edge] == np.inf:
+        factor = layout.edge_factor[edge]
+        log_sum = _known_sum(layout, at, factor, edge)
+        if log_sum == np.inf:
             continue
-        factor, log_known = layout.edge_factor[edge], log_known + at.log_sum[edge]
+        log_known += log_sum
         at.fate[factor], at.left[v] = BARREN, GONE
         for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             u = layout.edge_variable[other]
@@ -138,11 +156,21 @@ def _last_edge(layout, at, v):
 
 
 @kernel()
-def _log_sum(layout, at, edge):
-    """Return the log of what a factor sums to over a variable, infinity if that is not always the same."""
-    factor, inner, outer = layout.edge_factor[edge], 1, 1
+def _known_sum(layout, at, factor, edge):
+    """Return the log of what a factor sums to over a variable, infinity if that varies; found out once per table."""
     if at.address[factor] == 0:
         return np.inf
+    first = layout.factor_edge_start[factor]
+    known = table_view(at.sums[factor], layout.factor_edge_start[factor + 1] - first)
+    if known[edge - first] != known[edge - first]:
+        known[edge - first] = _log_sum(layout, at, factor, edge)
+    return known[edge - first]
+
+
+@kernel()
+def _log_sum(layout, at, factor, edge):
+    """Return the log of what a factor sums to over a variable, infinity if that is not always the same."""
+    inner, outer = 1, 1
     for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
         if other < edge:
             outer *= at.universe_size[layout.edge_variable[other]]

@@ -136,7 +136,7 @@ WIDTH = 8
 SCOPES, FACTORS, ARITY, TABLES, MEMBERS, ENTRIES, IS_LOG, EXTENT = range(WIDTH)
 """Columns: address of the scopes; factors; arity; address of the tables, 0 if there are none; how many of them; entries
 of each; whether they are log scores; address of their extents, (3, members): largest and smallest finite log score, and
-whether there is a hard zero."""
+whether there is a hard zero; of potentials, their sums follow, see `DenseSource`."""
 
 
 class MessageBlock(NamedTuple):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from anytimebp.errors import OptionError
-from anytimebp.model.source import IndexArray
+from anytimebp.model.factor import FactorKey
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableKey
 from anytimebp.results import tables
 from anytimebp.results.html import result_html
@@ -178,6 +179,32 @@ class Snapshot:
         variables = self.marginals.variables
         state = variables[variables.index_of(variable)].state_index(label)
         return float(self.marginals[variable][state])
+
+    def expected_log_table(self, factors: FactorKey | range) -> FloatArray:
+        """Return the derivative of `log_z` by the log scores of one factor, or of several that share theirs.
+
+        This is the sum of the factors' marginals: how often each joint state is expected. At a fixed point of BP it is
+        the derivative of the Bethe estimate. Needs `factor_marginals=True`.
+
+        Args:
+            factors: The index or name of a factor, or a range of indices, of factors of one shape.
+        """
+        chosen = factors if isinstance(factors, range) else [factors]
+        if not len(chosen):
+            msg = "expected_log_table: the range of factors is empty"
+            raise OptionError(msg)
+        total: FloatArray | None = None
+        for key in chosen:  # one marginal is in memory at a time
+            own = self.factor_marginals[key]
+            if total is not None and total.shape != own.shape:
+                msg = (
+                    f"expected_log_table: factor {key} has a table of shape {own.shape}, the others of {total.shape}; "
+                    "only factors of one shape can share their scores"
+                )
+                raise OptionError(msg)
+            total = own.copy() if total is None else np.add(total, own, out=total)
+        assert total is not None  # noqa: S101  (the range is not empty)
+        return total
 
     def __repr__(self) -> str:
         """Return a line with what matters."""

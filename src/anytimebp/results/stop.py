@@ -21,6 +21,12 @@ class StopReason(Enum):
         "belief propagation does not settle on this model, damped or not; "
         'try another `method`, `schedule="random"`, another `damping` or a looser `tolerance`'
     )
+    OPTIMAL = "no joint state has a higher score"
+    NO_BETTER_STATE = (
+        "neither the joint state nor the bound on its score improves any more, and there may be a better one; "
+        'try `method="exact"`'
+    )
+    NO_POSSIBLE_STATE = 'no possible joint state was found, though there may be one; try `method="exact"`'
     INTERRUPTED = "interrupted from the keyboard"
     CALLBACK = "stopped by the callback"
 

@@ -197,7 +197,7 @@ def test_convert_says_what_is_lost(folder, capsys):
 
 
 def test_demo_runs_and_saves_its_model(folder, capsys):
-    assert run("demo", "--save", "d.npz") == 0
+    assert run("demo", "--sentence-only", "--save", "d.npz") == 0
     assert "<- changed" in capsys.readouterr().out
     assert run("infer", "d.npz", "--observe", "Paris=person") == 0
 

@@ -9,7 +9,7 @@ from click.shell_completion import ShellComplete
 from anytimebp.cli import plugins
 from anytimebp.cli.main import app, main
 
-OWN = {"completion", "convert", "demo", "infer", "info"}
+OWN = {"completion", "convert", "demo", "infer", "info", "map", "warmup"}
 
 
 @click.command()
@@ -53,7 +53,7 @@ def test_a_command_of_another_package_is_listed_and_runs(monkeypatch, capsys):
 def test_a_broken_command_disturbs_no_other_and_says_why(value, why, monkeypatch, capsys, tmp_path):
     adding(monkeypatch, greet=f"{__name__}:greet", broken=value)
     assert main(["greet"]) == 0
-    assert main(["demo", "--save", str(tmp_path / "demo.npz")]) == 0
+    assert main(["demo", "--sentence-only", "--save", str(tmp_path / "demo.npz")]) == 0
     capsys.readouterr()
     shown = listed(capsys)
     assert shown.keys() == OWN | {"greet", "broken"}

@@ -9,7 +9,16 @@ import anytimebp as abp
 from anytimebp.exact import order as order_module
 from anytimebp.exact.order import _arrays, find_order
 from anytimebp.exact.tree import MOST_ENTRIES, TooWide, Tree, plan
-from anytimebp.kernels.elimination import MIN_FILL, MIN_WEIGHT, ORDERED, WEIGHTED_FILL, greedy_order, least_clique
+from anytimebp.kernels.elimination import (
+    FILL,
+    MIN_FILL,
+    MIN_WEIGHT,
+    ORDERED,
+    STEPS,
+    WEIGHTED_FILL,
+    greedy_order,
+    least_clique,
+)
 from anytimebp.kernels.jit import UNCOMPILED
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid, random_loopy
@@ -73,6 +82,7 @@ def test_each_rule_takes_the_variable_of_the_least_score(rule, seed):
     for k, v in enumerate(found):  # the slow twin goes on from the same eliminations: equals may be taken in any order
         _, added = play(graph, linked, found[:k])
         assert v in _least(graph, linked, rule, found[:k], added)
+    assert arrays.state[FILL] == 2 * sum(len(pairs) for pairs in play(graph, linked, found)[1])
 
 
 def _least(graph, sizes, rule, gone, added):
@@ -175,6 +185,56 @@ def test_orders_for_other_evidence_come_and_go_but_that_without_stays(monkeypatc
         assert len(compiled.orders) <= 3
     assert find_order(compiled, compiled.universe_sizes, MOST_ENTRIES, 1e9) is first
     assert sizes.tobytes() in compiled.orders
+
+
+def searches(monkeypatch):
+    """Return a list that grows by the steps of each search for an order."""
+    taken = []
+
+    def watched(*given):
+        found = greedy_order(*given)
+        taken.append(int(given[-1].state[STEPS]))
+        return found
+
+    monkeypatch.setattr(order_module, "greedy_order", watched)
+    return taken
+
+
+def test_a_chordal_graph_is_searched_once(monkeypatch):
+    taken, graph = searches(monkeypatch), abp.FactorGraph()
+    types, relations = graph.add_variables(4, 12), graph.add_variables(6, 9)
+    pairs = [(i, j) for i in types for j in types if i < j]
+    scopes = [(i, j, k) for (i, j), k in zip(pairs, relations, strict=True)]
+    graph.add_factors(scopes, log_table=np.zeros((12, 12, 9)))
+    compiled = compiled_graph(graph)
+    order = find_order(compiled, compiled.universe_sizes, MOST_ENTRIES, 1e9)
+    assert len(taken) == 1
+    assert order.entries == pytest.approx(6 * 12 * 12 * 9 + 12**4 + 12**3 + 12**2 + 12)
+
+
+@given(seed=seeds, states=st.integers(2, 30))
+def test_searches_cost_no_more_than_the_cliques_of_the_first_and_one_more(seed, states):
+    graph = random_loopy(seed, n_variables=9, n_factors=14, max_arity=3, max_states=states)
+    compiled = compiled_graph(graph)
+    with pytest.MonkeyPatch.context() as patch:
+        taken = searches(patch)
+        order = find_order(compiled, compiled.universe_sizes, MOST_ENTRIES, 1e9)
+    each = order_module.SEARCH_COST + 9 * order_module.VARIABLE_COST
+    assert sum(taken[:-1]) + (len(taken) - 1) * each <= order_module.SHARE * first_entries(compiled)
+    assert order.entries <= first_entries(compiled)
+
+
+def first_entries(compiled):
+    """Return the entries of all cliques by the first order that is found."""
+    arrays = _arrays(len(compiled.universe_sizes), 2000)
+    return greedy_order(compiled.arrays, np.log(compiled.universe_sizes), MIN_FILL, 0.0, 1e300, 2**60, arrays)[2]
+
+
+def test_searches_without_a_gain_end(monkeypatch):
+    taken = searches(monkeypatch)
+    compiled = compiled_graph(grid(5, 8, 1.0, 1.0, 0))
+    find_order(compiled, compiled.universe_sizes, MOST_ENTRIES, 1e9)
+    assert 6 <= len(taken) < 20
 
 
 def test_a_grid_is_eliminated_about_as_well_as_row_by_row():

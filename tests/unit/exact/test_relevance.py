@@ -1,5 +1,8 @@
 """What targets depend on: that of d-separation on Bayesian networks, and never less than enough elsewhere."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -48,6 +51,33 @@ def test_the_topology_of_a_part_is_that_of_the_factors_kept():
     for variable in range(len(part.sizes)):
         edges = layout.variable_edge[layout.variable_edge_start[variable] : layout.variable_edge_start[variable + 1]]
         assert edges.tolist() == np.flatnonzero(layout.edge_variable == variable).tolist()
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda graph: graph, copy.deepcopy, lambda graph: pickle.loads(pickle.dumps(graph))]
+)
+def test_what_tables_sum_to_outlives_a_layout(copied):
+    rows = np.array([[0.2, 0.8], [0.5, 0.5]])
+    stacked, graph = np.array([rows, rows[::-1]]), abp.FactorGraph()
+    graph.add_variables(3, 2)
+    graph.add_factors([[0, 1], [1, 2]], table=stacked)
+    graph = copied(graph)
+    source = graph.blocks[0].source
+    assert np.isnan(source.extent[6:]).all()
+    for _ in range(2):
+        assert part_of(graph, {}, [0]).sizes.tolist() == [2, 0, 0]
+        np.testing.assert_allclose(source.extent[6:], [np.nan, 0.0, np.nan, 0.0], atol=1e-12)
+        graph.compiled = None
+
+
+def test_sums_are_made_anew_for_a_table_that_was_changed_in_place():
+    table, graph = np.array([[0.2, 0.8], [0.5, 0.5]]), abp.FactorGraph()
+    graph.add_variables(2, 2)
+    graph.add_factor([0, 1], table=table)
+    assert part_of(graph, {}, [0]).sizes.tolist() == [2, 0]
+    table[0, 0] += 0.25
+    graph.take_changes()
+    assert part_of(graph, {}, [0]).sizes.tolist() == [2, 2]
 
 
 def chain(table, **evidence):

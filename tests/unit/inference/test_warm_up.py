@@ -97,6 +97,31 @@ def ring_that_turns_to_logs():
     return graph
 
 
+def ring_of_rules():
+    """Return a model whose tables are too large to be filled."""
+    graph, rng = abp.FactorGraph(), np.random.default_rng(0)
+    graph.add_variables(4, 2_000)
+    graph.add_factors(np.arange(4)[:, np.newaxis], log_table=rng.normal(0.0, 6.0, (4, 2_000)))
+    graph.add_factors([[0, 1], [1, 2], [2, 3], [3, 0]], rule=lambda a, b: -0.01 * np.abs(a - b))
+    return graph
+
+
+LARGER_THAN_MEMORY = """
+import anytimebp as abp
+from anytimebp.kernels import active_readout, cliques, messages
+from unit.inference.test_warm_up import ring_of_rules
+
+result = abp.infer(ring_of_rules(), seconds=60.0, max_memory=2 * 10**6)
+assert "whole tables do not fit into memory" in result.choice
+unused = (active_readout.read_leaves, cliques.collect_slice, messages.sweep_slice)
+assert [len(kernel.overloads) for kernel in unused] == [0, 0, 0]
+"""
+
+
+def test_a_model_larger_than_memory_loads_no_kernels_for_whole_tables():
+    run_in_a_new_process(LARGER_THAN_MEMORY)
+
+
 FIRST_RUN = """
 import anytimebp as abp
 from anytimebp.kernels import cutting, leaves, log_sums
@@ -127,7 +152,7 @@ def test_a_first_run_loads_what_it_needs_and_nothing_while_its_clock_runs(model,
 FIRST_OF_THE_DEFAULT = """
 import anytimebp as abp
 from oracle.models import grid, random_tree
-from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock
+from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_of_rules
 
 nothing_under_the_clock(abp.infer, {model}, seconds=60.0)
 """
@@ -143,6 +168,7 @@ nothing_under_the_clock(abp.infer, {model}, seconds=60.0)
         "random_tree(0, max_states=5, n_factors=4)",
         "loops_with_leaves()",
         "loops_with_leaves(), targets=['x0']",
+        "ring_of_rules(), max_memory=2 * 10**6",
     ],
 )
 def test_a_first_run_of_the_default_method_loads_nothing_while_its_clock_runs(model):

@@ -24,7 +24,10 @@ PUBLIC = {
 }  # documented for users: no need to list what is used
 
 PARTS = {
+    ("llvmlite", "__version__"),
+    ("llvmlite", "binding"),
     ("llvmlite", "ir"),
+    ("llvmlite.binding", "get_host_cpu_features"),
     ("llvmlite.ir", "FunctionType"),
     ("llvmlite.ir", "IntType"),
     ("llvmlite.ir", "VoidType"),

@@ -89,14 +89,14 @@ def run_nerel(
     from anytimebp_evaluation.nerel.classifiers import train  # noqa: PLC0415  (loads scikit-learn: a second)
 
     labels = read_labels(data)
-    splits = _splits(read_documents(data, labels), quick=quick)
+    splits = split_documents(read_documents(data, labels), quick=quick)
     wanted = [document for document in splits["test"] if document.name not in done]
     if not wanted:
         return
     progress("training", 0, 1)
     classifiers = train(splits["train"], splits["dev"], labels, seed)
     progress("training", 1, 1)
-    trained = _tuned(splits, classifiers.scores(splits["dev"]), labels, progress)
+    trained = tuned(splits, classifiers.scores(splits["dev"]), labels, progress)
     scores = classifiers.scores(wanted)
     for method in METHODS:  # compiled kernels are loaded here, not while the clock runs
         _timed(trained.model.graph(wanted[0], scores[0]), method, None)
@@ -113,7 +113,12 @@ def contenders() -> list[str]:
     return [*LOCAL, *METHODS, *budgets]
 
 
-def _splits(documents: Sequence[Document], *, quick: bool) -> dict[str, list[Document]]:
+def split_documents(documents: Sequence[Document], *, quick: bool) -> dict[str, list[Document]]:
+    """Return the documents by split, a few of each if it is to be quick.
+
+    Raises:
+        OptionError: A split is empty.
+    """
     splits = {split: [document for document in documents if document.split == split] for split in SPLITS}
     for split, members in splits.items():
         if not members:
@@ -122,7 +127,15 @@ def _splits(documents: Sequence[Document], *, quick: bool) -> dict[str, list[Doc
     return {split: members[: QUICK[split]] if quick else members for split, members in splits.items()}
 
 
-def _tuned(splits: dict[str, list[Document]], scores: Sequence[Scores], labels: Labels, progress: Progress) -> Trained:
+def tuned(splits: dict[str, list[Document]], scores: Sequence[Scores], labels: Labels, progress: Progress) -> Trained:
+    """Return the models that are best on the dev documents.
+
+    Args:
+        splits: The documents; tables are counted on those for training.
+        scores: Of the dev documents.
+        labels: What the states are.
+        progress: As in `run_nerel`.
+    """
     pairs = [candidate_pairs(document) for document in splits["train"]]
     table = compatibility(count_triples(splits["train"], pairs, labels))
     model, weight = tune_joint(splits["dev"], scores, labels, table, progress)

@@ -374,7 +374,7 @@ class ActiveModel:
         belief = self.domain_beliefs[0]
         if self.undecided is not None:  # what a look has found is all that is known of these
             belief = np.where(np.repeat(self.undecided, self.size), 0.0, belief)
-        place_beliefs(self.active, candidates, outside, whole.is_leaf, belief, found)
+        place_beliefs(self.active, candidates, outside, whole.is_leaf, read_only(belief), found)  # always of one type
         if whole.has_leaves:
             arrays = self.arrays._replace(incoming=np.empty(len(self.arrays.incoming)))
             given = self.layout, arrays, whole.sources, self.active, candidates, _scratch(*self._room)

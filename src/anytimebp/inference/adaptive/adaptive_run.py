@@ -26,6 +26,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.memory import check_memory, check_universe, update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
+BEYOND_MEMORY = "adaptive: models larger than memory"  # all kernels of runs whose tables do not fit into memory
 FLAT = "unary scores say little: more than half of all states would be needed to hold most of the prior"
 QUICK = 2**18  # slots of all edges together, up to which setting up takes no more than some milliseconds
 SMALL = 20_000  # entries of all tables together, under which nothing is faster than full BP
@@ -41,18 +42,19 @@ def why_full(entries: float) -> str:
 class AdaptiveRun(Stages):
     """Runs of `adaptive`."""
 
-    def __init__(self, task: Task, *, at_any_cost: bool = False) -> None:
+    def __init__(self, task: Task, *, at_any_cost: bool = False, is_large: bool = False) -> None:
         """Compile the graph, if need be, and put unary factors and evidence together.
 
         Args:
             task: What is to be done.
             at_any_cost: Whether to make rounds even where they do not pay.
+            is_large: Whether to act as if whole tables did not fit into memory.
         """
         super().__init__()
         self._task, self._options, self._figures = task, task.options, task.figures
         self._at_any_cost = at_any_cost
         self._compiled = compiled_graph(task.graph)
-        self._full_fits = self._check_memory()
+        self._full_fits = not is_large and self._check_memory()
         self._domains: Domains = first_domains(task, self._compiled)
         self._rounds: Rounds | None = None
         self._n_rounds = 0
@@ -103,6 +105,11 @@ class AdaptiveRun(Stages):
 
     # ------------------------------------------------------------ stages
     @property
+    def first_kernels(self) -> str:
+        """The kernels that a run begins with."""
+        return "adaptive" if self._full_fits else BEYOND_MEMORY
+
+    @property
     def begins_at_once(self) -> bool:
         """Whether a run whose budget ends while it is set up goes on to its first round, and answers with that."""
         compiled = self._compiled
@@ -111,7 +118,7 @@ class AdaptiveRun(Stages):
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that."""
         why_full = self._why_full
-        while not why_full and not self._task.load(ROUNDS):
+        while not why_full and not self._task.load(ROUNDS if self._full_fits else BEYOND_MEMORY):
             yield Step.WORKING
         if self._figures.states > LARGE:
             yield Step.WORKING

@@ -51,6 +51,15 @@ def moved(model: ActiveModel, before: ActiveModel) -> float:
     return float(distance[~is_leaf].mean())
 
 
+def moved_on(known: Known, before: Known) -> float:
+    """Return the same of a round against the look before it, over its active states, what is outside left aside."""
+    model, start, is_leaf = known.model, known.model.whole.domains.slot_start, known.model.whole.is_leaf
+    slot, change = model.active.slot, np.zeros(int(start[-1]))
+    change[slot] = known.shares()[slot] - before.shares()[slot]
+    distance = np.sqrt(np.add.reduceat(change**2, start[:-1]))
+    return float(distance[~is_leaf].mean())
+
+
 def cut_off(candidates: Candidates, spread: FloatArray) -> FloatArray:
     """Return (V,) the belief of states that are no candidates, as far as messages may have raised it.
 
@@ -132,6 +141,22 @@ class Known(NamedTuple):
         if self.candidates is not None and not self.is_quick:
             pairs_of_rounds(self.model, self.candidates, outside)
         return outside
+
+    def shares(self) -> FloatArray:
+        """Return the beliefs of all states that evidence allows, without leaves that are summed out."""
+        model, active = self.model, self.model.active
+        found = np.zeros(int(model.whole.domains.slot_start[-1]))
+        found[active.slot] = model.domain_beliefs[0] * np.repeat(self._share, model.size)
+        if self.tail is not None and self.candidates is not None:
+            own = np.repeat(self._share, np.diff(self.candidates.start))
+            found[self.candidates.slot] = self.candidates.belief * own
+        return found
+
+    @property
+    def _share(self) -> FloatArray:
+        """(V,) the part of the belief that is within the domain."""
+        share: FloatArray = 1.0 - self.outside if self.tail is None else 1.0 / (1.0 + self.tail.odds)
+        return share
 
     # ------------------------------------------------------------ the answer
     def answer(self) -> dict[str, Any]:

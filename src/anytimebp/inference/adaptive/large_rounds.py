@@ -155,8 +155,8 @@ class LargeRounds(Rounds):
         self._figures.consistent = self._has_settled
         self._figures.settled_rounds += self._has_settled
 
-    def _note(self, known: Known) -> None:
-        super()._note(known)
+    def _note(self, known: Known, *, is_told: bool = True) -> None:
+        super()._note(known, is_told=is_told)
         if self._has_settled:
             self._settled = known
 
@@ -371,10 +371,10 @@ class LargeRounds(Rounds):
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
         """Return what was known at the end of the last round, or of the last one that had settled; None before."""
-        last = self._known
+        last = self._told
         if settled:
-            self._known = self._settled
+            self._told = self._settled
         try:
             return super().read(settled=settled)
         finally:
-            self._known = last
+            self._told = last

@@ -16,7 +16,7 @@ import numpy as np
 
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
 from anytimebp.inference.adaptive.choice import FIXED_COST, STRUCTURE_COST, Beginning, look_cost, round_cost
-from anytimebp.inference.adaptive.known import FAR, NO_STATES, Known, Outcome, Tail, cut_off, moved
+from anytimebp.inference.adaptive.known import FAR, NO_STATES, Known, Outcome, Tail, cut_off, moved, moved_on
 from anytimebp.inference.adaptive.settling import settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Candidates, WholeModel
 from anytimebp.inference.adaptive.widening import widened
@@ -51,6 +51,9 @@ It is less where messages say much, as tables may favour what is left out; and n
 LEFT_UNREAD = 0.1  # times the threshold: the same where leaves are read
 LATER = 0.1  # part of the prior outside the domains that may be left for the second half of a look
 QUICK = 0.6  # part of the cost of a look that its first half may have, or there is none
+LOSES = 1.0
+"""Times what a round has moved the marginals by, beyond what the look before has counted: the belief that it counts no
+longer, above which the answer after that look stays the answer."""
 NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 T = TypeVar("T")
@@ -88,6 +91,7 @@ class Rounds:
         self._left = [t for t in THRESHOLDS if t < math.exp(-begin.nats)]
         self._loose = FIRST_TOLERANCE
         self._known: Known | None = None
+        self._told: Known | None = None  # what is answered with: the same, or the look before it
         self._answer: tuple[Known, dict[str, Any]] | None = None
         self._shrinks = 1.0
         self._reach: Candidates | None = None
@@ -151,7 +155,7 @@ class Rounds:
                 self._begin_in_logs((self._model.size, active.start, active.slot))
         if self.outcome is None:
             self._end_round()
-        self._figures.is_news = self.outcome is None
+        self._figures.is_news = self.outcome is None and self._told is self._known
 
     def look(self) -> Iterator[Step]:
         """Do nothing: the round is answered with before anybody looks further."""
@@ -199,7 +203,19 @@ class Rounds:
         figures.consistent = True
         left = self._shrinks * moved(self._model, self._known.model) if self._known is not None else 1.0
         known = Known(self._model, figures.copy(), self._reach, self._outside, self._cut, left)
-        self._note(known._replace(left_out=self._left_unread))
+        self._note(known._replace(left_out=self._left_unread), is_told=not self._loses_more(known))
+
+    def _loses_more(self, known: Known) -> bool:
+        """Tell whether the answer after the last look is better than that of the round after it.
+
+        The look has counted the states outside that did not join. Where messages spread little, it has weighed them
+        well, and a round that moves the marginals by less than these states hold makes them worse.
+        """
+        before = self._told
+        if before is None or before.tail is None or before.tail.spread >= SMALL_SPREAD:
+            return False
+        is_core = ~self._whole.is_leaf
+        return moved_on(known, before) < LOSES * float(known.outside[is_core].mean())
 
     @property
     def _left_unread(self) -> float:
@@ -314,10 +330,12 @@ class Rounds:
         self._note(Known(model, figures.copy(), candidates, outside, cut, 0.0, tail, self._left_unread))
         yield Step.RECORD
 
-    def _note(self, known: Known) -> None:
-        """Take down what is known now, with its error; pairs are looked at when somebody asks."""
-        self._figures.estimated_error = known.figures.estimated_error = known.error() if known.is_quick else math.nan
+    def _note(self, known: Known, *, is_told: bool = True) -> None:
+        """Take down what is known now, and whether to answer with it; pairs are looked at when somebody asks."""
+        known.figures.estimated_error = known.error() if known.is_quick else math.nan
         self._known = known
+        if is_told:
+            self._told, self._figures.estimated_error = known, known.figures.estimated_error
 
     def _look(self, candidates: Candidates) -> Iterator[Step]:
         """Add up what factors say of the candidates."""
@@ -356,8 +374,8 @@ class Rounds:
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
-        """Return what was known at the end of the last round; None before."""
-        known = self._known
+        """Return what was known at the end of the last round, or after the look before it; None before."""
+        known = self._told
         if known is None:
             return None
         figures = known.figures.copy()

@@ -21,7 +21,8 @@ class DenseSource(FactorSource):
     Attributes:
         values: Shape (members, *shape), C-contiguous float64; shares memory with the user's array where that fits.
         is_log: Whether the values are log scores; potentials otherwise.
-        extent: Shape (3, members), for kernels: the numbers of `range`, `has_zero` as 0 and 1.
+        extent: For kernels, flat: (3, members) numbers of `range`, `has_zero` as 0 and 1; then, of potentials,
+            (members, arity) logs of what a member sums to over an axis, NaN until `kernels/relevance.py` needs to know.
     """
 
     __slots__ = ("extent", "is_log", "n_members", "range", "shape", "values")
@@ -36,8 +37,9 @@ class DenseSource(FactorSource):
         self.shape = values.shape[1:]
         self.n_members = values.shape[0]
         found = _scan_log(values, what) if is_log else _scan_potentials(values, what)
-        self.extent: FloatArray = np.empty((3, self.n_members))
-        self.extent[0], self.extent[1], self.extent[2] = found
+        n_sums = 0 if is_log else len(self.shape)
+        self.extent: FloatArray = np.full((3 + n_sums) * self.n_members, np.nan)
+        self.extent[: 3 * self.n_members].reshape(3, -1)[:] = found
         self.range = found
 
     @property

@@ -100,11 +100,12 @@ def states_of(found):
 
 @pytest.fixture
 def tight(monkeypatch):
-    """Have every round settle to all digits, and every joint state count."""
+    """Have every round settle to all digits and be answered with, and every joint state count."""
     monkeypatch.setattr(rounds, "FIRST_TOLERANCE", 1e-13)
     monkeypatch.setattr(rounds, "SETTLED", 0.0)
     monkeypatch.setattr(rounds, "LEFT_UNREAD", 0.0)
     monkeypatch.setattr(rounds, "LEFT_OUT", 0.0)
+    monkeypatch.setattr(rounds, "LOSES", 0.0)
 
 
 @pytest.mark.usefixtures("tight")
@@ -289,7 +290,7 @@ def counted_states(found):
 def settle_gone_states(compiled, domain, slot_start, weight):
     """Send messages some more, and overwrite the logs of those from variables to factors.
 
-    Residuals of `bp` do not count states that are gone, which may weigh something for one factor.
+    Residuals do not count states that are gone, which may weigh something for one factor.
     """
     layout, prior = compiled.arrays, full_domains(compiled, {})
     n_factors, told = len(layout.factor_edge_start) - 1, {}
@@ -312,24 +313,38 @@ def settle_gone_states(compiled, domain, slot_start, weight):
                 weight[slot_start[edge] :][: len(domain[v])] = log_weight - log_weight.max()
 
 
-def with_one_outside(graph, states, counted, summed_out):
+def settled_weights(found, domain):
+    """Return where each edge's states start, and the logs of messages from variables to factors at a fixed point.
+
+    It is the one of the round, from whose messages more are sent here: around loops of functions, other messages may
+    belong to the same marginals, and say something else of states outside.
+    """
+    whole, model, compiled = found._whole, found._known.model, found._whole.graph
+    owners = compiled.arrays.edge_variable.tolist()
+    slot_start = np.cumsum([0, *(len(domain[v]) for v in owners)])
+    prior, weight = full_domains(compiled, {}), np.empty(slot_start[-1])
+    for edge, v in enumerate(owners):  # what leaves that were summed out send
+        weight[slot_start[edge] : slot_start[edge + 1]] = prior.log_prior[prior.slot_start[v] + domain[v]]
+    for ours, edge in enumerate(whole.edge.tolist()):
+        v, start = owners[edge], model.arrays.edge_slot_start[ours]
+        states = model.active.state[model.active.start[v] : model.active.start[v + 1]]
+        weight[slot_start[edge] : slot_start[edge + 1]] = model.log_weights[start:][: len(states)][np.argsort(states)]
+    settle_gone_states(compiled, domain, slot_start, weight)
+    return slot_start, weight
+
+
+def with_one_outside(found, states, counted):
     """Return the marginals where joint states count of which one variable at the most is outside its domain.
 
     States that are not among those `counted` have no belief. Messages to all states are summed up from the domains of
     the others. A leaf that was summed out hears of its neighbours' states outside, one at a time; everybody else's
     belief is the prior times the messages.
     """
-    settled = abp.Inference(graph, "bp", evidence=states, tolerance=1e-13, factor_marginals=True)
-    settled.run()
-    run, compiled = settled._run.method, compiled_graph(graph)
-    run.complete()
-    layout, arrays = run.workspace.layout, run.workspace.arrays
-    weight = np.empty(len(arrays.message))
-    read_weights(layout, arrays, weight)
-    prior = full_domains(compiled, {})
+    compiled, summed_out = found._whole.graph, found._whole.is_leaf
+    layout, prior = compiled.arrays, full_domains(compiled, {})
     universe = [np.arange(n) for n in compiled.universe_sizes]
     domain = [np.array(sorted(states[v])) for v in range(len(universe))]
-    settle_gone_states(compiled, domain, arrays.edge_slot_start, weight)
+    slot_start, weight = settled_weights(found, domain)
     told = {}
     for edge in range(len(layout.edge_variable)):
         edges = compiled.edges(int(layout.edge_factor[edge]))
@@ -338,7 +353,7 @@ def with_one_outside(graph, states, counted, summed_out):
         scores = np.array(compiled.log_values(int(layout.edge_factor[edge]), asked))
         for k, e in enumerate(edges):
             if e != edge:
-                own = weight[arrays.edge_slot_start[e] :][: len(asked[k])]
+                own = weight[slot_start[e] :][: len(asked[k])]
                 scores += own.reshape([-1 if k == m else 1 for m in range(len(edges))])
         told[edge] = np.logaddexp.reduce(np.moveaxis(scores, axis, 0).reshape(scores.shape[axis], -1), axis=1)
     log_belief = [
@@ -373,6 +388,7 @@ def with_one_outside(graph, states, counted, summed_out):
 @example(seed=149)  # hard zeros among the states outside
 @example(seed=887)  # a state is gone, but not for the factor that says so
 @example(seed=2643)  # the same, and `bp` has not settled it
+@example(seed=54332)  # functions around a loop: messages of one round and of `bp` differ where their marginals do not
 @given(seed=seeds)
 def test_after_a_look_the_states_outside_count(kind, seed):
     graph = MODELS[kind](seed)
@@ -385,7 +401,7 @@ def test_after_a_look_the_states_outside_count(kind, seed):
             if not abp.infer(graph, "bp", evidence=states, tolerance=1e-12).consistent:
                 continue
             everything = [np.arange(n) for n in graph.variables.sizes()]
-            expected = with_one_outside(graph, states, everything, found._whole.is_leaf)
+            expected = with_one_outside(found, states, everything)
             assert ours.consistent
             for variable, marginal in zip(ours.marginals.values(), expected, strict=True):
                 assert variable == pytest.approx(marginal, abs=1e-9)
@@ -407,7 +423,7 @@ def test_after_half_a_look_the_states_count_that_it_has_found(kind, seed):
         for found in all_rounds(graph, tails=True, tolerance=1e-12):
             ours, states, counted = found.read(settled=True), states_of(found), counted_states(found)
             n_states.append(sum(map(len, counted)))
-            expected = with_one_outside(graph, states, counted, found._whole.is_leaf)
+            expected = with_one_outside(found, states, counted)
             assert ours.consistent
             assert ours.unexplored_mass <= 1.0
             for variable, marginal in zip(ours.marginals.values(), expected, strict=True):
@@ -476,6 +492,25 @@ def test_a_first_round_that_is_quick_is_made_in_one_slice():
     run = AdaptiveRun(task)
     assert next(steps(run, task.figures)) is Step.RECORD
     assert run.read(settled=True).consistent
+
+
+@pytest.mark.parametrize(("loses", "is_held_back"), [(0.0, False), (rounds.LOSES, True)])
+def test_a_round_that_loses_more_than_it_gains_is_not_answered_with(monkeypatch, loses, is_held_back):
+    """States outside that a look has weighed well count no longer after the round that follows it."""
+    monkeypatch.setattr(rounds, "THRESHOLDS", (1e-3,))
+    monkeypatch.setattr(rounds, "LOSES", loses)
+    rng = np.random.default_rng(2)
+    graph = abp.FactorGraph()
+    pairs = np.array([[0, 1], [1, 2], [2, 0]])
+    graph.add_variables(3, 24)
+    graph.add_factors([[0], [1], [2]], log_table=rng.normal(0.0, 6.0, (3, 24)))
+    graph.add_factors(pairs, log_table=rng.normal(0.0, 0.05, (3, 24, 24)))
+    right, (_, stage, seen) = abp.infer(graph, "bp", tolerance=1e-12), staged(graph)
+    errors = [snapshot.distance(right) for snapshot in seen if snapshot.choice.startswith("rounds")]
+    assert (stage._told is not stage._known) == is_held_back
+    assert stage._told is stage._known or stage._told.tail is not None
+    assert (errors[-1] == min(errors)) == is_held_back
+    assert seen[-1].distance(right) < 1e-8
 
 
 # ---------------------------------------------------------------- what comes after

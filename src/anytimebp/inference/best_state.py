@@ -1,0 +1,159 @@
+"""`infer_map`: the best joint state of a graph, with a clock, Ctrl-C and a record of improvements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from anytimebp.domains.domains import domain_sizes, full_domains
+from anytimebp.errors import OptionError
+from anytimebp.exact.cost import plan_within
+from anytimebp.exact.tree import Tree, plan
+from anytimebp.inference.auto_run import choose
+from anytimebp.inference.budget import InterruptFlag, Stopwatch
+from anytimebp.inference.caveats import warn_of_cache
+from anytimebp.inference.inference import Inference
+from anytimebp.inference.map_search import MapSearch
+from anytimebp.inference.methods import MAP_METHODS
+from anytimebp.inference.options import check_budget
+from anytimebp.inference.warm_up import compile_rules, logger
+from anytimebp.kernels import best_cliques, log_maxima
+from anytimebp.kernels.disk_cache import is_kept
+from anytimebp.kernels.held_signals import hold_signals, let_signals_in
+from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
+from anytimebp.model.evidence import EvidenceLike
+from anytimebp.model.graph import FactorGraph
+from anytimebp.results.map_result import MapMoment, MapResult
+from anytimebp.results.stop import StopReason
+from anytimebp.tables.memory import check_axes, check_memory
+
+SECONDS = 8  # processor time that compiling takes, for people who wait
+
+
+def infer_map(
+    graph: FactorGraph,
+    method: str = "auto",
+    *,
+    evidence: EvidenceLike | None = None,
+    seconds: float | None = None,
+    max_memory: int | None = None,
+    callback: Callable[[MapMoment], object] | None = None,
+) -> MapResult:
+    """Return the most probable joint state of a factor graph, or the best that is found.
+
+    Ctrl-C ends the search and returns the best joint state so far (`stop_reason` is INTERRUPTED).
+
+    Args:
+        graph: The model; not changed.
+        method: "exact", on a junction tree; "bp", by messages of maxima that also bound the score from above, and moves
+            of single variables; or "auto": "exact" where that is cheap, as in `infer`, and "bp" elsewhere.
+        evidence: By variable: a label, a set of allowed labels, or log scores over the states.
+        seconds: Time budget; None for none.
+        max_memory: Bytes that the search may allocate; it is refused if it needs more.
+        callback: Called when the state or the bound has improved; a true answer ends the search.
+
+    Returns:
+        The joint state, its score, and a bound on the score of all others.
+
+    Raises:
+        InconsistentModelError: If no joint state is possible.
+        MemoryLimitError: If the tables of all factors do not fit into memory.
+    """
+    if method not in MAP_METHODS:
+        msg = f"method must be one of {', '.join(map(repr, MAP_METHODS))}, got {method!r}"
+        raise OptionError(msg)
+    check_budget(seconds, None, None, None, callback, None)
+    inference = Inference(graph, "exact", evidence=evidence, max_memory=max_memory)
+    inference.load()
+    load_map_kernels()
+    compile_rules(graph.asked_sources)
+    warn_of_cache()
+    clock = Stopwatch()
+    with InterruptFlag() as interrupt, np.errstate(under="ignore"):
+        clock.start()
+        graph.take_changes()
+        compiled, observed = compiled_graph(graph), inference.options.observed
+        tree = _tree(compiled, method, domain_sizes(compiled, observed), seconds, max_memory)
+        search = MapSearch(compiled, full_domains(compiled, observed), observed)
+        steps = search.by_passes() if tree is None else search.exactly(tree)
+        reason, trace = _drive(search, steps, clock, interrupt, seconds, callback)
+    labels = {v.name: v.labels[int(s)] for v, s in zip(compiled.variables, search.states, strict=True)}
+    if search.log_score == -np.inf:
+        reason = StopReason.NO_POSSIBLE_STATE
+    return MapResult(
+        assignment=labels,
+        log_score=search.log_score,
+        upper_bound=search.upper_bound,
+        max_marginals=search.max_marginals(),
+        exact=search.is_best,
+        method="bp" if tree is None else "exact",
+        stop_reason=reason,
+        trace=tuple(trace),
+        seconds=clock.seconds,
+    )
+
+
+def _tree(
+    compiled: CompiledGraph, method: str, sizes: np.ndarray, seconds: float | None, max_memory: int | None
+) -> Tree | None:
+    """Return the tree to be exact on, or None; check the memory."""
+    if method == "exact":
+        return plan_within(compiled, sizes, max_memory)
+    check_axes(compiled, "bp")
+    if method == "auto":
+        chosen = choose(compiled, sizes, has_budget=seconds is not None, max_memory=max_memory).tree
+        if chosen is not None:
+            return chosen
+    check_memory(compiled, sizes, max_memory)
+    return None
+
+
+def _drive(
+    search: MapSearch,
+    steps: Iterator[None],
+    clock: Stopwatch,
+    interrupt: InterruptFlag,
+    seconds: float | None,
+    callback: Callable[[MapMoment], object] | None,
+) -> tuple[StopReason, list[MapMoment]]:
+    """Run a search to its end or that of its budget; return why it stopped, and its improvements."""
+    trace: list[MapMoment] = []
+    while True:
+        if not trace or trace[-1][1:] != (search.log_score, search.upper_bound):
+            trace.append(MapMoment(clock.seconds, search.log_score, search.upper_bound))
+            if callback is not None:
+                with clock.paused():
+                    is_enough = bool(callback(trace[-1]))
+                if is_enough:
+                    return StopReason.CALLBACK, trace
+        if search.ending is not None:
+            return search.ending, trace
+        if interrupt.is_set:
+            return StopReason.INTERRUPTED, trace
+        if seconds is not None and clock.seconds >= seconds:
+            return StopReason.OUT_OF_TIME, trace
+        next(steps, None)
+
+
+def load_map_kernels() -> None:
+    """Load the kernels of searches, or compile them, unless they are loaded."""
+    wanted = (best_cliques.distribute_best_slice, log_maxima.improve_slice)
+    if all(getattr(kernel, "overloads", True) for kernel in wanted):
+        return
+    if any(not is_kept(kernel) for kernel in wanted):
+        logger.warning(
+            "compiling kernels for the best joint state; this happens once per installation and takes about %d seconds",
+            SECONDS,
+        )
+    graph = FactorGraph()
+    graph.add_variables(3, 2)
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
+    compiled = compiled_graph(graph)
+    tree = plan(compiled, compiled.universe_sizes)
+    assert isinstance(tree, Tree)  # noqa: S101  (it has three variables)
+    with hold_signals():
+        for way in ("by_passes", "exactly"):
+            search = MapSearch(compiled, full_domains(compiled, {}), {})
+            for _ in search.by_passes() if way == "by_passes" else search.exactly(tree):
+                let_signals_in()

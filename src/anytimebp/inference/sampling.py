@@ -1,0 +1,124 @@
+"""`sample`: random joint states, exactly on a junction tree, or one variable after the other by BP."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anytimebp.domains.domains import domain_sizes, full_domains
+from anytimebp.errors import InconsistentModelError, MemoryLimitError, OptionError
+from anytimebp.exact.best_passes import DrawingPasses
+from anytimebp.exact.cost import plan_within
+from anytimebp.exact.potentials import make_potentials
+from anytimebp.exact.relevance import Part
+from anytimebp.exact.tree import Tree
+from anytimebp.inference.auto_run import choose
+from anytimebp.inference.inference import Inference
+from anytimebp.inference.options import RandomLike, RunOptions
+from anytimebp.inference.session import Session
+from anytimebp.inference.warm_up import compile_rules
+from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
+from anytimebp.model.evidence import EvidenceLike, Observation
+from anytimebp.model.graph import FactorGraph
+from anytimebp.model.source import IndexArray
+from anytimebp.results.samples import Samples
+
+MOST_BYTES = 2**30  # of a junction tree that is made for samples, where it is dearer than BP
+SAMPLING_METHODS = ("auto", "exact", "bp")
+
+
+def sample(
+    graph: FactorGraph, n: int, rng: RandomLike = None, evidence: EvidenceLike | None = None, *, method: str = "auto"
+) -> Samples:
+    """Return random joint states of a factor graph, each drawn by its probability.
+
+    They are exact where a junction tree fits into a gigabyte; `Samples.exact` says so. Elsewhere each variable is drawn
+    by its marginal in BP, given the states drawn before: as good as BP is, and a run of BP for each of them.
+
+    Args:
+        graph: The model; not changed.
+        n: How many.
+        rng: Seed or NumPy generator (SPEC 7 of Scientific Python).
+        evidence: By variable: a label, a set of allowed labels, or log scores over the states.
+        method: "exact", "bp", or "auto" for the choice above.
+
+    Raises:
+        InconsistentModelError: If no joint state is possible, or, by BP, if a draw leads where none is.
+        MemoryLimitError: If `method` is "exact" and no junction tree fits into memory.
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        msg = f"n must be a whole number of at least 0, got {n!r}"
+        raise OptionError(msg)
+    if method not in SAMPLING_METHODS:
+        msg = f"method must be one of {', '.join(map(repr, SAMPLING_METHODS))}, got {method!r}"
+        raise OptionError(msg)
+    inference = Inference(graph, "exact", evidence=evidence, rng=rng)
+    inference.load()
+    compile_rules(graph.asked_sources)
+    graph.take_changes()
+    options, compiled = inference.options, compiled_graph(graph)
+    tree = _tree(compiled, domain_sizes(compiled, options.observed), method)
+    with np.errstate(under="ignore"):
+        if tree is not None:
+            states = _exactly(compiled, tree, options, int(n))
+        else:
+            states = _by_bp(graph, compiled, options, int(n))
+    return Samples(states=states, exact=tree is not None, variables=compiled.variables)
+
+
+def _tree(compiled: CompiledGraph, sizes: IndexArray, method: str) -> Tree | None:
+    """Return the tree to draw on, or None for BP."""
+    if method == "bp":
+        return None
+    if method == "exact":
+        return plan_within(compiled, sizes, None)
+    found = choose(compiled, sizes).tree
+    if found is None:
+        try:
+            found = plan_within(compiled, sizes, MOST_BYTES)
+        except (MemoryLimitError, OptionError):
+            return None
+    return found
+
+
+def _exactly(compiled: CompiledGraph, tree: Tree, options: RunOptions, n: int) -> IndexArray:
+    """Draw on a tree: one pass up, and one down for each joint state."""
+    domains = full_domains(compiled, options.observed)
+    making = make_potentials(compiled, domains)
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            tables = end.value
+            break
+    passes = DrawingPasses(compiled, domains, Part(compiled.arrays, domains.sizes), tree, tables)
+    while not passes.is_up:
+        passes.advance(2**62, 2**62)
+        if not passes.is_possible:
+            msg = "no joint state is possible: every one has a factor that excludes it"
+            raise InconsistentModelError(msg)
+    slots = passes.draw(n, options.generator())
+    if domains.is_whole:
+        return slots
+    states: IndexArray = domains.slot_state[domains.slot_start[:-1] + slots]
+    return states
+
+
+def _by_bp(graph: FactorGraph, compiled: CompiledGraph, options: RunOptions, n: int) -> IndexArray:
+    """Draw one variable after the other by BP, given those drawn before."""
+    rng, n_variables = options.generator(), len(compiled.universe_sizes)
+    states = np.empty((n, n_variables), dtype=np.int64)
+    session = Session(graph, "bp")
+    for row in states:
+        given: dict[int, object] = {index: _as_evidence(seen, graph, index) for index, seen in options.observed.items()}
+        for index in range(n_variables):
+            belief = session.query(given, targets=[index]).marginals[index]
+            row[index] = rng.choice(len(belief), p=belief / belief.sum())
+            given[index] = graph.variables[index].labels[int(row[index])]
+    return states
+
+
+def _as_evidence(seen: Observation, graph: FactorGraph, index: int) -> object:
+    """Return what was observed of a variable as log scores."""
+    scores = np.full(graph.variables[index].n_states, -np.inf)
+    scores[slice(None) if seen.states is None else seen.states] = 0.0 if seen.log_scores is None else seen.log_scores
+    return scores

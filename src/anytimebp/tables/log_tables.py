@@ -1,0 +1,75 @@
+"""Log scores of all message factors over given domains, as kernels that take maxima read them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.domains.domains import Domains
+from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
+from anytimebp.model.source import FloatArray, IndexArray
+
+
+class LogTables(NamedTuple):
+    """Where log scores lie.
+
+    Attributes:
+        address: (F,) where those of a factor start in memory.
+        span: Sum over factors of the range of their finite log scores.
+        owners: What keeps the numbers alive.
+    """
+
+    address: IndexArray
+    span: float
+    owners: tuple[object, ...]
+
+
+def make_log_tables(compiled: CompiledGraph, domains: Domains) -> Generator[None, None, LogTables]:
+    """Return the log scores over the domains, pausing now and then.
+
+    The user's own numbers are read where they lie, if they are log scores and no state is left out.
+    """
+    address = np.zeros(len(compiled.extent.log_max), dtype=np.int64)
+    owners: list[object] = [compiled.blocks]
+    span, is_cut = 0.0, domains.sizes < compiled.universe_sizes
+    for message_block in compiled.message_blocks:
+        first, block = message_block
+        own_cut = is_cut[block.scopes].any(axis=1)
+        if not own_cut.all():
+            values = yield from _whole(message_block, compiled)
+            owners.append(values)
+            step = values.nbytes // len(values) if len(values) > 1 else 0
+            places = values.ctypes.data + step * np.arange(len(block.scopes))
+            address[first : first + len(places)][~own_cut] = places[~own_cut]
+            span += _span(values) * (1 if len(values) > 1 else int((~own_cut).sum()))
+        for offset in np.flatnonzero(own_cut).tolist():
+            states = [domains.states_of(index) for index in block.scopes[offset].tolist()]
+            values = np.ascontiguousarray(block.log_values(offset, states, compiled.variables))
+            owners.append(values)
+            address[first + offset] = values.ctypes.data
+            span += _span(values[np.newaxis])
+            yield
+    return LogTables(address, span, tuple(owners))
+
+
+def _whole(message_block: MessageBlock, compiled: CompiledGraph) -> Generator[None, None, FloatArray]:
+    """Return (members, ...) the log scores of a block over whole universes."""
+    block = message_block.block
+    tables = block.source.tables
+    if tables is not None:
+        yield
+        return np.ascontiguousarray(tables.all_log_values(slice(None)))
+    values = np.empty((1, *block.source.shape))
+    for box, scores in block.log_parts(0, [np.arange(n) for n in block.source.shape], compiled.variables):
+        values[0][box] = scores
+        yield
+    return values
+
+
+def _span(values: FloatArray) -> float:
+    """Return the sum over tables of the range of their finite numbers."""
+    flat = values.reshape(len(values), -1)
+    low = np.min(flat, axis=1, where=flat > -np.inf, initial=np.inf)
+    return float(np.maximum(flat.max(axis=1) - low, 0.0).sum())
