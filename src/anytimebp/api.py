@@ -37,8 +37,10 @@ def infer(
     grow: int = 1,
     fraction: float = 0.25,
     policy: GrowthPolicy | None = None,
-    threads: int = 1,
+    threads: int | None = None,
     targets: Targets | None = None,
+    parts: int | None = None,
+    workers: str = "threads",
 ) -> Result:
     """Return the marginals of a factor graph.
 
@@ -77,9 +79,13 @@ def infer(
         grow: Of "dynamic", "fixed" and "random": states that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of that of "dynamic", "fixed" or "random".
-        threads: A positive integer, without effect: every run uses one thread.
+        threads: Of a run in parts: how many threads sweep over them; all cores by default. Without parts, a run uses
+            one thread.
         targets: The variables (names, handles or indices) whose marginals are wanted; None for all. The result has no
             others. "exact" leaves out what these do not depend on; `log_z` is NaN if that has a sum of its own.
+        parts: Cut the graph into so many parts, whose sweeps go on at the same time; of "bp", "adaptive" and "auto".
+            Two to four a thread are best; how many there are decides the order of updates, how many threads does not.
+        workers: What sweeps over parts: "threads".
 
     Returns:
         Marginals, log Z, and how the run ended.
@@ -100,6 +106,8 @@ def infer(
         policy=policy,
         threads=threads,
         targets=targets,
+        parts=parts,
+        workers=workers,
     )
     go = partial(inference.run, seconds, max_updates, max_work=max_work, target_error=target_error, callback=callback)
     if not progress:

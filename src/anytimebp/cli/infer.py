@@ -81,7 +81,8 @@ def read_memory_size(context: click.Context, parameter: click.Parameter, text: s
 @click.option(
     "--grow", type=int, help="Of dynamic, fixed and random: states that join the domains in a round; 1 unless given."
 )
-@click.option("--threads", type=int, default=1, show_default=True, help="Without effect: every run uses one thread.")
+@click.option("--parts", type=int, help="Cut the model into so many parts, which are swept at the same time.")
+@click.option("--threads", type=int, help="That sweep over parts; all cores unless given. One without --parts.")
 @click.option(
     "--max-memory",
     metavar="SIZE",

@@ -14,11 +14,13 @@ from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.method import LEAVES, LOGS, Step, Task
 from anytimebp.inference.reading_time import LARGE, expect_reading, first_domains
 from anytimebp.inference.readout import beliefs_if_any, part_of, prior_snapshot, take_snapshot
+from anytimebp.inference.schedule.in_parts import schedule_in_parts
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.inference.schedule.sweeps import LazySchedule, SweepSchedule, is_tiny, plain_schedule
 from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, SUM
+from anytimebp.layout.cut import cut_of
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
@@ -72,6 +74,7 @@ class AllStates:
             error: Estimated, of the marginals that belong to those messages.
         """
         self._task, self._options = task, task.options
+        self._n_threads = task.options.n_threads
         self._figures, self._limits = task.figures, task.limits
         self._at_any_cost = at_any_cost
         self._start, self._put, self._error_before = start, put, error
@@ -181,7 +184,11 @@ class AllStates:
             self._bands_due = 0 if self._at_any_cost else sweeps_before_bands(messages.layout, messages.arrays)
         is_adaptive = self._options.method == "adaptive"
         self._is_quick = is_adaptive and not self._at_any_cost and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
-        return plain_schedule(messages, self._options, disturbed, is_lazy=is_adaptive and not self._is_quick)
+        is_lazy, options = is_adaptive and not self._is_quick, self._options
+        if options.parts is not None and options.parts > 1:
+            core = None if self._core is None else self._core.variables
+            return schedule_in_parts(messages, options, cut_of(self._compiled, options.parts), core, is_lazy=is_lazy)
+        return plain_schedule(messages, options, disturbed, is_lazy=is_lazy)
 
     @property
     def _core(self) -> Core | None:
@@ -246,7 +253,7 @@ class AllStates:
         if self._sweeps >= self._bands_due:
             make_bands(self._messages.layout, self._messages.arrays, self.workspace.tables, self._task.load)
             self._bands_due = NEVER
-        updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work)
+        updates, cost = self._limits.updates - figures.updates, self._limits.slice_cost(figures.work, self._n_threads)
         if isinstance(sweeps, SweepSchedule):
             sweeps.most_sweeps = self._quiet_sweeps()
         progress = schedule.advance(updates, cost, figures.damping)

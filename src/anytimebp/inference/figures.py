@@ -14,6 +14,9 @@ UNLIMITED = 2**62
 SLICE_COST = 2**22
 """Entries read between two looks at the clock: two to four milliseconds."""
 
+THREAD_COST = 2 * SLICE_COST
+"""The same for each of several threads, which wait for each other at the end of a slice."""
+
 
 @dataclass
 class Limits:
@@ -46,9 +49,10 @@ class Limits:
         """Return what is left of the work, at least 1."""
         return max(1, self.work - done)
 
-    def slice_cost(self, done: int) -> int:
-        """Return how many entries may be read until the next look at the clock."""
-        return min(SLICE_COST, self.work_left(done))
+    def slice_cost(self, done: int, threads: int = 1) -> int:
+        """Return how many entries may be read until the next look at the clock, by all threads together."""
+        cost = SLICE_COST if threads == 1 else THREAD_COST * threads
+        return min(cost, self.work_left(done))
 
 
 def _no_work() -> dict[str, int]:

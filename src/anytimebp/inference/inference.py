@@ -71,8 +71,12 @@ class Inference:
         grow: States that join the domains in a round.
         fraction: Of `truncated`: the part of each universe that takes part.
         policy: A GrowthPolicy of yours, instead of the method's.
-        threads: A positive integer, without effect: every run uses one thread.
+        threads: Of a run in parts: how many threads sweep over them; all cores by default. Without parts, a run uses
+            one thread.
         targets: The variables (names, handles or indices) whose marginals are wanted; None for all.
+        parts: Cut the graph into so many parts, whose sweeps go on at the same time; of "bp", "adaptive" and "auto".
+            Two to four a thread are best; how many there are decides the order of updates, how many threads does not.
+        workers: What sweeps over parts: "threads".
     """
 
     def __init__(
@@ -91,8 +95,10 @@ class Inference:
         grow: int = 1,
         fraction: float = 0.25,
         policy: GrowthPolicy | None = None,
-        threads: int = 1,
+        threads: int | None = None,
         targets: Targets | None = None,
+        parts: int | None = None,
+        workers: str = "threads",
     ) -> None:
         """Check the options; the work starts with the first snapshot or `run`."""
         if not isinstance(graph, FactorGraph):
@@ -114,6 +120,8 @@ class Inference:
             policy=policy,
             threads=threads,
             targets=read_targets(targets, graph.variables),
+            parts=parts,
+            workers=workers,
         )
         self._run = Run(graph, self._options)
         self._exclusively = Exclusively(self._run)

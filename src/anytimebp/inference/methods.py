@@ -10,4 +10,7 @@ FULL_METHODS = ("bp", "residual")
 
 GROWING_METHODS = ("random", "fixed", "dynamic")
 """Methods that start from one state a variable."""
+
+IN_PARTS = ("bp", "adaptive", "auto")
+"""Methods whose sweeps can go over parts of a graph at the same time."""
 MAP_METHODS = ("auto", "exact", "bp")  # of `infer_map`

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from anytimebp.errors import OptionError
-from anytimebp.inference.methods import GROWING_METHODS, METHODS
+from anytimebp.inference.methods import GROWING_METHODS, IN_PARTS, METHODS
 from anytimebp.inference.recording import Every, read_record
 from anytimebp.model.evidence import Observation
 from anytimebp.model.source import IndexArray
@@ -20,6 +21,7 @@ RandomLike: TypeAlias = int | np.random.Generator | np.random.BitGenerator | np.
 NUMBERS, COUNTS = (int, float, np.integer, np.floating), (int, np.integer)  # made once: a union takes a microsecond
 
 SCHEDULES = ("sequential", "random")
+WORKERS = ("threads",)
 
 
 @dataclass(kw_only=True)  # not frozen, which would cost each run some microseconds; nobody changes them
@@ -38,8 +40,10 @@ class RunOptions:
     grow: int
     fraction: float
     policy: GrowthPolicy | None
-    threads: int
+    threads: int | None
     targets: IndexArray | None = None
+    parts: int | None = None
+    workers: str = "threads"
 
     def __post_init__(self) -> None:
         """Raise OptionError for what cannot be."""
@@ -47,7 +51,7 @@ class RunOptions:
         _check_choice("schedule", self.schedule, SCHEDULES)
         read_record(self.record)
         self._check_growth()
-        _check_count("threads", self.threads)
+        self._check_parts()
         if self.targets is not None and self.factor_marginals:
             msg = "targets are variables: marginals of factors (`factor_marginals=True`) need a run without targets"
             raise OptionError(msg)
@@ -79,6 +83,26 @@ class RunOptions:
             msg = f"policy must have first_states, scores and rescores (see GrowthPolicy); {self.policy!r} {what}"
             raise OptionError(msg)
 
+    def _check_parts(self) -> None:
+        """Raise OptionError for parts or workers that cannot be, and for parts with a method that does not have any."""
+        if self.threads is not None:
+            _check_count("threads", self.threads)
+        _check_choice("workers", self.workers, WORKERS)
+        if self.parts is None:
+            return
+        _check_count("parts", self.parts)
+        if self.parts > 1 and (self.method not in IN_PARTS or self.policy is not None):
+            own = "a growth policy" if self.policy is not None else f"method {self.method!r}"
+            msg = f"{own} does not run in parts, got parts={self.parts}; methods that do: {', '.join(IN_PARTS)}"
+            raise OptionError(msg)
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that sweep over the parts of a graph; 1 without parts."""
+        if self.parts is None or self.parts == 1:
+            return 1
+        return min(self.parts, self.threads or usable_cores())
+
     def for_method(self, method: str) -> RunOptions:
         """Return the same options, which have been checked, for another method."""
         twin = RunOptions.__new__(RunOptions)
@@ -92,6 +116,13 @@ class RunOptions:
         except (TypeError, ValueError) as error:
             msg = f"rng must be None, a whole number, or a NumPy generator or seed, got {self.rng!r} ({error})"
             raise OptionError(msg) from None
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def check_number(name: str, value: object, above: float) -> None:

@@ -21,6 +21,7 @@ from anytimebp.inference.method import Method, Stages, Step, Task, new_task, ste
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.recording import Recorder, read_record
 from anytimebp.inference.warm_up import load_meanwhile, make_method
+from anytimebp.layout.cut import cut_of
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray
@@ -162,6 +163,7 @@ class Run:
         """Run one slice; None if the run was finished before."""
         if self.method is None:
             self._task.graph.take_changes()
+            self._cut()
             self.start(make_method)
             warn_of_unconnected(self._task.graph, self._task.options.observed)
             if not (isinstance(self.method, Stages) and self.method.begins_at_once and budget.stop_at > 0.0):
@@ -182,6 +184,13 @@ class Run:
         if self.figures.passed:
             self._record_passed()
         return step
+
+    def _cut(self) -> None:
+        """Cut the graph into parts, if it is to be and was not before, while the clock stands still."""
+        parts = self._task.options.parts
+        if parts is not None and parts > 1:
+            with self._clock.paused():
+                cut_of(compiled_graph(self._task.graph), parts)
 
     def _set_limits(self, budget: Budget) -> None:
         """Tell the method what holds for the whole of a call."""

@@ -242,6 +242,7 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
         damping=0.0,
         grow=1,
         policy=None,
+        parts=None,
         targets=None if options.targets is None else np.zeros(1, dtype=np.int64),
     )
     graph = FactorGraph()

@@ -59,6 +59,7 @@ class CompiledGraph:
         extent: The range of the message factors' scores, as far as known without asking rules (NaN and False there).
         shared_tables: Tables made by earlier runs, by arithmetic; a cache for whoever makes them.
         orders: Elimination orders found by earlier runs, by domain sizes; a cache for whoever finds them.
+        cuts: Cuts into parts made by earlier runs, by the number of parts; a cache for whoever makes them.
         unconnected: Variables of more than one state without any factor.
         widest: The widest range of a message factor's scores, as far as known.
     """
@@ -67,6 +68,7 @@ class CompiledGraph:
         "arrays",
         "asked_unary_blocks",
         "blocks",
+        "cuts",
         "extent",
         "has_tables_only",
         "lends_tables",
@@ -118,6 +120,7 @@ class CompiledGraph:
             self._add_ranges()
         self.shared_tables: dict[object, object] = {}
         self.orders: dict[bytes, object] = {}
+        self.cuts: dict[int, object] = {}
 
     def _add_ranges(self) -> None:
         """Fill in what is known of the scores of factors that have no tables."""
