@@ -82,7 +82,11 @@ def read_memory_size(context: click.Context, parameter: click.Parameter, text: s
     "--grow", type=int, help="Of dynamic, fixed and random: states that join the domains in a round; 1 unless given."
 )
 @click.option("--parts", type=int, help="Cut the model into so many parts, which are swept at the same time.")
-@click.option("--threads", type=int, help="That sweep over parts; all cores unless given. One without --parts.")
+@click.option(
+    "--threads",
+    type=int,
+    help="That sweep over parts, all cores unless given; with --cases: that solve cases, 1 unless given.",
+)
 @click.option(
     "--max-memory",
     metavar="SIZE",
@@ -145,7 +149,9 @@ def infer(
             )
             raise click.UsageError(msg)
         budget = {"seconds": seconds, "target_error": target_error}
-        infer_cases(model, read_given_model(model, kind), cases, output[0], {"method": method, **options, **budget})
+        infer_cases(
+            model, read_given_model(model, kind), cases, output[0], {"method": method, **_of_cases(options), **budget}
+        )
         return
     _check_files(model, evidence, output, report)
     graph = read_given_model(model, kind)
@@ -171,6 +177,15 @@ def infer(
         say(f"anytimebp: {printable_name(failure)}", err=True)
     if failures:
         raise failures[0]
+
+
+def _of_cases(options: dict[str, Any]) -> dict[str, Any]:
+    """Return what `infer_many` takes of the options of a run; raise UsageError for parts."""
+    if options["parts"] is not None:
+        msg = "--parts cuts one large model that is asked once: it does not go with --cases"
+        raise click.UsageError(msg)
+    threads = 1 if options["threads"] is None else options["threads"]
+    return {name: value for name, value in options.items() if name != "parts"} | {"threads": threads}
 
 
 def _check_files(model: Path, evidence: Path | None, output: Sequence[Path], report: Path | None) -> None:

@@ -148,3 +148,11 @@ def test_targets_of_cases_are_all_that_is_written(run, model, tmp_path):
         assert list(line["marginals"]) == ["x4", "x5"]
         np.testing.assert_allclose(line["marginals"]["x5"], abp.infer(graph, evidence={"x0": k}).marginals["x5"])
     assert "--variable" in run(model, "--cases", cases, "--output", folder, "--variable", "x5")[1]
+
+
+def test_parts_do_not_go_with_cases(run, model, tmp_path):
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text("{}\n")
+    code, said = run(model, "--cases", cases, "--output", tmp_path / "results", "--parts", "2")[:2]
+    assert code == 2
+    assert "--parts" in said
