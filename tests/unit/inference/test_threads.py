@@ -84,3 +84,8 @@ def test_a_paused_run_goes_on_in_a_forked_process():
 def test_threads_must_be_a_whole_number_of_at_least_one(threads):
     with pytest.raises(abp.OptionError, match="threads must be a whole number of at least 1, got"):
         abp.infer(grid(2, 2, 1.0, 1.0, seed=0), "bp", threads=threads)
+
+
+def test_without_parts_no_number_of_threads_changes_a_bit():
+    answers = [abp.infer(grid(2, 2, 1.0, 1.0, seed=0), "bp", threads=threads) for threads in (1, None, 3)]
+    assert len({result.marginals.concatenated().tobytes() for result in answers}) == 1

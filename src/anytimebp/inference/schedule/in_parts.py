@@ -110,7 +110,7 @@ Call: TypeAlias = Callable[[WorkspaceArrays, int, int, int], tuple[int, int, int
 """Sweeps from a place to another, for at most a cost: given whose arrays; returns status, culprit, place and work."""
 
 
-class Crew:
+class StagedThreads:
     """Threads that go through the pieces of a sweep, in slices.
 
     Attributes:
@@ -205,14 +205,14 @@ class SweepsInParts(SweepSchedule):
     ) -> None:
         """Start before the first sweep; see `SweepSchedule`. Orders are by piece."""
         super().__init__(messages, orders, tolerance)
-        self._crew, self._rest = Crew(messages, division, threads), division.rest.first
+        self._staged, self._rest = StagedThreads(messages, division, threads), division.rest.first
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep."""
-        if self._crew.is_through:
+        if self._staged.is_through:
             progress = super().advance(update_limit, cost_limit, damping)
             if progress.end_of_sweep:
-                self._crew.begin()
+                self._staged.begin()
             return progress
         base, figures = self._position - self._position % self._n_factors, list[FloatArray]()
 
@@ -223,10 +223,10 @@ class SweepsInParts(SweepSchedule):
             figures.append(own[0])
             return status, culprit, place - base, int(own[0, 0])
 
-        progress = self._crew.advance(call, update_limit, cost_limit)
+        progress = self._staged.advance(call, update_limit, cost_limit)
         self._largest = max([self._largest, *(float(own[1]) for own in figures)])
         self._total += sum(sorted(float(own[2]) for own in figures))  # threads come in any order
-        if self._crew.is_through:
+        if self._staged.is_through:
             self._position = base + self._rest
         return progress
 
@@ -239,16 +239,16 @@ class LazyInParts(LazySchedule):
     ) -> None:
         """Start before the first sweep; see `LazySchedule`. Orders are by piece."""
         super().__init__(messages, orders, tolerance)
-        self._crew, self._rest = Crew(messages, division, threads), division.rest.first
+        self._staged, self._rest = StagedThreads(messages, division, threads), division.rest.first
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep."""
-        if self._crew.is_through:
+        if self._staged.is_through:
             if self._position == 0:
                 self._position = self._rest
             progress = super().advance(update_limit, cost_limit, damping)
             if self._position == 0:  # a new pass
-                self._crew.begin()
+                self._staged.begin()
             return progress
         figures = list[tuple[int, float, float, float]]()
 
@@ -259,7 +259,7 @@ class LazyInParts(LazySchedule):
             figures.append((updates, *moved))
             return status, culprit, place, work
 
-        progress = self._crew.advance(call, update_limit, cost_limit)
+        progress = self._staged.advance(call, update_limit, cost_limit)
         updates = sum(made for made, *_ in figures)
         self._in_pass += updates
         self._largest = max([self._largest, *(largest for _, largest, _, _ in figures)])
