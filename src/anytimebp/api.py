@@ -12,6 +12,7 @@ from anytimebp.inference.recording import Every
 from anytimebp.model.evidence import EvidenceLike, Targets
 from anytimebp.model.graph import FactorGraph
 from anytimebp.paper.policy import GrowthPolicy
+from anytimebp.parallel.on_ray import infer_on_ray
 from anytimebp.report.progress import RunDisplay
 from anytimebp.results.snapshot import Result, Snapshot
 
@@ -85,7 +86,8 @@ def infer(
             others. "exact" leaves out what these do not depend on; `log_z` is NaN if that has a sum of its own.
         parts: Cut the graph into so many parts, whose sweeps go on at the same time; of "bp", "adaptive" and "auto".
             Two to four a thread are best; how many there are decides the order of updates, how many threads does not.
-        workers: What sweeps over parts: "threads".
+        workers: What sweeps over parts: "threads"; or "ray", actors of a running cluster, or of one on this machine,
+            each with parts of its own. `threads` is how many there are.
 
     Returns:
         Marginals, log Z, and how the run ended.
@@ -109,7 +111,11 @@ def infer(
         parts=parts,
         workers=workers,
     )
-    go = partial(inference.run, seconds, max_updates, max_work=max_work, target_error=target_error, callback=callback)
+    budget = {"seconds": seconds, "max_updates": max_updates, "max_work": max_work, "target_error": target_error}
+    run = inference.run
+    if inference.options.workers == "ray":
+        run = partial(infer_on_ray, graph, inference.options)
+    go = partial(run, **budget, callback=callback)  # type: ignore[arg-type]
     if not progress:
         return go()
     with RunDisplay(inference.n_allowed, seconds) as display:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle.cut_graphs import agree, random_graph
 
 import anytimebp as abp
 from anytimebp.inference.schedule import in_parts
@@ -14,33 +15,6 @@ from anytimebp.layout.graph_layout import compiled_graph
 @pytest.fixture(autouse=True)
 def _threads_for_little(monkeypatch):
     monkeypatch.setattr(in_parts, "LEAST_WORK", 0.0)
-
-
-def _random_graph(seed, *, zeros=False, wide=False):
-    """Pairs and triples with weak scores, where BP has one fixed point; a hub that every cut goes through."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(8, 20))
-    graph = abp.FactorGraph()
-    for size in rng.integers(2, 4, n).tolist():
-        graph.add_variable(f"v{len(graph.variables)}", size)
-    sizes = [len(variable.labels) for variable in graph.variables]
-    for index, size in enumerate(sizes):
-        graph.add_factor([index], log_table=rng.normal(0, 900 if wide and index == 1 else 1, size))
-    scopes = [[int(a), int(b)] for a, b in rng.permuted(np.tile(np.arange(n), (n, 1)), axis=1)[:, :2]]
-    scopes += [rng.permutation(n)[:3].tolist() for _ in range(3)]
-    scopes += [[0, other] for other in range(1, n)] if seed % 2 else []
-    for scope in scopes:
-        table = rng.normal(0, 0.3, [sizes[index] for index in scope])
-        if zeros and rng.random() < 0.3:
-            table[(0,) * len(scope)] = -np.inf
-        graph.add_factor(scope, log_table=table)
-    return graph
-
-
-def _agree(one, other):
-    assert one.stop_reason is other.stop_reason is abp.StopReason.CONVERGED
-    np.testing.assert_allclose(one.marginals.concatenated(), other.marginals.concatenated(), atol=1e-7)
-    assert one.log_z == pytest.approx(other.log_z, abs=1e-7)
 
 
 def _same(one, other):
@@ -57,33 +31,33 @@ def _same(one, other):
 )
 @settings(max_examples=25, deadline=None)
 def test_parts_end_at_the_fixed_point_of_one_run_and_threads_change_no_bit(seed, parts, method, trait):
-    graph = _random_graph(seed, **({trait: True} if trait else {}))
+    graph = random_graph(seed, **({trait: True} if trait else {}))
     evidence = {graph.variables[2].name: graph.variables[2].labels[0]} if seed % 3 == 0 else None
     alone = abp.infer(graph, method, evidence=evidence, tolerance=1e-10)
     several = abp.infer(graph, method, evidence=evidence, tolerance=1e-10, parts=parts, threads=3)
-    _agree(alone, several)
+    agree(alone, several)
     _same(several, abp.infer(graph, method, evidence=evidence, tolerance=1e-10, parts=parts, threads=1))
 
 
 @given(st.integers(0, 2**20))
 @settings(max_examples=10, deadline=None)
 def test_a_cut_at_random_ends_at_the_same_fixed_point(seed):
-    graph = _random_graph(seed)
+    graph = random_graph(seed)
     alone = abp.infer(graph, "bp", tolerance=1e-10)
     compiled = compiled_graph(graph)
     labels = np.random.default_rng(seed).integers(0, 3, (2, len(compiled.universe_sizes)))
     compiled.cuts[3] = cut.Cut(list(labels), is_fine=False)
-    _agree(alone, abp.infer(graph, "bp", tolerance=1e-10, parts=3, threads=2))
+    agree(alone, abp.infer(graph, "bp", tolerance=1e-10, parts=3, threads=2))
 
 
 @pytest.mark.parametrize("method", ["bp", "adaptive", "auto"])
 def test_one_part_gives_the_bits_of_a_plain_run(method):
-    graph = _random_graph(1)
+    graph = random_graph(1)
     _same(abp.infer(graph, method), abp.infer(graph, method, parts=1))
 
 
 def test_factors_of_different_parts_share_no_variable_in_any_stage():
-    graph = _random_graph(3)
+    graph = random_graph(3)
     compiled = compiled_graph(graph)
     made = cut.cut_of(compiled, 3)
     division = in_parts.divide(compiled.arrays, compiled.universe_sizes, made, None, 2)
@@ -104,10 +78,10 @@ def test_factors_of_different_parts_share_no_variable_in_any_stage():
 
 def test_without_metis_parts_are_cut_breadth_first(monkeypatch):
     monkeypatch.setattr(cut, "_metis", lambda: None)
-    graph = _random_graph(5)
+    graph = random_graph(5)
     several = abp.infer(graph, "bp", tolerance=1e-10, parts=3, threads=2)
     assert not cut.cut_of(compiled_graph(graph), 3).is_fine
-    _agree(abp.infer(graph, "bp", tolerance=1e-10), several)
+    agree(abp.infer(graph, "bp", tolerance=1e-10), several)
 
 
 def test_structures_have_scratch_of_their_own_in_every_thread():
@@ -119,7 +93,7 @@ def test_structures_have_scratch_of_their_own_in_every_thread():
         graph.add_factor([first, (first + 2) % 30], log_table=rng.normal(0, 0.3, (4, 4)))
     several = abp.infer(graph, "bp", tolerance=1e-10, parts=4, threads=4)
     _same(several, abp.infer(graph, "bp", tolerance=1e-10, parts=4, threads=1))
-    _agree(abp.infer(graph, "bp", tolerance=1e-10), several)
+    agree(abp.infer(graph, "bp", tolerance=1e-10), several)
 
 
 def test_an_impossible_model_is_reported_from_parts():
@@ -134,7 +108,7 @@ def test_an_impossible_model_is_reported_from_parts():
 
 
 def test_a_budget_of_updates_is_kept_in_parts():
-    result = abp.infer(_random_graph(7), "bp", parts=3, threads=2, max_updates=13)
+    result = abp.infer(random_graph(7), "bp", parts=3, threads=2, max_updates=13)
     assert (result.updates, result.stop_reason) == (13, abp.StopReason.OUT_OF_UPDATES)
 
 
@@ -148,4 +122,4 @@ def test_a_budget_of_updates_is_kept_in_parts():
 )
 def test_parts_that_cannot_be_are_refused(options, text):
     with pytest.raises(abp.OptionError, match=text):
-        abp.infer(_random_graph(0), **options)
+        abp.infer(random_graph(0), **options)

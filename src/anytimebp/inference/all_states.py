@@ -25,7 +25,7 @@ from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.carry_over import Start, carry_over
+from anytimebp.tables.carry_over import Start, carry_over, set_priors
 from anytimebp.tables.core import Core
 from anytimebp.tables.leaves import Leaves, TreeOrder, peel
 from anytimebp.tables.making import NEVER, make_bands, sweeps_before_bands
@@ -61,6 +61,7 @@ class AllStates:
         start: Start | None = None,
         put: Callable[[Workspace], None] | None = None,
         error: float = float("inf"),
+        peels: bool = True,
     ) -> None:
         """Compile the graph, if need be, and check the memory.
 
@@ -72,11 +73,12 @@ class AllStates:
             start: Messages to start from.
             put: Puts messages to start from into a workspace.
             error: Estimated, of the marginals that belong to those messages.
+            peels: Whether leaves and trees are summed into the core. Not where `set_priors` changes their priors.
         """
         self._task, self._options = task, task.options
         self._n_threads = task.options.n_threads
         self._figures, self._limits = task.figures, task.limits
-        self._at_any_cost = at_any_cost
+        self._at_any_cost, self._peels = at_any_cost, peels
         self._start, self._put, self._error_before = start, put, error
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
@@ -125,6 +127,14 @@ class AllStates:
         self._begin_sweeps()
         if self._is_large:
             yield Step.WORKING
+        if self._peels:
+            yield from self._peel()
+        self._schedule = self._make_schedule()
+        while self.leaves is not None and not self._task.load(LEAVES):
+            yield Step.WORKING
+
+    def _peel(self) -> Iterator[Step]:
+        """Find the leaves and trees that are summed into the core."""
         trees = TreeOrder(self.workspace)
         while not trees.advance():
             yield Step.WORKING
@@ -134,9 +144,28 @@ class AllStates:
         self.leaves = peel(self.workspace, self._options.max_memory, load, trees, at_any_cost=self._at_any_cost)
         if self._is_large:
             yield Step.WORKING
-        self._schedule = self._make_schedule()
-        while self.leaves is not None and not self._task.load(LEAVES):
-            yield Step.WORKING
+
+    def set_priors(self, variables: IndexArray, log_prior: FloatArray, tolerance: float) -> None:
+        """Replace the priors of some variables in a run that does not peel, and let it go on to a tolerance.
+
+        Args:
+            variables: Whose domains are their universes.
+            log_prior: Log priors over the universes, row after row; also in the `unary` scores of the task.
+            tolerance: To which messages are to settle.
+        """
+        schedule, figures = self._schedule, self._figures
+        assert isinstance(schedule, LazySchedule)  # noqa: S101  (which those have that do not peel)
+        _, moved = set_priors(self.workspace, variables, log_prior)
+        schedule.disturb(variables, moved)
+        schedule.tolerance, figures.ending = tolerance, None
+
+    def go_on_in_logs(self) -> Iterator[Step]:
+        """Turn to log arithmetic; start over where the messages cannot be kept."""
+        self._task.load(LOGS)
+        if self.leaves is not None or not self.workspace.go_on_in_logs():
+            self._start_over_in_logs()
+            yield from self.begin()
+        yield Step.WORKING
 
     def _start_over_in_logs(self) -> None:
         self._take_workspace(first_domains(self._task, self._compiled), LOG)
@@ -183,7 +212,7 @@ class AllStates:
         if self._options.max_memory is None and not self._sweeps:
             self._bands_due = 0 if self._at_any_cost else sweeps_before_bands(messages.layout, messages.arrays)
         is_adaptive = self._options.method == "adaptive"
-        self._is_quick = is_adaptive and not self._at_any_cost and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
+        self._is_quick = is_adaptive and self._peels and not self._at_any_cost and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
         is_lazy, options = is_adaptive and not self._is_quick, self._options
         if options.parts is not None and options.parts > 1:
             core = None if self._core is None else self._core.variables
@@ -225,11 +254,7 @@ class AllStates:
                 figures.max_residual = figures.mean_residual = float("inf")
                 return
             if progress.status == OUT_OF_RANGE:
-                self._task.load(LOGS)
-                if self.leaves is not None or not self.workspace.go_on_in_logs():
-                    self._start_over_in_logs()
-                    yield from self.begin()
-                yield Step.WORKING
+                yield from self.go_on_in_logs()
             elif progress.status != OK:
                 given = " under this evidence" if self._options.observed else ""
                 raise vanished(self._compiled, progress.status, progress.culprit, given)

@@ -76,7 +76,7 @@ class Inference:
         targets: The variables (names, handles or indices) whose marginals are wanted; None for all.
         parts: Cut the graph into so many parts, whose sweeps go on at the same time; of "bp", "adaptive" and "auto".
             Two to four a thread are best; how many there are decides the order of updates, how many threads does not.
-        workers: What sweeps over parts: "threads".
+        workers: What sweeps over parts: "threads". Runs on Ray are for `infer`.
     """
 
     def __init__(
@@ -203,6 +203,9 @@ class Inference:
 
         Ctrl-C raises KeyboardInterrupt between two kernels, as there is nothing to answer with yet.
         """
+        if self._options.workers == "ray":
+            msg = 'workers="ray" is for `infer`, whose run ends with the call; an Inference takes "threads"'
+            raise OptionError(msg)
         if self._run.method is None and (sources := self._graph.asked_sources):
             is_cut = bool(self._options.observed) or self._options.method not in FULL_METHODS
             load_structures({name: None for source in sources for name in source.all_sums(cut=is_cut)})

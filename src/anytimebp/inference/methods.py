@@ -13,4 +13,6 @@ GROWING_METHODS = ("random", "fixed", "dynamic")
 
 IN_PARTS = ("bp", "adaptive", "auto")
 """Methods whose sweeps can go over parts of a graph at the same time."""
+IN_PARTS_OF_THEIR_OWN = ("bp", "residual", "adaptive", "auto")
+"""Methods that parts of a graph can run in several processes, each with messages of its own."""
 MAP_METHODS = ("auto", "exact", "bp")  # of `infer_map`

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from anytimebp.errors import OptionError
-from anytimebp.inference.methods import GROWING_METHODS, IN_PARTS, METHODS
+from anytimebp.inference.methods import GROWING_METHODS, IN_PARTS, IN_PARTS_OF_THEIR_OWN, METHODS
 from anytimebp.inference.recording import Every, read_record
 from anytimebp.model.evidence import Observation
 from anytimebp.model.source import IndexArray
@@ -21,7 +21,7 @@ RandomLike: TypeAlias = int | np.random.Generator | np.random.BitGenerator | np.
 NUMBERS, COUNTS = (int, float, np.integer, np.floating), (int, np.integer)  # made once: a union takes a microsecond
 
 SCHEDULES = ("sequential", "random")
-WORKERS = ("threads",)
+WORKERS = ("threads", "ray")
 
 
 @dataclass(kw_only=True)  # not frozen, which would cost each run some microseconds; nobody changes them
@@ -88,12 +88,20 @@ class RunOptions:
         if self.threads is not None:
             _check_count("threads", self.threads)
         _check_choice("workers", self.workers, WORKERS)
+        on_ray = self.workers == "ray"
         if self.parts is None:
+            if on_ray:
+                msg = 'workers="ray" is for a graph in parts: say how many `parts`, two to four a worker'
+                raise OptionError(msg)
             return
         _check_count("parts", self.parts)
-        if self.parts > 1 and (self.method not in IN_PARTS or self.policy is not None):
+        methods = IN_PARTS_OF_THEIR_OWN if on_ray else IN_PARTS
+        if (on_ray or self.parts > 1) and (self.method not in methods or self.policy is not None):
             own = "a growth policy" if self.policy is not None else f"method {self.method!r}"
-            msg = f"{own} does not run in parts, got parts={self.parts}; methods that do: {', '.join(IN_PARTS)}"
+            msg = f"{own} does not run in parts, got parts={self.parts}; methods that do: {', '.join(methods)}"
+            raise OptionError(msg)
+        if on_ray and self.factor_marginals:
+            msg = 'factor_marginals=True does not go with workers="ray"; runs in threads have them'
             raise OptionError(msg)
 
     @property
@@ -107,6 +115,12 @@ class RunOptions:
         """Return the same options, which have been checked, for another method."""
         twin = RunOptions.__new__(RunOptions)
         vars(twin).update(vars(self), method=method)
+        return twin
+
+    def for_part(self, observed: dict[int, Observation]) -> RunOptions:
+        """Return the options of lazy sweeps on a part of the graph, under evidence of its own."""
+        twin = self.for_method("adaptive")
+        vars(twin).update(observed=observed, targets=None, parts=None, workers="threads", threads=None)
         return twin
 
     def generator(self) -> np.random.Generator:

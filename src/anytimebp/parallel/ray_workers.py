@@ -46,10 +46,7 @@ class RayExecutor(Executor):
 
     def __init__(self, ray: Any, workers: int | None) -> None:
         """Join a cluster, or start one."""
-        self._ray, self._is_owner = ray, False
-        if not ray.is_initialized():
-            self._is_owner = not os.environ.get("RAY_ADDRESS")
-            _start(ray, workers) if self._is_owner else ray.init(log_to_driver=False)
+        self._ray, self._is_owner = ray, _join_or_start(ray, workers)
         self._max_workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._call = ray.remote(num_cpus=1, max_retries=RETRIES)(_call)
         self._arrays = _Stored(ray)
@@ -96,6 +93,26 @@ class RayExecutor(Executor):
         if self._is_owner and self._ray.is_initialized():
             self._ray.shutdown()
             self._is_owner = False
+
+
+def join_or_start(workers: int | None) -> tuple[Any, bool]:
+    """Join a cluster, or start one on this machine; return Ray, and whether one was started.
+
+    Raises:
+        ModuleNotFoundError: If Ray is not installed (extra `ray`).
+    """
+    ray = load_optional("ray")
+    return ray, _join_or_start(ray, workers)
+
+
+def _join_or_start(ray: Any, workers: int | None) -> bool:
+    if ray.is_initialized():
+        return False
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(log_to_driver=False)
+        return False
+    _start(ray, workers)
+    return True
 
 
 def _start(ray: Any, workers: int | None) -> None:

@@ -72,6 +72,64 @@ def carry_over(start: Start, workspace: Workspace) -> IndexArray:
     return found
 
 
+def set_priors(workspace: Workspace, variables: IndexArray, log_prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Replace the priors of some variables.
+
+    Args:
+        workspace: Whose priors and totals of hubs are overwritten. Its arithmetic must be able to hold the new priors.
+        variables: (n,) whose domains are their universes.
+        log_prior: Log priors over the universes, row after row; each has a finite one.
+
+    Returns:
+        (n,) the largest log prior of each variable, which was subtracted; and (n,) by how many nats its priors moved.
+    """
+    arrays, sizes = workspace.arrays, workspace.arrays.domain_size[variables]
+    if not len(variables):
+        return np.empty(0), np.empty(0)
+    slots, first = row_items(arrays.variable_slot_start[variables], sizes), np.cumsum(sizes) - sizes
+    scale = np.maximum.reduceat(log_prior, first)
+    new, old = log_prior - np.repeat(scale, sizes), _log_priors(workspace, variables)
+    arrays.prior[slots] = new if arrays.arithmetic == LOG else np.exp(new)
+    arrays.prior_min[variables] = np.exp(np.minimum.reduceat(np.where(new > -np.inf, new, 0.0), first))
+    _sum_hubs(workspace, set(variables.tolist()))
+    return scale, ranges(new, old, first)
+
+
+def ranges(new: FloatArray, old: FloatArray, first: IndexArray) -> FloatArray:
+    """Return the range of the log ratio of new and old numbers, row by row; infinite where zeros have come or gone.
+
+    Args:
+        new: Logs, row after row; -inf is a hard zero.
+        old: The same.
+        first: Where each row starts; none is empty.
+    """
+    is_zero, was_zero = new == -np.inf, old == -np.inf
+    is_left = ~(is_zero | was_zero)
+    ratio = np.subtract(new, old, out=np.zeros_like(new), where=is_left)
+    high = np.maximum.reduceat(np.where(is_left, ratio, -np.inf), first)
+    low = np.minimum.reduceat(np.where(is_left, ratio, np.inf), first)
+    found: FloatArray = np.where(np.logical_or.reduceat(is_zero != was_zero, first), np.inf, np.maximum(0.0, high - low))
+    return found
+
+
+def messages_in(workspace: Workspace, variables: IndexArray) -> FloatArray:
+    """Return the log of what all factors together send to some variables, row after row; not normalised."""
+    layout, arrays = workspace.layout, workspace.arrays
+    sizes = arrays.domain_size[variables]
+    first, degree = layout.variable_edge_start[variables], np.diff(layout.variable_edge_start)[variables]
+    edges, owner = layout.variable_edge[row_items(first, degree)], np.repeat(np.arange(len(variables)), degree)
+    values = arrays.message[row_items(arrays.edge_slot_start[edges], sizes[owner])]
+    if arrays.arithmetic != LOG:
+        with np.errstate(divide="ignore"):
+            values = np.log(values)
+    n, place = int(sizes.sum()), row_items((np.cumsum(sizes) - sizes)[owner], sizes[owner])
+    is_zero = values == -np.inf
+    total = np.bincount(place, weights=np.where(is_zero, 0.0, values), minlength=n)
+    has_zero = np.bincount(place[is_zero], minlength=n) > 0
+    found: FloatArray = np.where(has_zero, -np.inf, total)
+    return found
+
+
 def _set_message(workspace: Workspace, edge: int, values: FloatArray) -> None:
     """Replace the message of an edge by its logs; the totals of hubs are left to `_sum_hubs`."""
     arrays, slots = workspace.arrays, _slots(workspace, edge)
@@ -183,10 +241,12 @@ def _log_priors(workspace: Workspace, variables: IndexArray) -> FloatArray:
         return np.log(prior)
 
 
-def _sum_hubs(workspace: Workspace) -> None:
-    """Fill the totals of variables of high degree from their priors and messages, to twice the digits."""
+def _sum_hubs(workspace: Workspace, variables: set[int] | None = None) -> None:
+    """Fill the totals of variables of high degree, all or some, from priors and messages, to twice the digits."""
     layout, arrays = workspace.layout, workspace.arrays
     for hub, variable in enumerate(arrays.hub_variable.tolist()):
+        if variables is not None and variable not in variables:
+            continue
         edges = layout.variable_edge[layout.variable_edge_start[variable] : layout.variable_edge_start[variable + 1]]
         prior = _log_priors(workspace, np.array([variable]))
         logs = np.array([prior, *(read_message(workspace, int(edge)) for edge in edges)])

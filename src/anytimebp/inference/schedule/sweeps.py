@@ -12,7 +12,7 @@ from anytimebp.inference.options import RunOptions
 from anytimebp.inference.schedule.protocol import Messages, Progress, Swept
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.kernels.codes import OK
-from anytimebp.kernels.lazy import lazy_slice
+from anytimebp.kernels.lazy import MOST, lazy_slice
 from anytimebp.kernels.messages import EDGE_COST, sweep_slice
 from anytimebp.kernels.setting_up import fill_orders
 from anytimebp.layout.graph_layout import GraphLayout
@@ -191,14 +191,18 @@ class Movement(NamedTuple):
 
 
 class LazySchedule:
-    """Goes through one order of factors after another; enough updates count as a sweep."""
+    """Goes through one order of factors after another; enough updates count as a sweep.
+
+    Attributes:
+        tolerance: Residual of a message that has settled.
+    """
 
     def __init__(self, messages: Messages, orders: Iterator[IndexArray], tolerance: float) -> None:
         """Start before the first sweep, in which every factor is updated."""
         layout = messages.layout
         self._messages = messages
         self._orders = orders
-        self._tolerance = tolerance
+        self.tolerance = tolerance
         self._movement = Movement(
             np.zeros(len(layout.variable_edge_start) - 1), np.full(len(layout.edge_variable), -np.inf)
         )
@@ -211,6 +215,11 @@ class LazySchedule:
         self._order = next(self._orders)
         self._position = self._in_pass = 0
         self._largest = self._left = 0.0
+
+    def disturb(self, variables: IndexArray, moved: FloatArray) -> None:
+        """Let the factors of some variables catch up with priors that moved by so many nats."""
+        self._movement.moved[variables] += np.minimum(moved, MOST)
+        self._least, self._stuck = np.inf, 0
 
     def pending(self) -> FloatArray:
         """Return (E,) a bound on how far each message is from what its factor would send now, in nats."""
@@ -249,10 +258,10 @@ class LazySchedule:
 
     def _end_of_pass(self, updates: int, work: int) -> Progress:
         """Report a sweep if it is one; nothing moves any more if nobody had to be updated at the tolerance itself."""
-        converged = self._in_pass == 0 and self._threshold <= self._tolerance
+        converged = self._in_pass == 0 and self._threshold <= self.tolerance
         largest, n = max(self._largest, self._left), max(1, len(self._order))
         self._in_sweep += self._in_pass
-        self._threshold = max(self._tolerance, WAITS * self._largest * 0.5 ** max(0, self._passes_stuck() - STUCK))
+        self._threshold = max(self.tolerance, WAITS * self._largest * 0.5 ** max(0, self._passes_stuck() - STUCK))
         if self._movement.moved.max(initial=0.0) > FULL:
             self._movement.seen[:] -= self._movement.moved[self._messages.layout.edge_variable]
             self._movement.moved[:] = 0.0

@@ -1,0 +1,113 @@
+"""What parts of a graph say to each other about the variables that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from anytimebp.errors import ModelError
+from anytimebp.model.factor import row_items, row_starts
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.carry_over import ranges
+
+
+class Border(NamedTuple):
+    """The shared variables of a part.
+
+    Attributes:
+        keys: What all parts call them.
+        sizes: Their universes.
+        n_variables: Of the part in all.
+        arity: The most variables of one of its factors.
+    """
+
+    keys: list[Hashable]
+    sizes: IndexArray
+    n_variables: int
+    arity: int
+
+
+class Boundary:
+    """The newest messages of every part to its shared variables, as logs."""
+
+    def __init__(self, borders: Sequence[Border]) -> None:
+        """Have heard from nobody: all messages are uniform.
+
+        Raises:
+            ModelError: If parts do not agree on the universe of a variable.
+        """
+        number: dict[Hashable, int] = {}
+        sizes: list[int] = []
+        owner: list[int] = []
+        rows: list[IndexArray] = []
+        for part, border in enumerate(borders):
+            own = [number.setdefault(key, len(number)) for key in border.keys]
+            for place, index in enumerate(own):
+                size = int(border.sizes[place])
+                if index == len(sizes):
+                    sizes.append(size)
+                    owner.append(part)
+                elif sizes[index] != size:
+                    msg = (
+                        f"parts {owner[index]} and {part} share variable {border.keys[place]!r}, "
+                        f"but give it {sizes[index]} and {size} states"
+                    )
+                    raise ModelError(msg)
+            rows.append(np.array(own, dtype=np.int64))
+        each = np.array(sizes, dtype=np.int64)
+        start = row_starts(each)
+        self._slots = [row_items(start[own], each[own]) for own in rows]
+        self._first = [row_starts(each[own])[:-1] for own in rows]
+        self._start, self._n_slots = start, int(start[-1])
+        self._holders = np.bincount(np.concatenate(rows), minlength=len(each)) if rows else np.zeros(0, dtype=np.int64)
+        self._every_slot = np.concatenate(self._slots) if rows else np.zeros(0, dtype=np.int64)
+        self._every = np.zeros(len(self._every_slot))
+        ends = np.cumsum([len(slots) for slots in self._slots]).tolist()
+        self._messages = [self._every[end - len(own) : end] for end, own in zip(ends, self._slots, strict=True)]
+        self._totals: tuple[FloatArray, FloatArray] | None = None
+
+    def take(self, part: int, messages: FloatArray) -> None:
+        """Replace what a part says."""
+        self._messages[part][:] = messages
+        self._totals = None
+
+    def _sums(self) -> tuple[FloatArray, FloatArray]:
+        """Return, per slot, the sum of the finite log messages, and how many are -inf."""
+        if self._totals is None:
+            is_zero = self._every == -np.inf
+            finite = np.where(is_zero, 0.0, self._every)
+            self._totals = (
+                np.bincount(self._every_slot, weights=finite, minlength=self._n_slots),
+                np.bincount(self._every_slot, weights=is_zero, minlength=self._n_slots),
+            )
+        return self._totals
+
+    def outside(self, part: int) -> FloatArray:
+        """Return the log of what all other parts say about the shared variables of a part."""
+        (total, zeros), own, slots = self._sums(), self._messages[part], self._slots[part]
+        is_zero = own == -np.inf
+        left = total[slots] - np.where(is_zero, 0.0, own)
+        left[zeros[slots] - is_zero > 0] = -np.inf
+        return left
+
+    def moved(self, part: int, before: FloatArray) -> float:
+        """Return by how many nats, at the most, what others say about one variable has moved."""
+        if not len(before):
+            return 0.0
+        return float(ranges(self.outside(part), before, self._first[part]).max())
+
+    def log_z(self, of_parts: float) -> float:
+        """Return the Bethe estimate of the whole graph, given the sum of those of its parts with their priors.
+
+        A part's estimate has the belief of each shared variable as a factor; the whole has it once.
+        """
+        total, zeros = self._sums()
+        if not len(total):
+            return of_parts
+        total = np.where(zeros > 0, -np.inf, total)
+        first, sizes = self._start[:-1], np.diff(self._start)
+        top = np.maximum.reduceat(total, first)
+        sums = top + np.log(np.add.reduceat(np.exp(total - np.repeat(top, sizes)), first))
+        return of_parts + float(np.sum((1 - self._holders) * sums))
