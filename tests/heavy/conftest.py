@@ -6,7 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 NETWORKS = ("pgmpy.inference", "pgmpy.models", "pgmpy.readwrite", "pyagrum") if find_spec("pgmpy") else ()
-MODULES = {"test_ray.py": ("ray",) if find_spec("ray") else ()}
+RAY = ("ray",) if find_spec("ray") else ()
+MODULES = {"test_ray.py": RAY, "test_ray_parts.py": RAY}
 """By the file that needs them; all other files need those of networks."""
 
 _needed = {path.name: MODULES.get(path.name, NETWORKS) for path in Path(__file__).parent.glob("test_*.py")}

@@ -182,6 +182,18 @@ def joint_extraction(seed, entities=4, types=5, relations=8):
     return graph
 
 
+def spin_glass(seed=3, n=12, coupling=4.0):
+    """Return a frustrated model on which undamped BP does not settle."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(n, 2)
+    graph.add_factors(np.arange(n)[:, np.newaxis], log_table=rng.normal(0, 0.3, (n, 2)))
+    pairs = np.array([(i, j) for i in range(n) for j in range(i)])
+    sign = rng.normal(0, coupling, len(pairs))
+    graph.add_factors(pairs, log_table=sign[:, np.newaxis, np.newaxis] * np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    return graph
+
+
 def one_factor(shape, **scores):
     """Return a graph of variables v0, v1, ... with one factor over all of them."""
     graph = abp.FactorGraph()

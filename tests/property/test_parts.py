@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle.cut_graphs import agree, random_graph
 
 import anytimebp as abp
 from anytimebp.inference.schedule import in_parts
 from anytimebp.layout import cut
 from anytimebp.layout.graph_layout import compiled_graph
+from oracle.cut_graphs import agree, random_graph
 
 
 @pytest.fixture(autouse=True)

@@ -6,18 +6,20 @@ from pathlib import Path
 
 import click
 
+import anytimebp
 from anytimebp.cli.names import printable_name, say
 from anytimebp.cli.paths import FORMATS, check_output, model_argument, read_given_model
 from anytimebp.cli.standard_streams import OUTPUT_NAME, STANDARD_OUTPUT, output_stream
 from anytimebp.formats.files import WRITERS, write_model_file
-from anytimebp.parallel import write_parts
 
 
 @click.command()
 @model_argument
 @click.argument("out", type=click.Path(allow_dash=True, path_type=Path))
 @click.option("--to", type=click.Choice(FORMATS), help="Format of OUT, where no ending says it, as on standard output.")
-@click.option("--parts", type=click.IntRange(1), help="Cut MODEL into so many parts; OUT is the folder for their files.")
+@click.option(
+    "--parts", type=click.IntRange(1), help="Cut MODEL into so many parts; OUT is the folder for their files."
+)
 def convert(model: Path, kind: str | None, out: Path, to: str | None, parts: int | None) -> None:
     """Write MODEL to OUT in the format of OUT's ending, or its parts into the folder OUT.
 
@@ -57,7 +59,7 @@ def _write_parts(model: Path, kind: str | None, folder: Path, parts: int, *, has
         msg = f"{printable_name(folder)} is there already; parts are written into a new folder, or an empty one"
         raise click.UsageError(msg)
     graph = read_given_model(model, kind)
-    made = write_parts(graph, folder, parts)
+    made = anytimebp.parallel.write_parts(graph, folder, parts)  # which loads Numba
     say(f"{folder}: {len(graph.variables):,} variables, {graph.n_factors:,} factors, in {made:,} parts")
 
 

@@ -83,6 +83,13 @@ def read_memory_size(context: click.Context, parameter: click.Parameter, text: s
 )
 @click.option("--parts", type=int, help="Cut the model into so many parts, which are swept at the same time.")
 @click.option(
+    "--workers",
+    type=click.Choice(["threads", "ray"]),
+    default="threads",
+    show_default=True,
+    help="Who sweeps over parts: threads, or actors of Ray (a running cluster, or one on this machine).",
+)
+@click.option(
     "--threads",
     type=int,
     help="That sweep over parts, all cores unless given; with --cases: that solve cases, 1 unless given.",
@@ -185,7 +192,7 @@ def _of_cases(options: dict[str, Any]) -> dict[str, Any]:
         msg = "--parts cuts one large model that is asked once: it does not go with --cases"
         raise click.UsageError(msg)
     threads = 1 if options["threads"] is None else options["threads"]
-    return {name: value for name, value in options.items() if name != "parts"} | {"threads": threads}
+    return {name: value for name, value in options.items() if name not in {"parts", "workers"}} | {"threads": threads}
 
 
 def _check_files(model: Path, evidence: Path | None, output: Sequence[Path], report: Path | None) -> None:

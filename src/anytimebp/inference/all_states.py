@@ -212,7 +212,8 @@ class AllStates:
         if self._options.max_memory is None and not self._sweeps:
             self._bands_due = 0 if self._at_any_cost else sweeps_before_bands(messages.layout, messages.arrays)
         is_adaptive = self._options.method == "adaptive"
-        self._is_quick = is_adaptive and self._peels and not self._at_any_cost and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
+        may_be_quick = is_adaptive and self._peels and not self._at_any_cost
+        self._is_quick = may_be_quick and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
         is_lazy, options = is_adaptive and not self._is_quick, self._options
         if options.parts is not None and options.parts > 1:
             core = None if self._core is None else self._core.variables

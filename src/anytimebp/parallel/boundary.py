@@ -77,11 +77,11 @@ class Boundary:
         """Return, per slot, the sum of the finite log messages, and how many are -inf."""
         if self._totals is None:
             is_zero = self._every == -np.inf
-            finite = np.where(is_zero, 0.0, self._every)
-            self._totals = (
-                np.bincount(self._every_slot, weights=finite, minlength=self._n_slots),
-                np.bincount(self._every_slot, weights=is_zero, minlength=self._n_slots),
-            )
+            total: FloatArray = np.zeros(self._n_slots)
+            zeros: FloatArray = np.zeros(self._n_slots)
+            total[:] = np.bincount(self._every_slot, np.where(is_zero, 0.0, self._every), self._n_slots)
+            zeros[:] = np.bincount(self._every_slot, is_zero, self._n_slots)
+            self._totals = total, zeros
         return self._totals
 
     def outside(self, part: int) -> FloatArray:

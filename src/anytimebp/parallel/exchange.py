@@ -15,7 +15,7 @@ from anytimebp.inference.budget import InterruptFlag, Stopwatch
 from anytimebp.inference.part_run import Reading, Report
 from anytimebp.model.source import FloatArray
 from anytimebp.parallel.boundary import Boundary
-from anytimebp.parallel.part_workers import Lost, Settle, Workers
+from anytimebp.parallel.part_workers import Lost, LostError, Settle, Workers
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment
 
@@ -229,13 +229,20 @@ class Exchange:
 
     # ------------------------------------------------------------ reading
     def read(self, read: Callable[[int], Reading]) -> Known:
-        """Return what is known now.
+        """Return what is known now. Parts that are lost meanwhile are settled again, if all had settled.
 
         Args:
             read: Returns what is known of a part that has been asked.
         """
         self._wait_for_all()
-        readings = [None if part.used is None else read(number) for number, part in enumerate(self._parts)]
+        try:
+            readings = [None if part.used is None else read(number) for number, part in enumerate(self._parts)]
+        except LostError as lost:
+            self._forget(lost.lost.parts)
+            if self.ending is StopReason.CONVERGED:  # what is lost is settled again before anything is said of it
+                self.ending = None
+                self.run(Limits())
+            return self.read(read)
         error = mean = log_z = 0.0
         for found, n in zip(readings, self.n_variables, strict=True):
             share = n / max(1, sum(self.n_variables))

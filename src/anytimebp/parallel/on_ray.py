@@ -24,13 +24,15 @@ from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
 
 
-class _Stored:
+class StoredParts:
     """Parts in the object store of Ray, from where each worker takes its own."""
 
     def __init__(self, ray: Any, parts: Sequence[tuple[Part, Mapping[int, Observation]]]) -> None:
+        """Put the parts there, with the evidence on each."""
         self._parts = [ray.put(part) for part in parts]
 
     def __call__(self, part: int) -> tuple[Part, Mapping[int, Observation]]:
+        """Return a part and the evidence on it."""
         ray, _ = join_or_start(None)  # in a worker, which has joined already
         found: tuple[Part, Mapping[int, Observation]] = ray.get(self._parts[part])
         return found
@@ -67,7 +69,7 @@ def infer_on_ray(
     ray, is_owner = join_or_start(options.threads)
     try:
         parts = [(part, evidence_of(options.observed, cut, number)) for number, part in enumerate(cut.parts)]
-        workers = RayWorkers(_Stored(ray, parts), len(parts), options, options.threads)
+        workers = RayWorkers(StoredParts(ray, parts), len(parts), options, options.threads)
         try:
             whole = Whole(graph, cut, workers, options)
             return whole.result(Limits(*given), target_error, callback, watch)

@@ -40,9 +40,18 @@ class Settle(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Parts whose worker has died; they have to be asked again."""
+    """Parts whose worker has died; they have been made anew, and have to be asked again."""
 
     parts: list[int]
+
+
+class LostError(Exception):
+    """Parts were lost while one of them was read."""
+
+    def __init__(self, lost: Lost) -> None:
+        """Say which."""
+        super().__init__(lost)
+        self.lost = lost
 
 
 class Workers(Protocol):
@@ -67,7 +76,7 @@ class Workers(Protocol):
         ...
 
     def read(self, part: int) -> Reading:
-        """Return what is known of a part."""
+        """Return what is known of a part; raise LostError if its worker is lost, as those below do."""
         ...
 
     def fetch(self, part: int) -> tuple[Reading, Arrays]:
@@ -114,7 +123,7 @@ class Holder:
         found, variables = self._runs[part].read(), self._runs[part].variables
         names = "\n".join([variables.name(index) for index in range(len(variables))])
         text = np.frombuffer(names.encode(), dtype=np.uint8)
-        arrays = {"belief": found.belief, "start": row_starts(variables.sizes()), "names": text}
+        arrays: Arrays = {"belief": found.belief, "start": row_starts(variables.sizes()), "names": text}
         return found._replace(belief=np.empty(0)), arrays
 
     def write(self, part: int, path: str) -> Reading:
@@ -193,8 +202,15 @@ class RayWorkers:
 
     def borders(self) -> list[Border]:
         """Make all parts, each where it stays."""
-        asked = [self._actors[self.worker_of(part)].add.remote(part) for part in range(self._n_parts)]
-        return [self._get(one) for one in asked]
+        asked = {part: self._actors[self.worker_of(part)].add.remote(part) for part in range(self._n_parts)}
+        found: list[Border] = []
+        for part, border in asked.items():
+            try:
+                found.append(self._get(border))
+            except self._ray.exceptions.RayActorError:
+                self._replace(self.worker_of(part))
+                return self.borders()
+        return found
 
     def worker_of(self, part: int) -> int:
         """Return the actor that holds a part."""
@@ -229,7 +245,8 @@ class RayWorkers:
         self._asked = {asked: part for asked, part in self._asked.items() if part not in lost}
         self._losses[worker] += 1
         if self._losses[worker] > MOST_LOSSES:
-            msg = f"the worker of parts {', '.join(map(str, lost))} has died {MOST_LOSSES + 1} times: nothing is known of them"
+            named = ", ".join(map(str, lost))
+            msg = f"the worker of parts {named} has died {MOST_LOSSES + 1} times: nothing is known of these parts"
             raise AnytimeBPError(msg)
         self._actors[worker] = self._type.remote(*self._given)
         try:
@@ -241,18 +258,26 @@ class RayWorkers:
 
     def read(self, part: int) -> Reading:
         """Return what is known of a part."""
-        found: Reading = self._get(self._actors[self.worker_of(part)].read.remote(part))
+        found: Reading = self._of(part, "read")
         return found
 
     def fetch(self, part: int) -> tuple[Reading, Arrays]:
         """Return what is known of a part, and its marginals."""
-        found: tuple[Reading, Arrays] = self._get(self._actors[self.worker_of(part)].fetch.remote(part))
+        found: tuple[Reading, Arrays] = self._of(part, "fetch")
         return found
 
     def write(self, part: int, path: str) -> Reading:
         """Write the marginals of a part, on the machine where it is."""
-        found: Reading = self._get(self._actors[self.worker_of(part)].write.remote(part, path))
+        found: Reading = self._of(part, "write", path)
         return found
+
+    def _of(self, part: int, method: str, *given: object) -> Any:
+        """Return what the actor of a part answers to something that is asked at once."""
+        worker = self.worker_of(part)
+        try:
+            return self._get(getattr(self._actors[worker], method).remote(part, *given))
+        except self._ray.exceptions.RayActorError:
+            raise LostError(self._replace(worker)) from None
 
     def close(self) -> None:
         """End the actors, and a cluster that was started for them."""

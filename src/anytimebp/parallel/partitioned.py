@@ -100,7 +100,8 @@ class PartitionedGraph:
         held = WORKERS[workers](_WithoutEvidence(self._make), self.n_parts, options, n_workers)
         try:
             exchange = Exchange(held, tolerance)
-            reason = exchange.run(Limits(inf if seconds is None else seconds, inf if max_updates is None else max_updates))
+            limits = [inf if limit is None else limit for limit in (seconds, max_updates)]
+            reason = exchange.run(Limits(*limits))
             return _result(exchange, held, reason, None if output is None else Path(output))
         finally:
             held.close()
@@ -134,7 +135,8 @@ class _FromFolder:
                 variables, keys = held["variable"], held["key"]
         except (OSError, ValueError, KeyError) as error:
             raise FormatError(path, f"not the shared variables of a part ({error})") from None
-        if variables.dtype.kind != "i" or keys.dtype.kind != "i" or variables.shape != keys.shape or variables.ndim != 1:
+        is_whole = variables.dtype.kind == keys.dtype.kind == "i"
+        if not is_whole or variables.shape != keys.shape or variables.ndim != 1:
             raise FormatError(path, "not the shared variables of a part: two rows of whole numbers are expected")
         return Part(graph, dict(zip(variables.tolist(), keys.tolist(), strict=True)))
 

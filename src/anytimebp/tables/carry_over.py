@@ -108,7 +108,8 @@ def ranges(new: FloatArray, old: FloatArray, first: IndexArray) -> FloatArray:
     ratio = np.subtract(new, old, out=np.zeros_like(new), where=is_left)
     high = np.maximum.reduceat(np.where(is_left, ratio, -np.inf), first)
     low = np.minimum.reduceat(np.where(is_left, ratio, np.inf), first)
-    found: FloatArray = np.where(np.logical_or.reduceat(is_zero != was_zero, first), np.inf, np.maximum(0.0, high - low))
+    has_changed = np.logical_or.reduceat(is_zero != was_zero, first)
+    found: FloatArray = np.where(has_changed, np.inf, np.maximum(0.0, high - low))
     return found
 
 

@@ -116,6 +116,10 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
         (["convert", "m.uai", "m.txt"], 2, "m.txt: no format for a model"),
         (["convert", "m.uai", "m.bif"], 2, "Bayesian networks only"),
         (["convert", "m.uai", "m.uai"], 2, "m.uai: this would overwrite what is read"),
+        (["convert", "m.uai", "."], 2, ". is a folder; add --parts"),
+        (["convert", "m.uai", ".", "--parts", "2"], 2, ". is there already"),
+        (["convert", "m.uai", "-", "--parts", "2"], 2, "--parts writes .npz files into a folder"),
+        (["infer", "m.uai", "--workers", "ray"], 2, "say how many `parts`"),
         (
             ["infer", "m.uai", "--evidence", "e.json", "--output", "e.json"],
             2,
@@ -184,6 +188,14 @@ def test_info_counts_what_is_listed_not_what_it_would_be_as_a_table(folder, caps
     assert "listed entries 1 of 1 factor with 1,000,000,000,000 joint states" in printed
     assert re.search(r"full BP needs +\d+\.\d MB more", printed)
     assert "exact marginals in two passes" in printed
+
+
+def test_convert_writes_parts_into_a_folder(folder, capsys):
+    assert run("convert", "m.bif", "parts", "--parts", "2") == 0
+    assert "in 2 parts" in capsys.readouterr().out
+    in_parts = abp.parallel.PartitionedGraph.from_folder(folder / "parts")
+    whole = abp.infer(abp.read_model(folder / "m.bif"), "bp")
+    assert in_parts.infer().log_z == pytest.approx(whole.log_z, abs=1e-7)
 
 
 def test_convert_says_what_is_lost(folder, capsys):

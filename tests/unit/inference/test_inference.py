@@ -13,7 +13,7 @@ import pytest
 
 import anytimebp as abp
 from anytimebp.kernels import growth, messages, residual
-from oracle.models import grid, random_loopy
+from oracle.models import grid, random_loopy, spin_glass
 from oracle.slow_bp import SlowBP, load_messages
 
 pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
@@ -22,18 +22,6 @@ METHODS = ["bp", "residual"]
 
 def bits(result):
     return b"".join(m.tobytes() for m in result.marginals.values()) + np.float64(result.log_z).tobytes()
-
-
-def spin_glass(seed=0, n=12, coupling=4.0):
-    """Return a frustrated model on which undamped BP does not settle."""
-    rng = np.random.default_rng(seed)
-    graph = abp.FactorGraph()
-    graph.add_variables(n, 2)
-    graph.add_factors(np.arange(n)[:, np.newaxis], log_table=rng.normal(0, 0.3, (n, 2)))
-    pairs = np.array([(i, j) for i in range(n) for j in range(i)])
-    sign = rng.normal(0, coupling, len(pairs))
-    graph.add_factors(pairs, log_table=sign[:, np.newaxis, np.newaxis] * np.array([[1.0, -1.0], [-1.0, 1.0]]))
-    return graph
 
 
 @pytest.mark.parametrize("method", METHODS)

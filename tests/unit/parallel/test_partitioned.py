@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from oracle.cut_graphs import random_graph
 
 import anytimebp as abp
 from anytimebp.inference.inference import Inference
@@ -12,6 +11,7 @@ from anytimebp.parallel.exchange import Exchange, Limits
 from anytimebp.parallel.on_ray import Whole
 from anytimebp.parallel.part_workers import LocalWorkers, Lost
 from anytimebp.parallel.splitting import split
+from oracle.cut_graphs import random_graph
 
 
 @pytest.fixture(name="graph")
@@ -117,7 +117,10 @@ def test_a_run_that_a_budget_has_ended_goes_on(graph):
     [
         (lambda folder: (folder / "parts.json").unlink(), "not the index of a graph in parts"),
         (lambda folder: (folder / "parts.json").write_text("[]"), "not the index of a graph in parts"),
-        (lambda folder: (folder / "parts.json").write_text(json.dumps({"anytimebp_parts": 9, "parts": 1})), "version 9"),
+        (
+            lambda folder: (folder / "parts.json").write_text(json.dumps({"anytimebp_parts": 9, "parts": 1})),
+            "version 9",
+        ),
         (lambda folder: (folder / "shared-00001.npz").write_bytes(b"x"), "not the shared variables of a part"),
         (lambda folder: (folder / "part-00001.npz").write_bytes(b"x"), "not an .npz archive"),
     ],
@@ -148,11 +151,13 @@ def test_bad_parts_are_named():
         abp.parallel.PartitionedGraph(print, 0)
     with pytest.raises(abp.OptionError, match=r"make\(0\) must return a Part, got NoneType"):
         abp.parallel.PartitionedGraph(lambda number: None, 1).infer()
+    graph = abp.FactorGraph()
+    graph.add_variable("a", 2)
+    graph.add_factor(["a"], table=[1.0, 3.0])
+    result = abp.parallel.PartitionedGraph(lambda number: abp.parallel.Part(graph, {}), 1).infer()
+    np.testing.assert_allclose(result.marginals(0)["a"], [0.25, 0.75])
     with pytest.raises(abp.OptionError, match="there is no part 5 among 1"):
-        graph = abp.FactorGraph()
-        graph.add_variable("a", 2)
-        graph.add_factor(["a"], table=[1.0, 3.0])
-        abp.parallel.PartitionedGraph(lambda number: abp.parallel.Part(graph, {}), 1).infer().marginals(5)
+        result.marginals(5)
 
 
 def test_ray_is_for_infer_and_for_parts(graph):

@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from oracle.cut_graphs import random_graph
 
 import anytimebp as abp
 from anytimebp.errors import ModelError
 from anytimebp.parallel.boundary import Border, Boundary
 from anytimebp.parallel.splitting import homes, split
+from oracle.cut_graphs import random_graph
 
 
 def _score(graph, states):

@@ -10,7 +10,7 @@ from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.all_states import AllStates
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.layout.graph_layout import compiled_graph
-from oracle.models import grid, hub, peaked, random_loopy, random_tree
+from oracle.models import grid, hub, peaked, random_loopy, random_tree, spin_glass
 
 pytestmark = pytest.mark.usefixtures("every_stage")
 
@@ -272,18 +272,6 @@ def test_whole_tables_are_not_made_while_on_domains():
 
 
 # ---------------------------------------------------------------- runs that do not settle
-def spin_glass(seed=3, n=12, coupling=4.0):
-    """Return a frustrated model on which BP does not settle."""
-    rng = np.random.default_rng(seed)
-    graph = abp.FactorGraph()
-    graph.add_variables(n, 2)
-    graph.add_factors(np.arange(n)[:, np.newaxis], log_table=rng.normal(0, 0.3, (n, 2)))
-    pairs = np.array([(i, j) for i in range(n) for j in range(i)])
-    sign = rng.normal(0, coupling, len(pairs))
-    graph.add_factors(pairs, log_table=sign[:, np.newaxis, np.newaxis] * np.array([[1.0, -1.0], [-1.0, 1.0]]))
-    return graph
-
-
 @pytest.mark.compiled
 @pytest.mark.parametrize("start", ["adaptive", AdaptiveRun, AllStates])
 def test_what_does_not_settle_says_so_once(start):
