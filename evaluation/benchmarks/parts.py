@@ -1,13 +1,17 @@
-"""A grid in parts on threads against one run: time, sweeps, peak memory. Run: python parts.py [SIDE] [THREADS].
+"""A grid in parts against one run: time, sweeps, peak memory. Run: python parts.py [SIDE] [WORKERS] [threads|ray ...].
 
-Each run has a process of its own. `cut` is timed apart and not part of `seconds`.
+Each run has a process of its own; figures are the best of two. `cut` is timed apart, as is making the parts on Ray;
+`seconds` is what the result says. Memory is that of the process and, on Ray, of its actors: shared pages are divided
+by those who share them.
 """
 
 import json
-import resource
+import os
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -29,37 +33,65 @@ def grid(side):
     return graph
 
 
-def measure(side, threads):
-    """Print the figures of one run; `threads` 0 is a run without parts."""
-    options = {"parts": 4 * threads, "threads": threads} if threads else {}
+def memory():
+    """Return the MB of this process and of Ray's actors that hold parts."""
+    total = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = int(folder.name) == os.getpid() or b"ray::Holder" in (folder / "cmdline").read_bytes()
+            text = (folder / "smaps_rollup").read_text() if is_ours else ""
+        except OSError:  # it has ended meanwhile
+            continue
+        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+    return total / 1024
+
+
+class Watch(threading.Thread):
+    """Looks at the memory ten times a second."""
+
+    peak, is_over = 0.0, False
+
+    def run(self):
+        """Look until told that it is over."""
+        while not self.is_over:
+            self.peak = max(self.peak, memory())
+            time.sleep(0.1)
+
+
+def measure(side, workers, number):
+    """Print the figures of one run; `number` 0 is a run without parts."""
+    options = {"parts": 4 * number, "threads": number, "workers": workers} if number else {}
     abp.infer(grid(4), "bp", **options)  # kernels
     graph, began = grid(side), time.perf_counter()
-    if threads:
-        cut_of(compiled_graph(graph), 4 * threads)
-    cut, began = time.perf_counter() - began, time.perf_counter()
+    if number:
+        cut_of(compiled_graph(graph), 4 * number)
+    cut, watch = time.perf_counter() - began, Watch()
+    watch.start()
     result = abp.infer(graph, "bp", **options)
-    seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    watch.is_over = True
     sweeps = result.updates / (2 * side * (side - 1))
-    print(json.dumps({"cut": cut, "seconds": seconds, "sweeps": sweeps, "MB": peak, "log_z": result.log_z}))
+    figures = {"cut": cut, "seconds": result.seconds, "sweeps": sweeps, "MB": watch.peak, "log_z": result.log_z}
+    print(json.dumps(figures))
 
 
 def main():
     """Run alone and in parts, in turns, and print the best of each with ratios."""
-    side, threads = int([*sys.argv, "1000"][1]), int([*sys.argv, "1000", "2"][2] if len(sys.argv) > 2 else 2)
-    rows = {0: [], 1: [], threads: []}
+    given = sys.argv[1:]
+    side, number, kinds = int([*given, "1000"][0]), int([*given[1:], "2"][0]), given[2:] or ["threads", "ray"]
+    rows = {("threads", 0): []} | {(kind, n): [] for kind in kinds for n in (1, number)}
     for _ in range(2):
-        for number, found in rows.items():
-            given = [sys.executable, __file__, "measure", str(side), str(number)]
-            found.append(json.loads(subprocess.run(given, check=True, capture_output=True, text=True).stdout))
-    best = {number: min(found, key=lambda row: row["seconds"]) for number, found in rows.items()}
-    for number, row in best.items():
-        ratios = {name: round(row[name] / best[0][name], 3) for name in ("seconds", "sweeps", "MB")}
-        print(f"threads {number or 'none'}: {row}; against one run: {ratios}")
+        for (kind, n), found in rows.items():
+            command = [sys.executable, __file__, "measure", str(side), kind, str(n)]
+            found.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    best = {row: min(found, key=lambda figures: figures["seconds"]) for row, found in rows.items()}
+    alone = best["threads", 0]
+    for (kind, n), row in best.items():
+        ratios = {name: round(row[name] / alone[name], 3) for name in ("seconds", "sweeps", "MB")}
+        print(f"{f'{n} {kind}' if n else 'one run'}: {row}; against one run: {ratios}")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["measure"]:
-        measure(int(sys.argv[2]), int(sys.argv[3]))
+        measure(int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
     else:
         main()
