@@ -358,8 +358,11 @@ def _read_separator(semiring, size, tree, at, clique, marginal):
     if parent >= 0:
         _place_members(tree, at, parent)
         n = _message_axes(size, tree, at, parent, clique)
-        mode = MAX_OUT if semiring == MAX else SUM_OUT
-        _walk(mode, at.table[tree.table_start[parent] : tree.table_start[parent + 1]], at.axes, n, marginal)
+        table = at.table[tree.table_start[parent] : tree.table_start[parent + 1]]
+        if semiring == MAX:
+            _walk(MAX_OUT, table, at.axes, n, marginal)
+        else:  # a call of its own, which is compiled for this one mode
+            _walk(SUM_OUT, table, at.axes, n, marginal)
 
 
 @kernel(FAST)
