@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp_evaluation.curves import NEVER, crossing, geometric_mean, mean_curve
+from anytimebp_evaluation.curves import LEVELS, NEVER, crossing, geometric_mean, mean_curve, milestones
 from anytimebp_evaluation.markdown import table, times
 from anytimebp_evaluation.packed import packed_path
 from anytimebp_evaluation.raw import HEADER, Key, RawFile
@@ -39,6 +39,24 @@ runs = st.lists(
     min_size=1,
     max_size=4,
 )
+
+
+errors = st.one_of(st.floats(1e-9, 1.0), st.just(float("nan")), st.just(float("inf")))
+
+
+@given(st.lists(errors, min_size=1, max_size=40), st.floats(1e-6, 1.0))
+def test_milestones_tell_when_errors_are_reached(fallen, error):
+    whole = curve(*enumerate(fallen, start=1))
+    few = milestones(whole, error)
+    assert all(crossing(few, level) == crossing(whole, level) for level in (error, *LEVELS))
+    assert [few.points[0], few.points[-1]] == [whole.points[0], whole.points[-1]]
+    assert few.ended == whole.ended
+    assert [point.updates for point in few.points] == sorted({point.updates for point in few.points})
+
+
+def test_milestones_leave_out_what_lies_between():
+    slow = curve(*((k + 1.0, 0.99 - k / 1000) for k in range(500)), (600.0, 1e-9))
+    assert len(milestones(slow, 0.001).points) == 3
 
 
 @given(runs)

@@ -1,6 +1,7 @@
-"""The files around the library name the same versions: what is stated is what is tried."""
+"""The files around the library name the same versions, what is stated is what is tried, and a clone is small."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
+MOST_BYTES = 6_000_000  # of all files of a fresh clone together: what everybody downloads who wants to change a line
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
@@ -73,3 +75,13 @@ def test_the_ruff_before_a_commit_is_one_that_is_stated(project):
 def test_the_version_to_cite_is_the_current_one(project):
     assert f"\nversion: {project['version']}\n" in text("CITATION.cff")
     assert f"\nlicense: {project['license']}\n" in text("CITATION.cff")
+
+
+def test_a_fresh_clone_is_small():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S607
+    if listed.returncode:
+        pytest.skip("this is not a clone")
+    sizes = {name: (ROOT / name).stat().st_size for name in listed.stdout.split("\0") if (ROOT / name).is_file()}
+    largest = sorted(sizes, key=sizes.__getitem__)[-5:]
+    assert len(sizes) > 400
+    assert sum(sizes.values()) < MOST_BYTES, f"the largest files are {largest}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from anytimebp import StopReason
 from anytimebp_evaluation.contenders import BASELINE, CONTENDERS
-from anytimebp_evaluation.curves import crossing
+from anytimebp_evaluation.curves import crossing, milestones
 from anytimebp_evaluation.plans import MOST_SECONDS, Plan, Tell
 from anytimebp_evaluation.raw import Key, RawFile
 from anytimebp_evaluation.sampling import Curve, Setting, converged_bp, measure, unsettled_point
@@ -71,7 +71,8 @@ class Campaign:
                 max_work=self._round_limits(key),
                 max_seconds=float("inf") if self.plan.patience is None else MOST_SECONDS,
             )
-            self.raw.add(key, measure(CONTENDERS[key.contender], setting))
+            curve = measure(CONTENDERS[key.contender], setting)
+            self.raw.add(key, curve if self.plan.to_the_end else milestones(curve, self.plan.error))
         return True
 
     def _round_limits(self, key: Key) -> float:

@@ -12,6 +12,7 @@ from anytimebp_evaluation.sampling import Curve, Point
 
 SMALLEST = 1e-16  # errors below that are rounding
 N_PLACES = 160  # of a mean curve
+LEVELS = tuple(10.0 ** (-half / 2) for half in range(17))  # L2 errors from 1 to 1e-8, two in a factor of ten
 
 
 class Mean(NamedTuple):
@@ -50,6 +51,19 @@ def crossing(curve: Curve, error: float) -> Crossing:
             break
         found = point
     return Crossing(found.seconds, found.work, found.message_work, found.states) if found else NEVER
+
+
+def milestones(curve: Curve, error: float) -> Curve:
+    """Return a run without the points between those that say when it came under errors for good.
+
+    For `error` and all of LEVELS, `crossing` gives the same before and after. The first point and the last one stay.
+    """
+    worst_to_come = np.maximum.accumulate([point.l2 for point in reversed(curve.points)])[::-1]
+    kept = {0, len(curve.points) - 1}
+    for level in (error, *LEVELS):
+        under = np.flatnonzero(worst_to_come < level)[:1]
+        kept.update(under.tolist(), (under[under > 0] - 1).tolist())
+    return curve._replace(points=[curve.points[place] for place in sorted(kept)])
 
 
 def mean_curve(curves: Sequence[Curve], axis: str, figure: str) -> Mean:

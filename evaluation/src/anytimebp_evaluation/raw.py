@@ -1,5 +1,6 @@
 """Raw results: one CSV file per experiment, a row per measured moment, whole runs only; compressed in the end.
 
+Of runs that are followed to an error, only the moments that tell when errors were reached are kept (`milestones`).
 A run's rows are added in one go, and the last of them says how the run ended. So whatever was interrupted can go on:
 rows after the last ending are those of a write that was cut short, and are dropped.
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from anytimebp.exact.passes import Passes
-from anytimebp.kernels.best_cliques import choose_best, collect_best_slice, distribute_best_slice, draw_states
-from anytimebp.kernels.codes import OK
+from anytimebp.kernels.codes import MAX
+from anytimebp.kernels.joint_states import choose_best, draw_states
 from anytimebp.model.source import IndexArray
 
 DRAWN_AT_ONCE = 2**18  # random numbers that are held at a time
@@ -19,26 +19,17 @@ class BestPasses(Passes):
         state: (V,) the slot of each variable in the best joint state, once the way up is through.
     """
 
+    semiring = MAX
     state: IndexArray
 
     def advance(self, cliques: int, cost: int) -> tuple[int, int]:
         """Go on; return the cliques that were passed, and the entries that were read."""
-        arrays, tree = self._arrays, self.tree.arrays
-        if not self.is_up:
-            before, stop = self._up, min(self.tree.n, self._up + cliques)
-            status, self._up, work, log_total, in_logs = collect_best_slice(
-                self._layout, self._sizes, tree, arrays, self._up, stop, cost
-            )
-            self.log_total += log_total
-            self.in_logs |= bool(in_logs)
-            self.is_possible = status == OK
-            if self.is_up and self.is_possible:
-                self.state = np.zeros(len(self._sizes), dtype=np.int64)
-                choose_best(self._sizes, tree, arrays, self.tree.n, self.state)
-            return self._up - before, work
-        before = self._down
-        self._down, work = distribute_best_slice(self._sizes, tree, arrays, self.belief, self._down, cost)
-        return before - self._down, work
+        was_up = self.is_up
+        passed = super().advance(cliques, cost)
+        if self.is_up and self.is_possible and not was_up:
+            self.state = np.zeros(len(self._sizes), dtype=np.int64)
+            choose_best(self._sizes, self.tree.arrays, self._arrays, self.tree.n, self.state)
+        return passed
 
 
 class DrawingPasses(Passes):

@@ -25,6 +25,7 @@ from anytimebp.exact.potentials import make_potentials
 from anytimebp.exact.relevance import Part
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+from anytimebp.slices import at_one_go
 
 UNLIMITED = 2**62
 
@@ -136,13 +137,7 @@ def log_sum(compiled: CompiledGraph, domains: Domains, order: IndexArray | None,
         tree = plan_within(compiled, domains.sizes, max_memory, part)
     else:
         tree = plan_by_order(compiled, domains.sizes, order, max_memory)
-    making = make_potentials(compiled, domains)
-    while True:
-        try:
-            next(making)
-        except StopIteration as end:
-            tables = end.value
-            break
+    tables = at_one_go(make_potentials(compiled, domains))
     passes = Passes(compiled, domains, part, tree, tables)
     while not passes.is_up and passes.is_possible:
         passes.advance(UNLIMITED, UNLIMITED)

@@ -10,7 +10,7 @@ from anytimebp.domains.domains import Domains
 from anytimebp.exact.relevance import Part
 from anytimebp.exact.tree import Tree
 from anytimebp.kernels.cliques import CliqueArrays, collect_slice, distribute_slice
-from anytimebp.kernels.codes import OK
+from anytimebp.kernels.codes import OK, SUM
 from anytimebp.kernels.junction_tree import TreeArrays, mark_wanted
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import row_items, row_starts
@@ -58,6 +58,8 @@ class Passes:
         in_logs: Whether a clique was summed in logs.
         is_possible: Whether a joint state is possible, as far as is known.
     """
+
+    semiring = SUM
 
     def __init__(self, compiled: CompiledGraph, domains: Domains, part: Part, tree: Tree, tables: Tables) -> None:
         """Make room.
@@ -127,14 +129,14 @@ class Passes:
         if not self.is_up:
             before, stop = self._up, min(self.tree.n, self._up + cliques)
             status, self._up, work, log_total, in_logs = collect_slice(
-                self._layout, self._sizes, tree, arrays, self._up, stop, cost
+                self.semiring, self._layout, self._sizes, tree, arrays, self._up, stop, cost
             )
             self.log_total += log_total
             self.in_logs |= bool(in_logs)
             self.is_possible = status == OK
             return self._up - before, work
         before = self._down
-        self._down, work = distribute_slice(self._sizes, tree, arrays, self.belief, self._down, cost)
+        self._down, work = distribute_slice(self.semiring, self._sizes, tree, arrays, self.belief, self._down, cost)
         return before - self._down, work
 
     def marginals(self, variables: VariableTable, domains: Domains, targets: IndexArray | None) -> Marginals:

@@ -20,7 +20,6 @@ from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.inference.schedule.sweeps import LazySchedule, SweepSchedule, is_tiny, plain_schedule
 from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, SUM
-from anytimebp.layout.cut import cut_of
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
@@ -129,7 +128,8 @@ class AllStates:
             yield Step.WORKING
         if self._peels:
             yield from self._peel()
-        self._schedule = self._make_schedule()
+        leaves = self.leaves
+        self._schedule = LeavesFirst(leaves) if leaves else self._plain_schedule(self.workspace, self.disturbed)
         while self.leaves is not None and not self._task.load(LEAVES):
             yield Step.WORKING
 
@@ -192,11 +192,6 @@ class AllStates:
         elif self._limits.is_watched:
             self._note_beliefs()
 
-    def _make_schedule(self) -> Schedule:
-        if self.leaves is not None:
-            return LeavesFirst(self.leaves)
-        return self._plain_schedule(self.workspace, self.disturbed)
-
     def _begin_core(self) -> None:
         """Begin with the sweeps on the core, in two steps: follow its beliefs; make the schedule."""
         schedule, leaves, core = self._schedule, self.leaves, self._core
@@ -215,9 +210,8 @@ class AllStates:
         may_be_quick = is_adaptive and self._peels and not self._at_any_cost
         self._is_quick = may_be_quick and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
         is_lazy, options = is_adaptive and not self._is_quick, self._options
-        if options.parts is not None and options.parts > 1:
-            core = None if self._core is None else self._core.variables
-            return schedule_in_parts(messages, options, cut_of(self._compiled, options.parts), core, is_lazy=is_lazy)
+        if (options.parts or 1) > 1:
+            return schedule_in_parts(self._compiled, messages, self._core, options, is_lazy=is_lazy)
         return plain_schedule(messages, options, disturbed, is_lazy=is_lazy)
 
     @property
@@ -375,8 +369,7 @@ class AllStates:
         if self._is_large and self._knows_priors_alone:
             in_logs = not self.workspace.is_set_up or self.workspace.tables.arithmetic == LOG
             given = self._compiled, self.workspace.domains, self._figures
-            joint = self._options.factor_marginals
-            return prior_snapshot(*given, outside=0.0, factor_marginals=joint, in_logs=in_logs)
+            return prior_snapshot(*given, outside=0.0, factor_marginals=self._options.factor_marginals, in_logs=in_logs)
         figures, leaves = self._figures.copy(), self.leaves
         figures.tolerance = self._options.tolerance
         has_leaves = leaves is not None and leaves.is_through

@@ -18,7 +18,7 @@ from anytimebp.inference.map_search import MapSearch
 from anytimebp.inference.methods import MAP_METHODS
 from anytimebp.inference.options import check_budget
 from anytimebp.inference.warm_up import compile_rules, logger
-from anytimebp.kernels import best_cliques, log_maxima
+from anytimebp.kernels import cliques, joint_states, log_maxima
 from anytimebp.kernels.disk_cache import is_kept
 from anytimebp.kernels.held_signals import hold_signals, let_signals_in
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
@@ -111,7 +111,7 @@ def _tree(
 
 def _drive(
     search: MapSearch,
-    steps: Iterator[None],
+    steps: Iterator[int | None],
     clock: Stopwatch,
     interrupt: InterruptFlag,
     seconds: float | None,
@@ -138,7 +138,7 @@ def _drive(
 
 def load_map_kernels() -> None:
     """Load the kernels of searches, or compile them, unless they are loaded."""
-    wanted = (best_cliques.distribute_best_slice, log_maxima.improve_slice)
+    wanted = (cliques.distribute_slice, joint_states.choose_best, log_maxima.improve_slice)
     if all(getattr(kernel, "overloads", True) for kernel in wanted):
         return
     if any(not is_kept(kernel) for kernel in wanted):

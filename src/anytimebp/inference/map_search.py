@@ -31,7 +31,7 @@ from anytimebp.tables.log_tables import make_log_tables
 
 REACHED = 1e-9  # gap, relative to the score, that counts as none: what rounding leaves
 STALLED = 1e-6  # the part of the gap by which the bound must fall in a pass, or it has not improved
-PATIENCE = 12  # passes without an improvement after which the search ends
+MOST_IDLE_PASSES = 12  # without an improvement, after which the search ends; fewer miss late gains of hard models
 MOST_PASSES = 2_000
 DISAGREEMENT = 1e-6  # between the score of a state and what the tree says of it, relative, that is a defect
 
@@ -98,23 +98,16 @@ class MapSearch:
         return InconsistentModelError(f"no joint state is possible{given}: every one has a factor that excludes it")
 
     # ------------------------------------------------------------ on a junction tree
-    def exactly(self, tree: Tree) -> Iterator[None]:
+    def exactly(self, tree: Tree) -> Iterator[int | None]:
         """Find the best joint state and all max-marginals on a tree of cliques."""
         domains = self._domains
-        making = make_potentials(self._compiled, domains)
-        while True:
-            try:
-                next(making)
-            except StopIteration as end:
-                tables = end.value
-                break
-            yield
+        tables = yield from make_potentials(self._compiled, domains)
         passes = BestPasses(self._compiled, domains, Part(self._compiled.arrays, domains.sizes), tree, tables)
         while not passes.is_up:
             passes.advance(UNLIMITED, SLICE_COST)
             if not passes.is_possible:
                 raise self._inconsistent()
-            yield
+            yield None
         if tree.n == 0:
             passes.state = np.zeros(len(domains.sizes), dtype=np.int64)
         self._take(passes.state)
@@ -125,20 +118,13 @@ class MapSearch:
         self.upper_bound = self.log_score
         while not passes.is_done:
             passes.advance(UNLIMITED, SLICE_COST)
-            yield
+            yield None
         self._belief, self.ending = passes.belief, StopReason.OPTIMAL
 
     # ------------------------------------------------------------ by passes
-    def by_passes(self) -> Iterator[None]:
+    def by_passes(self) -> Iterator[int | None]:
         """Lower the bound and raise the score, until they meet or neither moves."""
-        making = make_log_tables(self._compiled, self._domains)
-        while True:
-            try:
-                next(making)
-            except StopIteration as end:
-                tables = end.value
-                break
-            yield
+        tables = yield from make_log_tables(self._compiled, self._domains)
         at = self._arrays(tables.address)
         finite = np.where(at.log_prior > -np.inf, at.log_prior, 0.0)
         floor = -1.0 - tables.span - abs(float(finite.min(initial=0.0))) * len(at.size)
@@ -154,7 +140,7 @@ class MapSearch:
             yield from self._improve(at, floor)
             is_better = self._take(at.state)
             quiet = 0 if is_better or has_fallen else quiet + 1
-            if self.is_best or quiet >= PATIENCE:
+            if self.is_best or quiet >= MOST_IDLE_PASSES:
                 break
             way = -way
         if self.is_best:

@@ -21,6 +21,7 @@ from anytimebp.model.evidence import EvidenceLike, Observation
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import IndexArray
 from anytimebp.results.samples import Samples
+from anytimebp.slices import at_one_go
 
 MOST_BYTES = 2**30  # of a junction tree that is made for samples, where it is dearer than BP
 SAMPLING_METHODS = ("auto", "exact", "bp")
@@ -83,13 +84,7 @@ def _tree(compiled: CompiledGraph, sizes: IndexArray, method: str) -> Tree | Non
 def _exactly(compiled: CompiledGraph, tree: Tree, options: RunOptions, n: int) -> IndexArray:
     """Draw on a tree: one pass up, and one down for each joint state."""
     domains = full_domains(compiled, options.observed)
-    making = make_potentials(compiled, domains)
-    while True:
-        try:
-            next(making)
-        except StopIteration as end:
-            tables = end.value
-            break
+    tables = at_one_go(make_potentials(compiled, domains))
     passes = DrawingPasses(compiled, domains, Part(compiled.arrays, domains.sizes), tree, tables)
     while not passes.is_up:
         passes.advance(2**62, 2**62)

@@ -10,6 +10,9 @@ the joint marginal of a clique is that times the marginal of its separator, summ
 
     P(x_i, s_i) = t_i(x_i, s_i) / m_i(s_i) P(s_i),               0 / 0 = 0.
 
+Where the semiring is MAX, both passes take the largest number in place of every sum: then t_i / m_i is the part of the
+best score below s_i that a state of x_i reaches, P a max-marginal, and Z the score of the best joint state.
+
 Messages are divided by their largest number. A table is linear where the product of the smallest positive numbers that
 go in, and that of the largest, are within MAX_LINEAR_RANGE; otherwise it is summed in logs, and holds t_i / m_i after
 the way up. Numbers on the way down are probabilities: what underflows there is under 1e-308 of one.
@@ -21,10 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, larger, log, smaller
-from anytimebp.kernels.codes import MAX_LINEAR_RANGE, OK, VARIABLE_VANISHED
+from anytimebp.kernels.codes import MAX, MAX_LINEAR_RANGE, OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, kernel, table_view
 
-MULTIPLY, ADD, ADD_LOG, SUM_OUT = range(4)  # what `_walk` does
+MULTIPLY, ADD, ADD_LOG, SUM_OUT, MAX_OUT = range(5)  # what `_walk` does
 DIM, STRIDE, INDEX = range(3)  # rows of `CliqueArrays.axes`
 
 
@@ -69,15 +72,15 @@ class CliqueArrays(NamedTuple):
 
 
 @kernel()
-def send_up(tree, at, clique, is_linear):
+def send_up(semiring, tree, at, clique, is_linear):
     """Fill a clique's message from its table; return the log of its largest sum, -inf if no joint state is possible."""
     table = at.table[tree.table_start[clique] : tree.table_start[clique + 1]]
     message = at.message[tree.message_start[clique] : tree.message_start[clique + 1]]
     if is_linear:
-        largest, least = _sum_linear(table, message)
+        largest, least = _sum_linear(semiring, table, message)
         at.scale[clique], log_largest = largest, log(largest)
     else:
-        log_largest, least = _sum_in_logs(table, message)
+        log_largest, least = _sum_in_logs(semiring, table, message)
         at.scale[clique] = 0.0
     at.message_in_logs[clique] = not is_linear and least < -MAX_LINEAR_RANGE
     if log_largest > -np.inf and not is_linear and least >= -MAX_LINEAR_RANGE:
@@ -88,10 +91,11 @@ def send_up(tree, at, clique, is_linear):
 
 
 @kernel()
-def collect_slice(layout, size, tree, at, clique, stop, cost_limit):
+def collect_slice(semiring, layout, size, tree, at, clique, stop, cost_limit):
     """Go on with the way up.
 
     Args:
+        semiring: SUM or MAX.
         layout: Topology.
         size: (V,) domain sizes.
         tree: The cliques.
@@ -110,7 +114,7 @@ def collect_slice(layout, size, tree, at, clique, stop, cost_limit):
         is_linear = _is_linear(tree, at, clique)
         logs_used |= not is_linear
         operands = _multiply(layout, size, tree, at, clique, is_linear)
-        log_largest = send_up(tree, at, clique, is_linear)
+        log_largest = send_up(semiring, tree, at, clique, is_linear)
         if log_largest == -np.inf:
             return VARIABLE_VANISHED, clique, cost, log_total, logs_used
         log_total += log_largest
@@ -220,7 +224,8 @@ def _merge_axes(axes, n):
 def _walk(mode, table, axes, n, operand):
     """Go through a clique's table, and through an operand along the axes that it has of it.
 
-    MULTIPLY the table by the operand, ADD it or its logs, or SUM_OUT: add the table to the operand.
+    MULTIPLY the table by the operand, ADD it or its logs, SUM_OUT: add the table to the operand, or MAX_OUT: raise the
+    operand to the table.
     """
     inner, step, offset = axes[DIM, n - 1], axes[STRIDE, n - 1], 0
     for start in range(0, table.size, inner):
@@ -240,6 +245,9 @@ def _walk(mode, table, axes, n, operand):
         elif mode == ADD_LOG:
             for j in range(inner):
                 table[start + j] += log(operand[offset + j * step])
+        elif mode == MAX_OUT:
+            for j in range(inner):
+                operand[offset + j * step] = larger(operand[offset + j * step], table[start + j])
         elif step == 0:
             total = 0.0
             for j in range(start, start + inner):
@@ -259,14 +267,18 @@ def _walk(mode, table, axes, n, operand):
 
 # ---------------------------------------------------------------- sums
 @kernel(FAST_WITHOUT_NAN)
-def _sum_linear(table, message):
+def _sum_linear(semiring, table, message):
     """Sum a table over its first axis and divide by the largest; return that, and the log of the least that is left."""
     n, largest, least = message.size, 0.0, 1.0
     for j in range(n):
         message[j] = table[j]
     for start in range(n, table.size, n):
-        for j in range(n):
-            message[j] += table[start + j]
+        if semiring == MAX:
+            for j in range(n):
+                message[j] = larger(message[j], table[start + j])
+        else:
+            for j in range(n):
+                message[j] += table[start + j]
     for j in range(n):
         largest = larger(largest, message[j])
     for j in range(n if largest > 0.0 else 0):
@@ -276,7 +288,7 @@ def _sum_linear(table, message):
 
 
 @kernel()
-def _sum_in_logs(table, message):
+def _sum_in_logs(semiring, table, message):
     """Do the same in logs, and leave P(x | s) in the table."""
     n, largest, least = message.size, -np.inf, 0.0
     for j in range(n):
@@ -286,6 +298,8 @@ def _sum_in_logs(table, message):
         for k in range(j, table.size, n):
             table[k] = math.exp(table[k] - peak) if table[k] > -np.inf else 0.0
             total += table[k]
+        if semiring == MAX:
+            total = min(total, 1.0)  # the largest number is 1, unless all are 0
         message[j] = peak + log(total) if peak > -np.inf else -np.inf
         for k in range(j, table.size, n):
             table[k] = table[k] / total if total > 0.0 else 0.0
@@ -298,10 +312,11 @@ def _sum_in_logs(table, message):
 
 # ---------------------------------------------------------------- down
 @kernel()
-def distribute_slice(size, tree, at, belief, clique, cost_limit):
+def distribute_slice(semiring, size, tree, at, belief, clique, cost_limit):
     """Go on with the way down.
 
     Args:
+        semiring: SUM or MAX.
         size: (V,) domain sizes.
         tree: The cliques.
         at: After the way up; overwritten.
@@ -321,13 +336,13 @@ def distribute_slice(size, tree, at, belief, clique, cost_limit):
         start, end = tree.table_start[clique], tree.table_start[clique + 1]
         table, first = at.table[start:end], tree.message_start[clique]
         n = tree.message_start[clique + 1] - first
-        _read_separator(size, tree, at, clique, at.ratio[:n])
+        _read_separator(semiring, size, tree, at, clique, at.ratio[:n])
         scale = at.scale[clique]
         for j in range(n if scale > 0.0 else 0):
             m = at.message[first + j] * scale
             at.ratio[j] = at.ratio[j] / m if m > 0.0 else 0.0
         own = belief[at.slot_start[tree.variable[clique]] : at.slot_start[tree.variable[clique] + 1]]
-        _scale_rows(table, at.ratio[:n], own)
+        _scale_rows(semiring, table, at.ratio[:n], own)
         parent = tree.parent[clique]
         cost += table.size + (tree.table_start[parent + 1] - tree.table_start[parent] if parent >= 0 else 0)
         clique -= 1
@@ -335,7 +350,7 @@ def distribute_slice(size, tree, at, belief, clique, cost_limit):
 
 
 @kernel()
-def _read_separator(size, tree, at, clique, marginal):
+def _read_separator(semiring, size, tree, at, clique, marginal):
     """Fill the marginal of a separator from the parent's joint marginal."""
     parent = tree.parent[clique]
     for j in range(marginal.size):
@@ -343,19 +358,28 @@ def _read_separator(size, tree, at, clique, marginal):
     if parent >= 0:
         _place_members(tree, at, parent)
         n = _message_axes(size, tree, at, parent, clique)
-        _walk(SUM_OUT, at.table[tree.table_start[parent] : tree.table_start[parent + 1]], at.axes, n, marginal)
+        table = at.table[tree.table_start[parent] : tree.table_start[parent + 1]]
+        if semiring == MAX:
+            _walk(MAX_OUT, table, at.axes, n, marginal)
+        else:  # a call of its own, which is compiled for this one mode
+            _walk(SUM_OUT, table, at.axes, n, marginal)
 
 
 @kernel(FAST)
-def _scale_rows(table, ratio, belief):
+def _scale_rows(semiring, table, ratio, belief):
     """Multiply each row of a table by the same numbers, and sum it up."""
     n, whole = ratio.size, 0.0
     for v in range(belief.size):
         start, total = v * n, 0.0
-        for j in range(n):
-            table[start + j] *= ratio[j]
-            total += table[start + j]
+        if semiring == MAX:
+            for j in range(n):
+                table[start + j] *= ratio[j]
+                total = larger(total, table[start + j])
+        else:
+            for j in range(n):
+                table[start + j] *= ratio[j]
+                total += table[start + j]
         belief[v] = total
-        whole += total
+        whole = larger(whole, total) if semiring == MAX else whole + total
     for v in range(belief.size):
         belief[v] /= whole

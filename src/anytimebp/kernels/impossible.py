@@ -57,18 +57,18 @@ def exclude_states(layout, at, most_entries):
         How many states have gone, and the entries read; -1 if a variable has no state left.
     """
     layout, at = borrow(layout), borrow(at)
-    head, waiting, cost, gone = 0, 0, 0, 0
+    head, n_queued, cost, gone = 0, 0, 0, 0
     for factor in range(at.queue.size):
         is_news = False
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             is_news |= at.is_news[layout.edge_variable[edge]]
         at.is_pending[factor] = is_news and at.address[factor] != 0
         if at.is_pending[factor]:
-            at.queue[waiting] = factor
-            waiting += 1
-    while waiting > 0 and cost < most_entries:
+            at.queue[n_queued] = factor
+            n_queued += 1
+    while n_queued > 0 and cost < most_entries:
         factor = at.queue[head]
-        head, waiting, at.is_pending[factor] = (head + 1) % at.queue.size, waiting - 1, False
+        head, n_queued, at.is_pending[factor] = (head + 1) % at.queue.size, n_queued - 1, False
         cost += _find_support(layout, at, factor)
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             axis, variable = edge - layout.factor_edge_start[factor], layout.edge_variable[edge]
@@ -78,7 +78,7 @@ def exclude_states(layout, at, most_entries):
             if missing > 0:
                 gone += missing
                 _exclude(at, axis, variable)
-                waiting = _wake(layout, at, variable, factor, head, waiting)
+                n_queued = _wake(layout, at, variable, factor, head, n_queued)
     return gone, cost
 
 
@@ -91,15 +91,15 @@ def _exclude(at, axis, variable):
 
 
 @kernel()
-def _wake(layout, at, variable, factor, head, waiting):
+def _wake(layout, at, variable, factor, head, n_queued):
     """Put the other factors of a variable into the queue; return how many are in it."""
     for k in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         other = layout.edge_factor[layout.variable_edge[k]]
         if other != factor and at.address[other] != 0 and not at.is_pending[other]:
             at.is_pending[other] = True
-            at.queue[(head + waiting) % at.queue.size] = other
-            waiting += 1
-    return waiting
+            at.queue[(head + n_queued) % at.queue.size] = other
+            n_queued += 1
+    return n_queued
 
 
 @kernel()

@@ -20,7 +20,7 @@ from anytimebp.kernels.cliques import (
     _walk,
     send_up,
 )
-from anytimebp.kernels.codes import OK, VARIABLE_VANISHED
+from anytimebp.kernels.codes import OK, SUM, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.kept_evidence import DOWN, IN_LOGS, INNER, STALE, UNWANTED, UP, WANTED, _observe
 
@@ -124,7 +124,7 @@ def _collect(layout, size, tree, at, kept, clique):
         operands = _multiply_alike(layout, size, tree, at, kept, clique)
     else:
         operands = _multiply(layout, size, tree, at, clique, is_linear)
-    log_largest = send_up(tree, at, clique, is_linear)
+    log_largest = send_up(SUM, tree, at, clique, is_linear)
     if log_largest == -np.inf:
         return -1
     kept.log_scale[clique] = log_largest

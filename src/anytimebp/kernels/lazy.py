@@ -68,8 +68,8 @@ def lazy_slice(layout, bp, movement, order, position, threshold, update_limit, c
     work, cost, updates, largest, total, left = 0, 0, 0, 0.0, 0.0, 0.0
     while position < order.size and cost < cost_limit and updates < update_limit:
         factor = order[position]
-        waiting = pending(layout, movement, factor)
-        if waiting > threshold:
+        unsent = pending(layout, movement, factor)
+        if unsent > threshold:
             status, culprit, residual, entries = update_at(bp.calls[UPDATE], (layout, bp, factor, damping))
             if status != OK:
                 return status, culprit, position, updates, work, largest, total, left
@@ -81,7 +81,7 @@ def lazy_slice(layout, bp, movement, order, position, threshold, update_limit, c
             total += residual
         else:
             cost += EDGE_COST // 16
-            left = max(left, waiting)
+            left = max(left, unsent)
         position += 1
     return OK, -1, position, updates, work, largest, total, left
 
@@ -113,8 +113,8 @@ def settle_slice(layout, bp, movement, there, back, progress, tolerance, max_swe
             if progress[MADE] == 0:
                 most, total = 0.0, 0.0
                 for factor in range(there.size):
-                    waiting = pending(layout, movement, factor)
-                    most, total = max(most, waiting), total + waiting
+                    unsent = pending(layout, movement, factor)
+                    most, total = max(most, unsent), total + unsent
                 return CONVERGED, -1, updates, work, most, total / max(1, there.size)
             progress[PLACE], progress[BACK], progress[MADE] = 0, 1 - progress[BACK], 0
             progress[SWEEPS] += 1

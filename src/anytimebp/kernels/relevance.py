@@ -17,7 +17,7 @@ from anytimebp.model.factor import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMB
 
 ROUNDED = 1e-6  # by what part sums may differ that count as the same: those of numbers printed with six digits
 SIDE_BY_SIDE = 4  # sums that are made at the same time
-BARREN, KEPT, LEFT_OUT = range(3)  # what becomes of a factor
+SUMMED, KEPT, LEFT_OUT = range(3)  # what becomes of a factor
 REACHED, GONE = -2, -1  # in place of the factors that a variable is left in
 
 
@@ -35,7 +35,7 @@ class PartArrays(NamedTuple):
             NaN where it is not known yet. Kept with the tables from one search to the next.
         left: (V,) overwritten: the domain sizes of the part, 0 for variables that are left out.
         stack: (2 V,) scratch.
-        fate: (F,) overwritten: BARREN, KEPT or LEFT_OUT.
+        fate: (F,) overwritten: SUMMED, KEPT or LEFT_OUT.
         factor_edge_start: (F + 1,) overwritten, as all below: the topology of the part, see `GraphLayout`.
         edge_variable: (E,).
         edge_factor: (E,).
@@ -75,8 +75,8 @@ def find_part(layout, rows, at):
     """
     layout, at = borrow(layout), borrow(at)
     _find_tables(rows, at)
-    log_known = _drop_barren(layout, at)
-    more, is_known = _reach(layout, at)
+    log_known = _drop_summed(layout, at)
+    more, is_known = _find_connected(layout, at)
     for factor in range(at.fate.size):
         is_observed = at.fate[factor] == LEFT_OUT
         for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
@@ -104,7 +104,7 @@ def _find_tables(rows, at):
 
 
 @kernel()
-def _drop_barren(layout, at):
+def _drop_summed(layout, at):
     """Leave out barren variables and their factors; return the log of what they sum to."""
     n, log_known = 0, 0.0
     for factor in range(at.fate.size):
@@ -125,7 +125,7 @@ def _drop_barren(layout, at):
         if log_sum == np.inf:
             continue
         log_known += log_sum
-        at.fate[factor], at.left[v] = BARREN, GONE
+        at.fate[factor], at.left[v] = SUMMED, GONE
         for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
             u = layout.edge_variable[other]
             if u != v:
@@ -213,7 +213,7 @@ def _range_of_sums(table, outer, n, inner):
 
 
 @kernel()
-def _reach(layout, at):
+def _find_connected(layout, at):
     """Keep what is joined to a target; return the log of the sum of variables without factors, and if that is all."""
     n, log_known, is_known = 0, 0.0, True
     for v in range(at.size.size):

@@ -66,7 +66,7 @@ class FixedPriorities:
             for offset in np.flatnonzero(useful & by_hand).tolist():
                 states = [self._universe.allowed_states(i) for i in scopes[offset].tolist()]
                 if message_block.block.source.speaks:
-                    self._spoken(message_block.block, offset, states)
+                    self._add_sums(message_block.block, offset, states)
                     yield
                     continue
                 if np.prod([float(len(s)) for s in states]) > most:
@@ -108,7 +108,7 @@ class FixedPriorities:
             place = self._universe.start[scopes[:, axis], np.newaxis] + np.arange(source.shape[axis])
             np.add.at(self.raw, place, np.broadcast_to(values, place.shape))
 
-    def _spoken(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> None:
+    def _add_sums(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> None:
         """Ask a structure for its sums, which does not go through its joint states."""
         flat = [np.zeros(len(own)) for own in states]
         for axis, (variable, own) in enumerate(zip(block.scopes[offset].tolist(), states, strict=True)):

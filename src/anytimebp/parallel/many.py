@@ -119,24 +119,24 @@ def _answers(
         return
     n_workers, call = threads if executor is None else getattr(executor, "_max_workers", None) or 2, token_hex(8)
     with ThreadPoolExecutor(threads) if executor is None else nullcontext(executor) as pool:
-        waiting: deque[tuple[int, Future[list[Answer]]]] = deque()
+        submitted: deque[tuple[int, Future[list[Answer]]]] = deque()
         try:
             for chunk in chunks:
-                waiting.append((chunk.first, pool.submit(solve_chunk, chunk, options, call)))
-                if len(waiting) >= AHEAD * n_workers:
-                    first, future = waiting.popleft()
+                submitted.append((chunk.first, pool.submit(solve_chunk, chunk, options, call)))
+                if len(submitted) >= AHEAD * n_workers:
+                    first, future = submitted.popleft()
                     yield from enumerate(future.result(), first)
-            while waiting:
-                first, future = waiting.popleft()
+            while submitted:
+                first, future = submitted.popleft()
                 yield from enumerate(future.result(), first)
         finally:
-            _stop(call, [future for _, future in waiting])
+            _stop(call, [future for _, future in submitted])
 
 
-def _stop(call: str, waiting: list[Future[list[Answer]]]) -> None:
+def _stop(call: str, submitted: list[Future[list[Answer]]]) -> None:
     """End what is left of a call."""
-    STOPS.end(call, for_good=not waiting)
-    for future in waiting:
+    STOPS.end(call, for_good=not submitted)
+    for future in submitted:
         # A pool of processes that Ctrl-C has killed tells its futures so. In some versions of Python it does not get
         # over one that was cancelled meanwhile, and waits for ever.
         future.set_exception = _ignore  # type: ignore[method-assign, assignment]

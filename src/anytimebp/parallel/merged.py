@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anytimebp.exact.kept_tree import KeptTree, PartFigures, Room
+from anytimebp.exact.kept_tree import PartFigures, Room
 from anytimebp.exact.order import first_order
 from anytimebp.exact.tree import Tree, plan
 from anytimebp.inference.auto_run import CHEAP
 from anytimebp.inference.kept_exact import NO_STATES, Evidence, KeptExactRun, make_kept_tree
-from anytimebp.inference.method import Task, new_task, steps
+from anytimebp.inference.method import new_task, steps
 from anytimebp.inference.options import RunOptions
 from anytimebp.kernels.merging import number_on
 from anytimebp.layout.graph_layout import CompiledGraph
@@ -26,6 +26,7 @@ from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace
+from anytimebp.slices import at_one_go
 
 MOST_ENTRIES = 2.0**24  # of the cliques of graphs that are solved together
 MOST_STATES = 2**13  # joint states of the factors of a graph that is solved with others: larger ones gain nothing
@@ -119,7 +120,7 @@ def solve_together(items: Sequence[Item], options: RunOptions, room: Room) -> li
     if not isinstance(tree, Tree) or _largest(tree, part) >= CHEAP:
         return None
     task = new_task(merged, options)  # type: ignore[arg-type]
-    kept = _kept(task, compiled, tree, room)
+    kept = at_one_go(make_kept_tree(task, compiled, tree, {}, room))
     evidence = merged_evidence(items, merged.first)
     if evidence.observed is None:
         kept.observe(evidence.variables, evidence.states)
@@ -138,16 +139,6 @@ def _largest(tree: Tree, part: IndexArray) -> float:
     """Return the most entries that the cliques of one of the graphs have."""
     entries = np.diff(tree.arrays.table_start[: tree.n + 1])
     return float(np.bincount(part[tree.arrays.variable[: tree.n]], entries, 1).max())
-
-
-def _kept(task: Task, compiled: CompiledGraph, tree: Tree, room: Room) -> KeptTree:
-    making = make_kept_tree(task, compiled, tree, {}, room)
-    while True:
-        try:
-            next(making)
-        except StopIteration as end:
-            made: KeptTree = end.value
-            return made
 
 
 def merged_evidence(items: Sequence[Item], first: IndexArray) -> Evidence:

@@ -21,11 +21,12 @@ from anytimebp.inference.schedule.sweeps import LazySchedule, SweepSchedule, ran
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.lazy import lazy_slice
 from anytimebp.kernels.messages import sweep_slice
-from anytimebp.layout.cut import Cut, factor_work, part_of_factors
-from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.layout.cut import Cut, cut_of, factor_work, part_of_factors
+from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
+from anytimebp.tables.core import Core
 from anytimebp.tables.workspace import make_structure_inputs
 
 LEAST_WORK = 2.0**19
@@ -115,11 +116,13 @@ class StagedThreads:
 
     Attributes:
         is_through: Whether all stages are, so that the rest is next.
+        rest: The place in the order at which that begins.
     """
 
     def __init__(self, messages: Messages, division: Division, threads: int) -> None:
         """Stand before a sweep."""
         self._messages, self._stages, self._threads = messages, [stage for stage in division.stages if stage], threads
+        self.rest = division.rest.first
         self._pool: ThreadPoolExecutor | None = None
         self._shared: WorkspaceArrays | None = None
         self._own: list[WorkspaceArrays] = []
@@ -198,21 +201,20 @@ def _sweep(call: Call, arrays: WorkspaceArrays, pieces: list[Piece], update_limi
 
 
 class SweepsInParts(SweepSchedule):
-    """Sweeps as `SweepSchedule` makes them, over parts at the same time and then over the rest."""
+    """Sweeps as `SweepSchedule` makes them, over parts at the same time and then over the rest; orders are by piece.
 
-    def __init__(
-        self, messages: Messages, orders: Iterator[IndexArray], tolerance: float, division: Division, threads: int
-    ) -> None:
-        """Start before the first sweep; see `SweepSchedule`. Orders are by piece."""
-        super().__init__(messages, orders, tolerance)
-        self._staged, self._rest = StagedThreads(messages, division, threads), division.rest.first
+    Attributes:
+        staged: Who goes over the parts; set before the first sweep.
+    """
+
+    staged: StagedThreads
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep."""
-        if self._staged.is_through:
+        if self.staged.is_through:
             progress = super().advance(update_limit, cost_limit, damping)
             if progress.end_of_sweep:
-                self._staged.begin()
+                self.staged.begin()
             return progress
         base, figures = self._position - self._position % self._n_factors, list[FloatArray]()
 
@@ -223,32 +225,31 @@ class SweepsInParts(SweepSchedule):
             figures.append(own[0])
             return status, culprit, place - base, int(own[0, 0])
 
-        progress = self._staged.advance(call, update_limit, cost_limit)
+        progress = self.staged.advance(call, update_limit, cost_limit)
         self._largest = max([self._largest, *(float(own[1]) for own in figures)])
         self._total += sum(sorted(float(own[2]) for own in figures))  # threads come in any order
-        if self._staged.is_through:
-            self._position = base + self._rest
+        if self.staged.is_through:
+            self._position = base + self.staged.rest
         return progress
 
 
 class LazyInParts(LazySchedule):
-    """Sweeps as `LazySchedule` makes them, over parts at the same time and then over the rest."""
+    """Sweeps as `LazySchedule` makes them, over parts at the same time and then over the rest; orders are by piece.
 
-    def __init__(
-        self, messages: Messages, orders: Iterator[IndexArray], tolerance: float, division: Division, threads: int
-    ) -> None:
-        """Start before the first sweep; see `LazySchedule`. Orders are by piece."""
-        super().__init__(messages, orders, tolerance)
-        self._staged, self._rest = StagedThreads(messages, division, threads), division.rest.first
+    Attributes:
+        staged: Who goes over the parts; set before the first sweep.
+    """
+
+    staged: StagedThreads
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep."""
-        if self._staged.is_through:
+        if self.staged.is_through:
             if self._position == 0:
-                self._position = self._rest
+                self._position = self.staged.rest
             progress = super().advance(update_limit, cost_limit, damping)
             if self._position == 0:  # a new pass
-                self._staged.begin()
+                self.staged.begin()
             return progress
         figures = list[tuple[int, float, float, float]]()
 
@@ -259,7 +260,7 @@ class LazyInParts(LazySchedule):
             figures.append((updates, *moved))
             return status, culprit, place, work
 
-        progress = self._staged.advance(call, update_limit, cost_limit)
+        progress = self.staged.advance(call, update_limit, cost_limit)
         updates = sum(made for made, *_ in figures)
         self._in_pass += updates
         self._largest = max([self._largest, *(largest for _, largest, _, _ in figures)])
@@ -269,24 +270,20 @@ class LazyInParts(LazySchedule):
 
 
 def schedule_in_parts(
-    messages: Messages,
-    options: RunOptions,
-    cut: Cut,
-    variables: IndexArray | None,
-    *,
-    is_lazy: bool,
+    compiled: CompiledGraph, messages: Messages, core: Core | None, options: RunOptions, *, is_lazy: bool
 ) -> SweepsInParts | LazyInParts:
     """Return sweeps over the parts of a graph or of its core.
 
     Args:
-        messages: The graph, or its core.
-        options: Of the run.
-        cut: Of the whole graph.
-        variables: The numbers of a core's variables in the whole graph; None for the whole graph.
+        compiled: The graph.
+        messages: Of the graph, or of its core.
+        core: That, if it is one.
+        options: Of the run, which has parts.
         is_lazy: Whether sweeps leave out factors whose incoming messages have hardly moved.
     """
-    layout, threads = messages.layout, options.n_threads
-    division = divide(layout, messages.arrays.domain_size, cut, variables, threads)
+    assert options.parts is not None  # noqa: S101  (the caller has looked)
+    layout, threads, cut = messages.layout, options.n_threads, cut_of(compiled, options.parts)
+    division = divide(layout, messages.arrays.domain_size, cut, None if core is None else core.variables, threads)
     order: Iterator[IndexArray]
     pairs: Iterator[IndexArray]
     if options.schedule == "random":
@@ -295,6 +292,10 @@ def schedule_in_parts(
     else:
         both = np.array([division.sorted(order) for order in there_and_back(layout)])
         pairs, order = repeat(both), cycle(both)
+    made: SweepsInParts | LazyInParts
     if is_lazy:
-        return LazyInParts(messages, order, options.tolerance, division, threads)
-    return SweepsInParts(messages, pairs, options.tolerance, division, threads)
+        made = LazyInParts(messages, order, options.tolerance)
+    else:
+        made = SweepsInParts(messages, pairs, options.tolerance)
+    made.staged = StagedThreads(messages, division, threads)
+    return made
