@@ -7,9 +7,13 @@ Every state s of variable i stands for an element e_i(s). With w_j(e) the weight
 One transform of each w_j and one back for each o_i give all messages. With three variables, what has lost digits is
 summed again; with more, all messages are made pair after pair: of what is in front of a variable, and what behind it.
 
-`inputs` is a StructureInputs of `structures.py`. Words: the group, its order n, the length of transforms; per axis,
-whether its elements are listed; cosines and sines, unless the group is XOR; per listed axis the elements, and their
-inverse ones.
+Where all variables but two have one state, each state of one of the two goes with one state of the other:
+
+    o_i(s)  =  w_j(-e_i(s) - c) * product of the weights of the others,   c = sum of the elements of the others
+
+`inputs` is a StructureInputs of `structures.py`. Words: the group, its order n, the length of transforms, the address
+of cosines and sines, unless the group is XOR; per axis, the address of its elements, followed by their inverse ones, or
+0 where states are their own elements.
 """
 
 import math
@@ -32,11 +36,12 @@ from anytimebp.kernels.convolutions import (
     sum_without_peaks,
     take,
 )
-from anytimebp.kernels.jit import index_view, kernel, table_view
+from anytimebp.kernels.either_arithmetic import dot, times
+from anytimebp.kernels.jit import FAST, index_view, kernel, table_view
 from anytimebp.kernels.pair_sums import BUCKETS, XOR
 from anytimebp.kernels.structures import read_inputs
 
-HEAD = 3
+HEAD = 4
 PAIR = 2
 
 
@@ -66,17 +71,80 @@ def _cut(group, arity, n, length, room):
 
 
 @kernel()
-def _elements(words, listed, sizes, axis):
+def _elements(words, sizes, axis):
     """Return the elements that the states of an axis stand for, and their inverse ones; none if they are their own."""
-    begin = listed
-    for k in range(axis):
-        begin += 2 * sizes[k] if words[HEAD + k] else 0
-    n = sizes[axis] if words[HEAD + axis] else 0
-    return words[begin : begin + n], words[begin + n : begin + 2 * n]
+    n = sizes[axis]
+    if words[HEAD + axis] == 0:
+        return words[:0], words[:0]
+    both = index_view(words[HEAD + axis], 2 * n)
+    return both[:n], both[n:]
 
 
 @kernel()
-def _by_transforms(group, arithmetic, arity, n, length, turn, words, listed, sizes, cut, outgoing):
+def _is_shift(n, sizes):
+    """Tell whether two variables have all their states, and all others one."""
+    whole = 0
+    for k in range(sizes.size):
+        whole += sizes[k] == n
+        if sizes[k] != 1 and sizes[k] != n:
+            return False
+    return whole == PAIR and n > 1
+
+
+@kernel(FAST)
+def _send_shifted(group, shift, line, minus, outgoing):
+    """Send each state the weight of the element that goes with it."""
+    n = line.size
+    if group == XOR and minus.size == 0:
+        for s in range(n):
+            outgoing[s] = line[s ^ shift]
+    elif group == XOR:
+        for s in range(n):
+            outgoing[s] = line[minus[s] ^ shift]
+    else:
+        for s in range(n):
+            x = (minus[s] if minus.size else n - s) - shift
+            x += n if x < 0 else 0
+            outgoing[s] = line[x - n if x >= n else x]
+
+
+@kernel()
+def _by_shift(group, arithmetic, arity, n, words, sizes, incoming, lines, outgoing):
+    """Fill all messages where all variables but two have one state."""
+    shift, offset, seen, first, unit = 0, 0, 0, 0, (0.0 if arithmetic == LOG else 1.0)
+    for k in range(arity):
+        element, _ = _elements(words, sizes, k)
+        if sizes[k] == 1:
+            shift = shift ^ element[0] if group == XOR else (shift + element[0]) % n
+        else:
+            line = lines[seen * n : (seen + 1) * n]
+            for s in range(n):
+                line[element[s] if element.size else s] = incoming[offset + s]
+            first, seen = (offset if seen == 0 else first), seen + 1
+        offset += sizes[k]
+    for k in range(arity - 1, -1, -1):
+        offset -= sizes[k]
+        if sizes[k] == n:
+            seen -= 1
+            line = lines[(1 - seen) * n : (2 - seen) * n]
+            _send_shifted(group, shift, line, _elements(words, sizes, k)[1], outgoing[offset : offset + n])
+    together = dot(arithmetic, outgoing[first : first + n], incoming[first : first + n]) if arity > PAIR else unit
+    for k in range(arity):
+        scale, at = unit, 0
+        for j in range(arity):
+            if j != k and sizes[j] == 1:
+                scale = times(arithmetic, scale, incoming[at])
+            at += sizes[j]
+        if sizes[k] == 1:
+            outgoing[offset] = times(arithmetic, scale, together)
+        elif scale != unit:
+            for s in range(offset, offset + n):
+                outgoing[s] = times(arithmetic, scale, outgoing[s])
+        offset += sizes[k]
+
+
+@kernel()
+def _by_transforms(group, arithmetic, arity, n, length, turn, words, sizes, cut, outgoing):
     """Fill all messages by one set of transforms; return whether all have their digits, which three variables have."""
     figures, weight, log_weight, parts, temp, spectra, line, lists, _, counts = cut
     total, norm, scale, before = figures[:arity], figures[arity : 2 * arity], figures[2 * arity :], figures[3 * arity :]
@@ -98,7 +166,7 @@ def _by_transforms(group, arithmetic, arity, n, length, turn, words, listed, siz
             elif j != k:
                 whole *= total[j]
         least = least_sum(group, length, norms - norm[k] / total[k])
-        _, minus = _elements(words, listed, sizes, k)
+        _, minus = _elements(words, sizes, k)
         factor = log_whole if arithmetic == LOG else whole
         if arity > THREE and not _are_at_least(line[:n], minus, least):
             return False
@@ -155,7 +223,7 @@ def _fill_fronts(group, arithmetic, arity, n, turn, cut):
 
 
 @kernel()
-def _pair_after_pair(group, arithmetic, arity, n, turn, words, listed, sizes, cut, outgoing):
+def _pair_after_pair(group, arithmetic, arity, n, turn, words, sizes, cut, outgoing):
     """Fill all messages by convolutions of what is in front of each variable, and what is behind it."""
     figures, weight, log_weight, line, behind = cut[0], cut[1], cut[2], cut[6], cut[8]
     count, shift, n_front = figures[2 * arity :], figures[3 * arity :], figures[4 * arity :]
@@ -173,7 +241,7 @@ def _pair_after_pair(group, arithmetic, arity, n, turn, words, listed, sizes, cu
             copy_to(log_rear if arithmetic == LOG else rear, line[:n])
         else:
             _convolve(group, arithmetic, front, log_front, n_front[k - 1], rear, log_rear, n_rear, turn, cut)
-        _, minus = _elements(words, listed, sizes, k)
+        _, minus = _elements(words, sizes, k)
         total = rear_shift + (shift[k - 1] if k > 0 else 0.0)
         send_line(group, arithmetic, line[:n], minus, total, outgoing[offset : offset + sizes[k]])
         if 0 < k < last:
@@ -191,18 +259,18 @@ def through_group(inputs, factor, arithmetic):
     arity, address = last - first, inputs.table_address[factor]
     head = index_view(address, HEAD)
     group, n, length = head[0], head[1], head[2]
-    sizes = index_view(inputs.peak.ctypes.data, arity)
-    listed, total = HEAD + arity + (0 if group == XOR else 2 * length), 0
+    sizes, words = index_view(inputs.peak.ctypes.data, arity), index_view(address, HEAD + arity)
     for k in range(arity):
         sizes[k] = inputs.domain_size[inputs.edge_variable[first + k]]
-        total += sizes[k]
-    words = index_view(address, listed + 2 * total)
-    turn = table_view(address + 8 * (HEAD + arity), listed - HEAD - arity)
+    if _is_shift(n, sizes):
+        _by_shift(group, arithmetic, arity, n, words, sizes, inputs.incoming, inputs.room, inputs.outgoing)
+        return
+    turn = inputs.room[:0] if group == XOR else table_view(words[3], 2 * length)
     cut = _cut(group, arity, n, length, inputs.room)
     figures, weight, log_weight = cut[0], cut[1], cut[2]
     offset, most, next_most = 0, 0.0, 0.0
     for k in range(arity):
-        elements, _ = _elements(words, listed, sizes, k)
+        elements, _ = _elements(words, sizes, k)
         own, end = weight[k * n : (k + 1) * n], offset + sizes[k]
         found = fill_weights(arithmetic, inputs.incoming[offset:end], elements, own, log_weight[k * n : (k + 1) * n])
         figures[k], figures[arity + k], count = found
@@ -212,14 +280,12 @@ def through_group(inputs, factor, arithmetic):
             next_most = max(next_most, count)
         offset = end
     is_dense = arity > PAIR and most * next_most > length * math.log2(2.0 * length) / PAIR_COST
-    if is_dense and _by_transforms(
-        group, arithmetic, arity, n, length, turn, words, listed, sizes, cut, inputs.outgoing
-    ):
+    if is_dense and _by_transforms(group, arithmetic, arity, n, length, turn, words, sizes, cut, inputs.outgoing):
         return
     for k in range(arity):
         nothing = log_weight if arithmetic == LOG else weight
         figures[2 * arity + k] = count_above(nothing[k * n : (k + 1) * n], arithmetic)
-    _pair_after_pair(group, arithmetic, arity, n, turn, words, listed, sizes, cut, inputs.outgoing)
+    _pair_after_pair(group, arithmetic, arity, n, turn, words, sizes, cut, inputs.outgoing)
 
 
 @kernel()
