@@ -24,7 +24,7 @@ from anytimebp.kernels.bit_sums import AGREEMENT, CONJUNCTION, sum_pairs
 from anytimebp.kernels.codes import CERTAIN, LINEAR, LOG
 from anytimebp.kernels.convolutions import copy_to, fill_weights
 from anytimebp.kernels.jit import FAST, index_view, kernel
-from anytimebp.kernels.structures import read_inputs
+from anytimebp.kernels.structures import ALL, read_inputs, wanted_axis
 from anytimebp.kernels.zeta import difference_above, sum_above
 
 BOUND = 5e8  # how many times its error a number must be: these bounds are far above what is lost as a rule
@@ -193,8 +193,8 @@ def _sum_again(arithmetic, axis, arity, n, weight, log_weight, other, line, room
 
 
 @kernel()
-def through_bitwise(inputs, factor, arithmetic):
-    """Fill the messages of a factor."""
+def through_bitwise(inputs, factor, arithmetic, wanted):
+    """Fill the messages of a factor, at least the one that is wanted."""
     first, last = inputs.factor_edge_start[factor], inputs.factor_edge_start[factor + 1]
     arity, address, offset = last - first, inputs.table_address[factor], 0
     n = index_view(address, 1)[0]
@@ -222,6 +222,8 @@ def through_bitwise(inputs, factor, arithmetic):
         element, is_input = words[begin:end], k < arity - 1
         outgoing, nothing = inputs.outgoing[offset : offset + sizes[k]], (0.0 if arithmetic == LOG else 1.0)
         offset += sizes[k]
+        if wanted not in (ALL, k):
+            continue
         if arity > PAIR:
             scale = _by_transforms(arithmetic, k, arity, n, total, sums, differences, above, line, bound)
             if _has_digits(line, bound, least, element, is_input):
@@ -236,4 +238,4 @@ def through_bitwise(inputs, factor, arithmetic):
 def send(address):
     """Fill the messages of the factor that the row at an address speaks of."""
     inputs, factor, arithmetic = read_inputs(address)
-    through_bitwise(inputs, factor, arithmetic)
+    through_bitwise(inputs, factor, arithmetic, wanted_axis(address))

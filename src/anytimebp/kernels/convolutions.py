@@ -4,12 +4,16 @@
 
 The transform of a convolution (that of Walsh and Hadamard for XOR, of Fourier modulo n) is the product of the
 transforms. Its rounding errors are absolute ones: with u half the precision of a double, m the logarithm of the length
-to base 2, g = 1, or 5 of Fourier's, s the sums of the weights, and r their Euclidean norms,
+to base 2, g = 1, or 5 of Fourier's, and |.| Euclidean norms, a transform of a is off by at most u g m times its norm.
+So are the transforms of a and b, and then that of their product, back to c:
 
-    error of c(x)  <=  u * g * (m + 2) * (r_a * s_b + s_a * r_b)
+    error of c(x)  <=  u * g * (m + 2) * (2 * |a| * |b|  +  |c|)
 
-and likewise with more weights. What is not BOUND times as large as that has not its digits. If that is so of many sums,
-the PEAKS largest weights of both, a' and b', are taken apart, and with them most of the error:
+With more weights, |a| |b| is for each the product of its norm, the least of the others' and the sums of the rest. Where
+transforms are longer than n, what is beyond n is added, and errors with it: of k lines, the root of k times as much.
+
+What is not BOUND times as large as that has not its digits. If that is so of many sums, the PEAKS largest weights of
+both, a' and b', are taken apart, and with them most of the error:
 
     c  =  a' * b  +  (a - a') * b'  +  (a - a') * (b - b'),    the last by a transform, the others term by term
 
@@ -20,13 +24,14 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import exp
+from anytimebp.kernels.arithmetic import exp, smaller
 from anytimebp.kernels.codes import CERTAIN, LINEAR, LOG
 from anytimebp.kernels.fourier import from_spectrum, to_spectrum
-from anytimebp.kernels.jit import FAST, index_view, kernel
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, index_view, kernel
 from anytimebp.kernels.pair_sums import (
     XOR,
     count_positive,
+    direct_sum,
     fill_tails,
     put_in_order,
     spread_log_pairs,
@@ -39,6 +44,7 @@ BOUND = 1e10  # how many times its error a number must be
 ROUNDING = 1.2e-16
 FOURIER_ERROR = 5.0
 PEAKS = 64  # weights that are taken apart
+FEW = 8  # sums without their digits that are made of all pairs, before it is worth putting weights in order
 MANY = 256  # sums without their digits, from which on that is done: they cost as much as PEAKS, twice, and a transform
 PAIR_COST = 3  # pairs of states take as long as so many steps of transforms
 THREE = 3
@@ -178,11 +184,21 @@ def multiply_all(group, part, stride, scale, arity, before):
         _complex_products(part, stride, scale, arity, n, before)
 
 
-@kernel(inline=True)
-def least_sum(group, length, norm):
-    """Return the least number with all digits, of a sum of this norm of weights."""
-    stages = math.log2(length) + 2.0
+@kernel()
+def least_sum(group, n, line, norms):
+    """Return the least number with all digits of the n sums in a line; `norms` is what heads the file but for |c|."""
+    stages, lines = math.log2(line.size) + 2.0, (line.size + n - 1) // n
+    norm = math.sqrt(lines) * (norms + math.sqrt(norms_of(line[:n])[1]))
     return BOUND * ROUNDING * stages * norm * (1.0 if group == XOR else FOURIER_ERROR)
+
+
+@kernel(FAST_WITHOUT_NAN)
+def lowest(line):
+    """Return the smallest number."""
+    found = math.inf
+    for v in range(line.size):
+        found = smaller(found, line[v])
+    return found
 
 
 @kernel()
@@ -222,7 +238,7 @@ def finish(group, arithmetic, a, log_a, b, log_b, scale, line, wanted, least, li
         lists: Scratch.
         counts: Scratch.
     """
-    n, count, made = a.size, 0, False
+    n, count, made, n_direct = a.size, 0, False, 0
     value, log_value, tail, bound = lists[:0], lists[:0], lists[:0], lists[:0]
     state, largest, log_largest = counts[:0], 0.0, 0.0
     total = wanted.size or n
@@ -231,6 +247,12 @@ def finish(group, arithmetic, a, log_a, b, log_b, scale, line, wanted, least, li
         if line[x] >= least:
             line[x] = math.log(line[x]) + scale if arithmetic == LOG else line[x] * scale
             continue
+        if n_direct < FEW:
+            n_direct += 1
+            total_x = direct_sum(group, x, a, b)
+            if arithmetic != LOG or total_x >= CERTAIN:
+                line[x] = math.log(total_x) if arithmetic == LOG else total_x
+                continue
         if not made:
             count, made = _make_lists(arithmetic, a, log_a, lists, counts), True
             value, log_value = lists[:count], lists[n : n + count]
@@ -283,15 +305,16 @@ def sum_without_peaks(group, a, b, turn, temp, spectra, line, lists, counts):
     state, rest, other = index_view(lists[2 * n : 3 * n].ctypes.data, n), lists[3 * n : 4 * n], lists[4 * n : 5 * n]
     _take_peaks(b, other, value, state, counts)
     _take_peaks(a, rest, value, state, counts)
-    (sum_a, squares_a), (sum_b, squares_b) = norms_of(rest), norms_of(other)
+    squares_a, squares_b = norms_of(rest)[1], norms_of(other)[1]
     _transform_pair(group, rest, other, turn, temp, spectra, line)
+    least = least_sum(group, n, line, 2.0 * math.sqrt(squares_a * squares_b))
     for v in range(n):
         line[v] = max(0.0, line[v])
     for t in range(_take_peaks(a, rest, value, state, counts)):
         _add_shifted(group, line, value[t], state[t], b)
     for t in range(_take_peaks(b, other, value, state, counts)):
         _add_shifted(group, line, value[t], state[t], rest)
-    return least_sum(group, line.size, math.sqrt(squares_a) * sum_b + math.sqrt(squares_b) * sum_a)
+    return least
 
 
 @kernel()
@@ -336,9 +359,8 @@ def convolve(group, arithmetic, a, log_a, n_a, b, log_b, n_b, turn, temp, spectr
         else:
             spread_pairs(group, n, values, own, others, other, line[:n])
         return
-    (sum_a, squares_a), (sum_b, squares_b) = norms_of(a), norms_of(b)
     _transform_pair(group, a, b, turn, temp, spectra, line)
-    least = least_sum(group, length, math.sqrt(squares_a) * sum_b + math.sqrt(squares_b) * sum_a)
+    least = least_sum(group, n, line, 2.0 * math.sqrt(norms_of(a)[1] * norms_of(b)[1]))
     if lacks_many(line[:n], counts[:0], least):
         least = sum_without_peaks(group, a, b, turn, temp, spectra, line, lists, counts)
         least = max(least, CERTAIN) if arithmetic == LOG else least
@@ -363,13 +385,3 @@ def take(arithmetic, line, weight, log_weight):
         weight[v] = exp(log_weight[v])
         count += log_weight[v] > -np.inf
     return peak, count
-
-
-@kernel(inline=True)
-def send_line(group, arithmetic, line, minus, scale, outgoing):
-    """Send the sums of a line to the states; `minus` are the inverse elements that they stand for, if not their own."""
-    n = line.size
-    for s in range(outgoing.size):
-        own = s if group == XOR or s == 0 else n - s
-        x = minus[s] if minus.size else own
-        outgoing[s] = line[x] + scale if arithmetic == LOG else line[x]

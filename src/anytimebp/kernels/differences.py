@@ -18,7 +18,7 @@ from anytimebp.kernels.either_arithmetic import add, dot, times
 from anytimebp.kernels.fourier import from_spectrum, to_spectrum
 from anytimebp.kernels.jit import index_view, kernel, table_view
 from anytimebp.kernels.pair_sums import CYCLIC
-from anytimebp.kernels.structures import read_inputs
+from anytimebp.kernels.structures import read_inputs, wanted_axis
 
 HEAD = 4  # words before the numbers
 
@@ -54,9 +54,7 @@ def _transform(scores, weight, turn, temp, one, other, line):
         x, y, p, q = one[v], one[h + v], other[v], other[h + v]
         one[v], one[h + v] = x * p - y * q, x * q + y * p
     from_spectrum(one, turn, temp, line)
-    total, squares = norms_of(scores)
-    other_total, other_squares = norms_of(weight)
-    return least_sum(CYCLIC, line.size, math.sqrt(squares) * other_total + math.sqrt(other_squares) * total)
+    return least_sum(CYCLIC, line.size, line, 2.0 * math.sqrt(norms_of(scores)[1] * norms_of(weight)[1]))
 
 
 @kernel()
@@ -113,7 +111,7 @@ def _slide(arithmetic, scores, backwards, shift, default, weight, below, above, 
 
 
 @kernel()
-def through_difference(inputs, factor, arithmetic):
+def through_difference(inputs, factor, arithmetic, wanted):
     """Words: first difference, how many, length of transforms or 0, default; scores; backwards; cosines and sines."""
     edge = inputs.factor_edge_start[factor]
     address, room = inputs.table_address[factor], inputs.room
@@ -139,11 +137,13 @@ def through_difference(inputs, factor, arithmetic):
         room[ends + 2 * length :],
     )
     out = inputs.outgoing
-    _slide(arithmetic, backwards, scores, 1 - shift - count, default, right, below, above, transform, out[:n])
-    _slide(arithmetic, scores, backwards, shift, default, left, below, above, transform, out[n : n + m])
+    if wanted != 1:
+        _slide(arithmetic, backwards, scores, 1 - shift - count, default, right, below, above, transform, out[:n])
+    if wanted != 0:
+        _slide(arithmetic, scores, backwards, shift, default, left, below, above, transform, out[n : n + m])
 
 
 def send(address):
     """Fill the messages of the factor that the row at an address speaks of."""
     inputs, factor, arithmetic = read_inputs(address)
-    through_difference(inputs, factor, arithmetic)
+    through_difference(inputs, factor, arithmetic, wanted_axis(address))

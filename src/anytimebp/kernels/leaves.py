@@ -35,7 +35,8 @@ from anytimebp.kernels.codes import (
 )
 from anytimebp.kernels.jit import borrow, kernel
 from anytimebp.kernels.leaf_tables import sum_leaves
-from anytimebp.kernels.messages import EDGE_COST, LOG_COST, cost_of, smallest_product, sum_out
+from anytimebp.kernels.messages import EDGE_COST, LOG_COST, cost_of, smallest_product, sum_out, through_structure
+from anytimebp.kernels.structures import ALL
 from anytimebp.kernels.through_table import edge_size
 from anytimebp.kernels.to_factor import gather_at
 from anytimebp.kernels.to_variable import store_at
@@ -249,14 +250,28 @@ def _gather_axes(layout, bp, way, factor, to):
 
 
 @kernel()
+def _only_axis(layout, way, factor):
+    """Return the axis of the message that a factor sends UP, or ALL if it sends none."""
+    first = layout.factor_edge_start[factor]
+    for edge in range(first, layout.factor_edge_start[factor + 1]):
+        if way[edge] == UP:
+            return edge - first
+    return ALL
+
+
+@kernel()
 def _send(layout, bp, way, factor, to):
     """Send the messages of a factor that go in one way, from the weights in `bp.incoming`.
 
     Returns:
         Status, and the log of what they were divided by; of Z_f if there are none.
     """
-    sum_out(layout, bp, factor)
-    total = bp.factor_total[factor] if bp.arithmetic == LOG else log(bp.factor_total[factor])
+    only, total = (_only_axis(layout, way, factor) if to == UP else ALL), 0.0
+    if only != ALL and bp.factor_kind[factor] != TABLE:
+        through_structure(layout, bp, factor, only)  # nobody reads Z_f before the pass DOWN
+    else:
+        sum_out(layout, bp, factor)
+        total = bp.factor_total[factor] if bp.arithmetic == LOG else log(bp.factor_total[factor])
     if total == -np.inf:
         return FACTOR_VANISHED, 0.0
     log_scale, offset, n_sent = 0.0, 0, 0

@@ -16,10 +16,12 @@ from anytimebp.kernels.arithmetic import exp, log
 from anytimebp.kernels.codes import LOG
 from anytimebp.kernels.either_arithmetic import add, log_add, sum_of, times
 from anytimebp.kernels.jit import FAST, index_view, kernel, table_view
-from anytimebp.kernels.structures import read_inputs
+from anytimebp.kernels.structures import ALL, read_inputs, wanted_axis
 
 CANCELS = 0.01  # part of a sum that must be left after a subtraction, or the terms are added up one by one
 HEAD = 3  # words before the numbers
+ORDERED, ONCE = 1, 2
+"""Flags: there is an order; of a pair, no state of the first variable is listed twice, and ONCE << 1 of the second."""
 PAIR = 2
 
 
@@ -145,21 +147,40 @@ def _pair_log(values, own, other, order, default, total, weight, peak, share, su
 
 
 @kernel()
-def _through_pair(inputs, arithmetic, values, slots, order, default, n, m):
-    """Fill the messages of a list of two variables, of n and of m states."""
+def _pair_once(arithmetic, values, own, other, weight, sums):
+    """Do the same where no state is listed twice, and the default is nothing: there is nothing to be added up."""
+    if values.size < sums.size:
+        sums[:] = -np.inf if arithmetic == LOG else 0.0
+    for e in range(values.size):
+        sums[own[e]] = times(arithmetic, values[e], weight[other[e]])
+
+
+@kernel()
+def _through_pair(inputs, arithmetic, values, slots, order, flags, default, n, m, wanted):
+    """Fill the messages of a list of two variables, of n and of m states, or the one that is wanted."""
     entries = values.size
     rows, columns = slots[:entries], slots[entries:]
     by_row, by_column = order[: order.size // 2], order[order.size // 2 :]
     left, right = inputs.incoming[:n], inputs.incoming[n : n + m]
     to_left, to_right = inputs.outgoing[:n], inputs.outgoing[n : n + m]
-    sum_left, sum_right = sum_of(arithmetic, left), sum_of(arithmetic, right)
+    if wanted != 1:
+        _send_pair(inputs.peak, arithmetic, values, rows, columns, by_row, flags & ONCE, default, right, to_left)
+    if wanted != 0:
+        once = flags & (ONCE << 1)
+        _send_pair(inputs.peak, arithmetic, values, columns, rows, by_column, once, default, left, to_right)
+
+
+@kernel()
+def _send_pair(scratch, arithmetic, values, own, other, order, once, default, weight, sums):
+    """Fill one message of a list of two variables."""
+    if once:
+        _pair_once(arithmetic, values, own, other, weight, sums)
+        return
+    total, n = sum_of(arithmetic, weight), max(weight.size, sums.size)
     if arithmetic == LOG:
-        peak, share = inputs.peak[: max(n, m)], inputs.peak[max(n, m) :]
-        _pair_log(values, rows, columns, by_row, default, sum_right, right, peak, share, to_left)
-        _pair_log(values, columns, rows, by_column, default, sum_left, left, peak, share, to_right)
+        _pair_log(values, own, other, order, default, total, weight, scratch[:n], scratch[n:], sums)
     else:
-        _pair_linear(values, rows, columns, by_row, default, sum_right, right, to_left)
-        _pair_linear(values, columns, rows, by_column, default, sum_left, left, to_right)
+        _pair_linear(values, own, other, order, default, total, weight, sums)
 
 
 @kernel(FAST)
@@ -211,24 +232,27 @@ def _list_log(inputs, values, slots, order, default, total, first, last, target,
 
 
 @kernel()
-def through_list(inputs, factor, arithmetic):
-    """Words: entries, whether there is an order, default; scores; slots, axis after axis; order, likewise."""
+def through_list(inputs, factor, arithmetic, wanted):
+    """Words: entries, flags, default; scores; slots, axis after axis; order, likewise, if there is one."""
     first, last = inputs.factor_edge_start[factor], inputs.factor_edge_start[factor + 1]
     address = inputs.table_address[factor]
     head = table_view(address, HEAD)
     counts = index_view(address, HEAD)
-    n, ordered, default = counts[0], counts[1], head[2]
+    n, ordered, default = counts[0], counts[1] & ORDERED, head[2]
     end = HEAD + n + (last - first) * n
     values, words = table_view(address + 8 * HEAD, n), index_view(address, end + ordered * (last - first) * n)
     slots, order = words[HEAD + n : end], words[end:]
     if last - first == PAIR:
         sizes = inputs.domain_size[inputs.edge_variable[first]], inputs.domain_size[inputs.edge_variable[first + 1]]
-        _through_pair(inputs, arithmetic, values, slots, order, default, sizes[0], sizes[1])
+        _through_pair(inputs, arithmetic, values, slots, order, counts[1], default, sizes[0], sizes[1], wanted)
         return
     offset = 0
     for target in range(first, last):
         size, start = inputs.domain_size[inputs.edge_variable[target]], 0
         total = 0.0 if arithmetic == LOG else 1.0
+        if wanted not in (ALL, target - first):
+            offset += size
+            continue
         for edge in range(first, last):
             m = inputs.domain_size[inputs.edge_variable[edge]]
             if edge != target:
@@ -245,4 +269,4 @@ def through_list(inputs, factor, arithmetic):
 def send(address):
     """Fill the messages of the factor that the row at an address speaks of."""
     inputs, factor, arithmetic = read_inputs(address)
-    through_list(inputs, factor, arithmetic)
+    through_list(inputs, factor, arithmetic, wanted_axis(address))

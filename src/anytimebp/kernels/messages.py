@@ -53,7 +53,7 @@ from anytimebp.kernels.either_arithmetic import best, dot
 from anytimebp.kernels.jit import address_of, borrow, by_address, index_view, kernel, table_view
 from anytimebp.kernels.leaf_tables import sum_axis_by_logs
 from anytimebp.kernels.log_sums import sum_in_logs, sum_in_logs_at
-from anytimebp.kernels.structures import send
+from anytimebp.kernels.structures import ALL, send
 from anytimebp.kernels.through_table import contract, contract_at, edge_size
 from anytimebp.kernels.to_factor import gather, gather_at, is_lone_hub
 from anytimebp.kernels.to_variable import store, store_at
@@ -83,20 +83,27 @@ def smallest_product(layout, bp, factor):
 
 
 @kernel()
-def _through_structure(layout, bp, factor):
-    """Fill `bp.outgoing` by a structure's sums: linear ones even of logs, where those can lose nothing."""
+def through_structure(layout, bp, factor, wanted):
+    """Fill `bp.outgoing` by a structure's sums: linear ones even of logs, where those can lose nothing.
+
+    Only the message of one axis is there afterwards, if `wanted` is not ALL.
+    """
     if bp.arithmetic == LINEAR or bp.table_in_logs[factor]:
-        send(bp.structure_inputs, factor, bp.arithmetic)
+        send(bp.structure_inputs, factor, bp.arithmetic, wanted)
         return
-    n_slots = 0
-    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        n_slots += edge_size(layout.edge_variable, bp.domain_size, edge)
+    first, n_slots, begin, end = layout.factor_edge_start[factor], 0, 0, 0
+    for edge in range(first, layout.factor_edge_start[factor + 1]):
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
+        if edge == first + wanted:
+            begin, end = n_slots, n_slots + n
+        n_slots += n
     for v in range(n_slots):
         bp.weight[v] = bp.incoming[v]
         bp.incoming[v] = exp(bp.incoming[v])
-    send(bp.structure_inputs, factor, LINEAR)
+    send(bp.structure_inputs, factor, LINEAR, wanted)
     for v in range(n_slots):
         bp.incoming[v] = bp.weight[v]
+    for v in range(begin, n_slots if wanted == ALL else end):
         bp.outgoing[v] = math.log(bp.outgoing[v])
 
 
@@ -109,7 +116,7 @@ def sum_out(layout, bp, factor):
         if bp.factor_kind[factor] == TABLE:
             contract_at(bp.calls[CONTRACT], (layout, bp, factor, bp.table_address[factor], bp.incoming))
         else:
-            _through_structure(layout, bp, factor)
+            through_structure(layout, bp, factor, ALL)
         n = edge_size(layout.edge_variable, bp.domain_size, layout.factor_edge_start[factor])
         if bp.semiring == MAX:
             bp.factor_total[factor] = best(bp.arithmetic, bp.outgoing[:n], bp.incoming[:n])

@@ -106,6 +106,21 @@ def _some_terms(group, n, x, value, state, b):
     return total
 
 
+@kernel(FAST)
+def direct_sum(group, x, a, b):
+    """Return c(x), of all pairs."""
+    total, n = 0.0, a.size
+    if group == XOR:
+        for y in range(n):
+            total += a[y] * b[x ^ y]
+    else:
+        for y in range(x + 1):
+            total += a[y] * b[x - y]
+        for y in range(x + 1, n):
+            total += a[y] * b[x - y + n]
+    return total
+
+
 @kernel()
 def sum_terms(group, x, value, state, tail, b, largest):
     """Return c(x); `value`, `state` and `tail` list a, and `largest` is that of b."""

@@ -34,7 +34,8 @@ SUMS = {name: code for code, name in enumerate(MODULES, start=1)}  # 0 is TABLE
 ADDRESSES = np.zeros(len(MODULES) + 1, dtype=np.int64)
 """Of `send` of each kind, by its code; 0 where it is not loaded. The same for all runs of a process."""
 
-FUNCTIONS, FACTOR, ARITHMETIC, ARRAYS = 0, 1, 2, 3  # places in a row; then addresses and lengths of arrays
+FUNCTIONS, FACTOR, ARITHMETIC, WANTED, ARRAYS = range(5)  # places in a row; then addresses and lengths of arrays
+ALL = -1  # instead of the axis whose message is wanted
 KIND_ARRAY = ARRAYS + 6  # where the address of `factor_kind` is
 HEAD = ARRAYS + 16  # words of a row before the room
 
@@ -56,9 +57,9 @@ class StructureInputs(NamedTuple):
 
 
 @kernel(inline=True)
-def send(inputs, factor, arithmetic):
-    """Have a factor that is no table fill `outgoing` from `incoming`."""
-    inputs[FACTOR], inputs[ARITHMETIC] = factor, arithmetic
+def send(inputs, factor, arithmetic, wanted):
+    """Have a factor that is no table fill `outgoing` from `incoming`; at least with the message that is wanted."""
+    inputs[FACTOR], inputs[ARITHMETIC], inputs[WANTED] = factor, arithmetic, wanted
     kind = index_view(inputs[KIND_ARRAY] + 8 * factor, 1)[0]
     call(index_view(inputs[FUNCTIONS] + 8 * kind, 1)[0], inputs.ctypes.data)
 
@@ -81,6 +82,12 @@ def read_inputs(address):
     return inputs, row[FACTOR], row[ARITHMETIC]
 
 
+@kernel(inline=True)
+def wanted_axis(address):
+    """Return the axis whose message is wanted, or ALL."""
+    return index_view(address, ARRAYS)[WANTED]
+
+
 def is_loaded(name: str) -> bool:
     """Tell whether the sums of a name are loaded."""
     return bool(ADDRESSES[SUMS[name]])
@@ -98,5 +105,5 @@ def row_of(arrays: list[np.ndarray], room: int) -> np.ndarray:
     """Return a row for the arrays of a StructureInputs but the last, with room for so many numbers."""
     places = [number for array in arrays for number in (array.ctypes.data, len(array))]
     row = np.zeros(HEAD + 1 + room, dtype=np.int64)
-    row[: HEAD + 1] = [ADDRESSES.ctypes.data, 0, 0, *places, room]
+    row[: HEAD + 1] = [ADDRESSES.ctypes.data, 0, 0, ALL, *places, room]
     return row

@@ -94,6 +94,7 @@ class Packed(NamedTuple):
         after: Whole numbers that come last.
         twice: Whether the scores come a second time, backwards.
         work: Entries that an update reads.
+        kept: Arrays that some of the whole numbers are addresses of.
     """
 
     sums: str
@@ -103,6 +104,7 @@ class Packed(NamedTuple):
     after: IndexArray
     twice: bool
     work: int
+    kept: tuple[IndexArray, ...] = ()
 
     def words(self, log_scale: float, *, in_logs: bool) -> FloatArray:
         """Return what kernels read, words of 8 bytes, with the scores divided by their largest, as logs or not."""
@@ -111,6 +113,24 @@ class Packed(NamedTuple):
             np.exp(scores, out=scores)
         backwards = scores[:0:-1] if self.twice else scores[:0]
         return np.concatenate([self.before.view(np.float64), scores, backwards, self.after.view(np.float64)])
+
+
+class PackedRows(NamedTuple):
+    """Many factors of a block as kernels sum them, packed at once; their scores are 0 or -inf, and need no scale.
+
+    Attributes:
+        rows: Which of the factors that were asked for.
+        sums: As in `Packed`.
+        words: (rows, words) whole numbers.
+        work: (rows,) entries that an update reads.
+        kept: Arrays that some of the words are addresses of.
+    """
+
+    rows: IndexArray
+    sums: str
+    words: IndexArray
+    work: IndexArray
+    kept: tuple[IndexArray, ...]
 
 
 class Field(NamedTuple):
@@ -206,6 +226,16 @@ class FactorSource(ABC):
     def packed(self, states: States) -> Packed:
         """Return what kernels read to sum over the product of given states; needed of a kind that has `sums`."""
         raise NotImplementedError
+
+    def packed_rows(self, sizes: IndexArray, first: IndexArray) -> PackedRows | None:
+        """Return what kernels read of those of many factors that need not be packed one by one.
+
+        Args:
+            sizes: (factors, arity) of domains; one of all states has them in order.
+            first: (factors, arity) the first state of each domain.
+        """
+        del sizes, first
+        return None
 
     def update_entries(self, sizes: FloatArray) -> FloatArray:
         """Return (factors,) how many entries an update without a table reads, of (factors, arity) domain sizes."""

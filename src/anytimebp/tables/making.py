@@ -258,13 +258,15 @@ def _make_others(compiled: CompiledGraph, domains: Domains, tables: Tables) -> I
         if block.source.tables is not None:
             continue
         own_cut, is_needed = is_cut[block.scopes].any(axis=1), (domains.sizes[block.scopes] > 0).all(axis=1)
-        offsets = np.flatnonzero(own_cut & is_needed).tolist()
+        offsets = np.flatnonzero(own_cut & is_needed)
         if not own_cut.all():
             own = kind[first : first + len(block.scopes)][~own_cut]
             yield from _whole_block(message_block, tables, compiled, as_table=bool((own == TABLE).all()))
-        if offsets:
-            tables.kind[first + np.array(offsets)] = kind[first + np.array(offsets)]
-            yield from _cut_factors(message_block, offsets, domains, tables, compiled)
+        if len(offsets):
+            tables.kind[first + offsets] = kind[first + offsets]
+            is_table = kind[first + offsets] == TABLE
+            yield from _cut_tables(message_block, offsets[is_table].tolist(), domains, tables, compiled)
+            yield from _cut_structures(message_block, offsets[~is_table], domains, tables, compiled)
 
 
 def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Iterator[None]:
@@ -308,22 +310,52 @@ def _whole_block(
     yield
 
 
-def _cut_factors(
+def _cut_tables(
     message_block: MessageBlock, offsets: list[int], domains: Domains, tables: Tables, compiled: CompiledGraph
 ) -> Iterator[None]:
-    """Make what single factors sum over, on the states that evidence leaves."""
+    """Make the tables of single factors, on the states that evidence leaves."""
     first, block = message_block
     for offset in offsets:
         states = [domains.states_of(index) for index in block.scopes[offset].tolist()]
-        if tables.kind[first + offset] != TABLE:
-            packed = block.source.packed(states)
-            _check_possible(message_block, offset, packed.range.log_max, compiled)
-            tables.place_structure(first + offset, packed)
-        else:
-            values = yield from _ask(message_block, offset, states, tables, compiled)
-            _check_possible(message_block, offset, values, compiled)
-            tables.place_log_values(slice(first + offset, first + offset + 1), values)
+        values = yield from _ask(message_block, offset, states, tables, compiled)
+        _check_possible(message_block, offset, values, compiled)
+        tables.place_log_values(slice(first + offset, first + offset + 1), values)
         yield
+
+
+def _cut_structures(
+    message_block: MessageBlock, offsets: IndexArray, domains: Domains, tables: Tables, compiled: CompiledGraph
+) -> Iterator[None]:
+    """Make what factors sum over without a table, on the states that evidence leaves: many at once where that goes."""
+    first, block = message_block
+    scopes = block.scopes[offsets]
+    sizes, state = domains.sizes[scopes], domains.slot_state[domains.slot_start[scopes]]
+    packed_rows = block.source.packed_rows(sizes, state) if len(offsets) else None
+    if packed_rows is not None:
+        tables.place_rows(first + offsets[packed_rows.rows], packed_rows)
+        left = np.ones(len(offsets), dtype=np.bool_)
+        left[packed_rows.rows] = False
+        offsets, sizes, state = offsets[left], sizes[left], state[left]
+        yield
+    for same in _alike(sizes, state, np.array(block.source.shape)):
+        offset = int(offsets[same[0]])
+        packed = block.source.packed([domains.states_of(index) for index in block.scopes[offset].tolist()])
+        _check_possible(message_block, offset, packed.range.log_max, compiled)
+        tables.place_structure(first + offsets[same], packed)
+        yield
+
+
+def _alike(sizes: IndexArray, state: IndexArray, universe: IndexArray) -> list[IndexArray]:
+    """Group rows whose domains are the same: a state where that is all, or all states; rows with others are alone."""
+    plain = np.flatnonzero(((sizes == 1) | (sizes == universe)).all(axis=1))
+    others = np.setdiff1d(np.arange(len(sizes)), plain)
+    found = [others[k : k + 1] for k in range(len(others))]
+    if len(plain):
+        key = np.where(sizes[plain] == 1, state[plain], -1)
+        _, group = np.unique(key, axis=0, return_inverse=True)
+        order = np.argsort(group.reshape(-1), kind="stable")
+        found += np.split(plain[order], np.cumsum(np.bincount(group.reshape(-1)))[:-1])
+    return found
 
 
 def _ask(

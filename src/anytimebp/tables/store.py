@@ -14,7 +14,7 @@ from anytimebp.kernels.codes import ASKED, LINEAR, LOG, LOG_TABLE, MAX_LINEAR_RA
 from anytimebp.kernels.structures import SUMS, load
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import FactorBlock
-from anytimebp.model.source import BoolArray, Box, FloatArray, IndexArray, Packed, TableRange
+from anytimebp.model.source import BoolArray, Box, FloatArray, IndexArray, Packed, PackedRows, TableRange
 
 
 class Sources(NamedTuple):
@@ -142,7 +142,19 @@ class Tables:
         """Let go of all numbers; addresses point to nothing any more."""
         self._owners.clear()
 
-    def place_structure(self, factors: slice | int, packed: Packed) -> None:
+    def place_rows(self, factors: IndexArray, packed: PackedRows) -> None:
+        """Write many structures down, and keep them; their factors' scores are 0 or -inf."""
+        load(packed.sums)
+        step = packed.words.strides[0]
+        self.address[factors] = packed.words.ctypes.data + step * np.arange(len(factors))
+        self.log_scale[factors] = self.log_min[factors] = 0.0
+        self.has_zero[factors] = True
+        self.in_logs[factors] = self.arithmetic == LOG
+        self.kind[factors], self.structure_work[factors] = SUMS[packed.sums], packed.work
+        self.scored += int(packed.work.sum())
+        self._owners += [array.view(np.float64) for array in (packed.words, *packed.kept)]
+
+    def place_structure(self, factors: slice | int | IndexArray, packed: Packed) -> None:
         """Write a structure down, and keep it; one is shared by all the factors."""
         found = packed.range
         log_max, has_zero = float(found.log_max[0]), bool(found.has_zero[0])
@@ -155,7 +167,7 @@ class Tables:
         self.has_zero[factors], self.in_logs[factors] = has_zero, in_logs
         self.kind[factors], self.structure_work[factors] = SUMS[packed.sums], packed.work
         self.scored += packed.work
-        self._owners.append(words)
+        self._owners += [words, *(array.view(np.float64) for array in packed.kept)]
 
     def take_over(self, other: Tables) -> None:
         """Use the tables of another run in the same arithmetic, and keep alive what they point to."""

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.kernels.codes import LINEAR, LOG
 from anytimebp.kernels.jit import kernel
-from anytimebp.kernels.structures import SUMS, load, row_of, send
+from anytimebp.kernels.structures import ALL, SUMS, load, row_of, send
 
 INF = np.inf
 
 
 @kernel()
 def _send(row, arithmetic):
-    send(row, 0, arithmetic)
+    send(row, 0, arithmetic, ALL)
 
 
 def messages(log_scores, log_weights, arithmetic):

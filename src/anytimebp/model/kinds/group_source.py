@@ -16,7 +16,16 @@ import numpy as np
 from anytimebp.errors import ModelError
 from anytimebp.model.kinds.group_looks import convolve_logs
 from anytimebp.model.kinds.listed import list_words, pack_list
-from anytimebp.model.source import FactorSource, FloatArray, IndexArray, Packed, States, TableRange
+from anytimebp.model.source import (
+    BoolArray,
+    FactorSource,
+    FloatArray,
+    IndexArray,
+    Packed,
+    PackedRows,
+    States,
+    TableRange,
+)
 
 PAIR = 2
 XOR, CYCLIC = 0, 1  # as in `kernels/pair_sums.py`
@@ -33,7 +42,7 @@ class GroupSource(FactorSource):
         is_xor: Whether the group is that of XOR; modulo the order if not.
     """
 
-    __slots__ = ("_elements", "is_xor", "order", "range", "shape")
+    __slots__ = ("_elements", "_whole", "is_xor", "order", "range", "shape")
     sums = "group"
     speaks = True
     lists_parts = True
@@ -42,6 +51,7 @@ class GroupSource(FactorSource):
         """Hold the element that each state stands for; None for an axis of which the indices are the elements."""
         self.shape, self.order, self.is_xor = shape, shape[0], is_xor
         self._elements = list(elements)
+        self._whole: dict[int, IndexArray] = {}
         self.range = TableRange(np.zeros(1), np.zeros(1), np.array([True]))
 
     def elements(self, axis: int, states: IndexArray) -> IndexArray:
@@ -97,20 +107,58 @@ class GroupSource(FactorSource):
     def packed(self, states: States) -> Packed:
         """Return what transforms need over these states, or a list of the joint states that are possible."""
         sizes = np.array([[len(own) for own in states]], dtype=np.float64)
-        if self._listed_entries(sizes)[0] <= self._transform_entries(sizes)[0]:
+        is_shift = bool(self._is_shift(sizes)[0])
+        if not is_shift and self._listed_entries(sizes)[0] <= self._transform_entries(sizes)[0]:
             return self._listed(states)
-        axes = [
-            None if own is None and is_universe(given, self.order) else self.elements(k, given)
-            for k, (given, own) in enumerate(zip(states, self._elements, strict=True))
-        ]
-        head = [XOR if self.is_xor else CYCLIC, self.order, self.length, *(int(axis is not None) for axis in axes)]
-        listed = [part for axis in axes if axis is not None for part in (axis, self.negated(axis))]
-        turn = [] if self.is_xor else [turns(self.length)]
+        axes = [self._both_ways(k, given) for k, given in enumerate(states)]
+        before = np.array([*self._head, *(0 if axis is None else axis.ctypes.data for axis in axes)])
         log_min = 0.0 if np.log(sizes).sum() < MOST_LINEAR else -2.0 * MOST_LINEAR
         extent = TableRange(np.zeros(1), np.array([log_min]), np.array([True]))
-        work = int(len(self.shape) * self.length * math.log2(2 * self.length) / STEPS_PER_ENTRY + sizes.sum())
-        before = np.concatenate([np.array(head), *turn, *listed])
-        return Packed("group", extent, before, np.empty(0), np.empty(0, dtype=np.int64), twice=False, work=work)
+        work = int((self._listed_entries(sizes) if is_shift else self._transform_entries(sizes))[0])
+        none, kept = np.empty(0, dtype=np.int64), tuple(axis for axis in axes if axis is not None)
+        return Packed("group", extent, before, np.empty(0), none, twice=False, work=work, kept=kept)
+
+    def packed_rows(self, sizes: IndexArray, first: IndexArray) -> PackedRows | None:
+        """Return what shifts need, one for each of the factors of which all variables but two are observed."""
+        rows = np.flatnonzero(self._is_shift(sizes))
+        if not len(rows):
+            return None
+        arity, head = len(self.shape), self._head
+        words, pairs = np.empty((len(rows), len(head) + arity), np.int64), np.empty((len(rows), arity, PAIR), np.int64)
+        words[:, : len(head)] = head
+        whole = []
+        for axis, universe in enumerate(self.shape):
+            whole.append(self._both_ways(axis, np.arange(universe)))
+            own = self.elements(axis, first[rows, axis])
+            pairs[:, axis, 0], pairs[:, axis, 1] = own, self.negated(own)
+        place = pairs.ctypes.data + 8 * PAIR * np.arange(len(rows) * arity).reshape(len(rows), arity)
+        address = np.array([0 if every is None else every.ctypes.data for every in whole])
+        words[:, len(head) :] = np.where(sizes[rows] == 1, place, address)
+        kept = (pairs, *(every for every in whole if every is not None))
+        return PackedRows(rows, "group", words, sizes[rows].sum(axis=1) + self.order, kept)
+
+    @property
+    def _head(self) -> list[int]:
+        """The words that all factors of the group begin with."""
+        turn = 0 if self.is_xor else turns(self.length).ctypes.data
+        return [XOR if self.is_xor else CYCLIC, self.order, self.length, turn]
+
+    def _both_ways(self, axis: int, states: IndexArray) -> IndexArray | None:
+        """Return the elements that states stand for, and their inverse ones; None if states are their own elements."""
+        if not is_universe(states, self.order):
+            own = self.elements(axis, states)
+            return np.concatenate([own, self.negated(own)])
+        given = self._elements[axis]
+        if given is None:
+            return None
+        if axis not in self._whole:
+            self._whole[axis] = np.concatenate([given, self.negated(given)])
+        return self._whole[axis]
+
+    def _is_shift(self, sizes: FloatArray | IndexArray) -> BoolArray:
+        """Return (factors,) whether two variables have all their states, and all others one."""
+        whole = sizes == self.order
+        return np.asarray((whole | (sizes == 1)).all(axis=1) & (whole.sum(axis=1) == PAIR) & (self.order > 1))
 
     def _listed(self, states: States) -> Packed:
         """Return the possible joint states: one at most for each of all variables but that of most states."""
@@ -146,8 +194,9 @@ class GroupSource(FactorSource):
     def most_words(self, sizes: FloatArray) -> FloatArray:
         """Return the words of a list or of what transforms need, whichever is used."""
         listed, transform = self._listed_entries(sizes), self._transform_entries(sizes)
-        words = (0.0 if self.is_xor else 2.0 * self.length) + 2.0 * sizes.sum(axis=1) + 4.0 + len(self.shape)
-        return np.asarray(np.where(listed <= transform, list_words(listed, len(self.shape)), words))
+        words = 2.0 * sizes.sum(axis=1) + 4.0 + len(self.shape)
+        is_listed = (listed <= transform) & ~self._is_shift(sizes)
+        return np.asarray(np.where(is_listed, list_words(listed, len(self.shape)), words))
 
 
 @cache

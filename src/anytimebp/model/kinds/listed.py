@@ -15,6 +15,7 @@ from anytimebp.model.scores import LOG_RULE, NUMBERS, out_of_range, read_numbers
 from anytimebp.model.source import LOG_SCORE, FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
 
 MATRIX_AXES = 2
+ORDERED, ONCE = 1, 2  # flags, as in `kernels/lists.py`
 SHORT = 2**16  # states that are numbered by 16 bits: NumPy sorts such numbers several times as fast as longer ones
 LARGEST_NUMBER = 2**62  # of joint states that can be numbered
 
@@ -145,12 +146,20 @@ def pack_list(log_scores: FloatArray, places: list[IndexArray], default: float, 
     return Packed(
         "list",
         listed_range(log_scores, default, is_complete=len(log_scores) >= total),
-        np.array([len(log_scores), int(default > -np.inf)]),
+        np.array([len(log_scores), ORDERED if default > -np.inf else _listed_once(places)]),
         np.concatenate([[default], log_scores]),
         np.concatenate([*places, *by_axis]),
         twice=False,
         work=len(log_scores) + sum(sizes),
     )
+
+
+def _listed_once(places: list[IndexArray]) -> int:
+    """Return the flags of the axes of a pair on which no state is listed twice."""
+    if len(places) != MATRIX_AXES:
+        return 0
+    once = [np.bincount(place, minlength=1).max() <= 1 for place in places]
+    return int(ONCE * once[0] + (ONCE << 1) * once[1])
 
 
 def flat_list(sizes: IndexArray) -> Packed:
