@@ -36,7 +36,7 @@ QUICK_SWEEPS = 12  # of `bp`, that `adaptive` begins with where they are tiny; t
 AS_BEFORE, FIRST_SWEEPS = 2.0, 3
 """A run that starts from messages of estimated error e is expected to have one of at most 2 e in its first 3 sweeps.
 Until then the changes of messages to states that nobody had told anything hide what is left."""
-UNWATCHED = 16  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
+UNWATCHED = 64  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
 VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
 
@@ -277,11 +277,11 @@ class AllStates:
         if isinstance(sweeps, SweepSchedule):
             sweeps.most_sweeps = self._quiet_sweeps()
         progress = schedule.advance(updates, cost, figures.damping)
-        for updates, work, largest, mean in progress.earlier:
-            figures.count(updates, work)
-            self._count_sweep(largest, mean)
-            self._damper.hopeless(largest)  # which it does not find before it looks
-            figures.passed.append((figures.rounds, figures.updates, figures.work, largest, mean, figures.damping))
+        if progress.earlier:
+            figures.pass_over(progress.earlier)
+            for _, _, largest, _ in progress.earlier:
+                self._damper.hopeless(largest)  # which it does not find before it looks
+            self._sweeps, self._sweep_began = self._sweeps + len(progress.earlier), figures.updates
         figures.count(progress.updates, progress.work)
         while self._core_waits and not self._is_large:
             self._begin_core()
@@ -299,16 +299,10 @@ class AllStates:
         next_look = QUICK_SWEEPS if self._is_quick else max(UNWATCHED, self._history.next_due(self._sweeps))
         return min(self._damper.quiet_sweeps, next_look - self._sweeps, self._bands_due - self._sweeps)
 
-    def _count_sweep(self, max_residual: float, mean_residual: float) -> None:
-        figures = self._figures
-        figures.rounds += 1
-        self._sweeps += 1
-        self._sweep_began, figures.swept = figures.updates, True
-        figures.max_residual, figures.mean_residual = max_residual, mean_residual
-
     def _end_sweep(self, progress: Progress) -> None:
         figures, self._is_through = self._figures, True
-        self._count_sweep(progress.max_residual, progress.mean_residual)
+        figures.rounds, self._sweeps, self._sweep_began = figures.rounds + 1, self._sweeps + 1, figures.updates
+        figures.swept, figures.max_residual, figures.mean_residual = True, progress.max_residual, progress.mean_residual
         figures.consistent = progress.converged
         figures.exact = progress.converged and self._is_exact
         figures.settled_rounds += progress.converged
@@ -330,23 +324,26 @@ class AllStates:
     # ------------------------------------------------------------ what is left
     def look(self) -> Iterator[Step]:
         """Follow the beliefs."""
-        if self._is_through:
-            self._follow_beliefs()
-        return iter(())
+        return self._follow_beliefs() if self._is_through else iter(())
 
     def grow(self) -> Iterator[Step]:
         """Do nothing: all states are active."""
         return iter(())
 
-    def _follow_beliefs(self) -> None:
+    def _follow_beliefs(self) -> Iterator[Step]:
         """Set a mark if it is due; where sweeps take very long, estimate the error as well."""
         self._error = None
         entries, limits = self._figures.work_parts["messages"] / self._sweeps, self._limits
         is_watched = limits.is_watched or (limits.has_deadline and entries > LONG)
         is_followed = is_watched or self._sweeps >= UNWATCHED or entries > VERY_LONG
+        pauses = self._is_large and self._figures.ending is None  # whoever watches is told of the end in any case
         if is_followed and self._history.is_due(self._sweeps):
+            if pauses:
+                yield Step.WORKING
             belief = self._note_beliefs()
             if belief is not None and entries > VERY_LONG:
+                if pauses:
+                    yield Step.WORKING
                 estimate = self._estimate(of_part=True)
                 self._error = estimate(belief)() if callable(estimate) else estimate
         self._figures.estimated_error = float("nan") if self._error is None else self._error
@@ -396,19 +393,14 @@ class AllStates:
             return 0.0
         if self._error is not None:
             return self._error
-        layout, arrays, history = self._messages.layout, self._messages.arrays, self._history
+        history = self._history
         on_core = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
-        pending = on_core.pending() if isinstance(on_core, ResidualSchedule | LazySchedule) else None
-        moved = arrays.edge_residual
-        if history.followed is not None:
-            layout, _ = part_of(layout, arrays, history.followed)
-            moved, pending = moved[layout.variable_edge], pending if pending is None else pending[layout.variable_edge]
-        residual = expected_moves(moved, pending)
+        edge_variable, residual = self._moves(on_core, history.followed)
         has_settled, n_variables = self._figures.ending is StopReason.CONVERGED, len(self._slot_start) - 1
         part: Callable[[FloatArray], FloatArray] = np.asarray if of_part else history.part
         marks, time = history.marks, self._time
         return lambda belief: SweepError(
-            layout.edge_variable,
+            edge_variable,
             residual,
             part(belief),
             history.start,
@@ -418,6 +410,17 @@ class AllStates:
             share=1.0 if self._core is None else share_of_core(n_variables, self.workspace.domains.sizes),
             at_most=AS_BEFORE * self._error_before if self._sweeps <= FIRST_SWEEPS else float("inf"),
         )
+
+    def _moves(self, schedule: Schedule | None, followed: IndexArray | None) -> tuple[IndexArray, FloatArray]:
+        """Return the variables that edges lead to, and what their messages may still move; of variables followed."""
+        layout, arrays, edges = self._messages.layout, self._messages.arrays, None
+        moved = arrays.edge_residual
+        if followed is not None:
+            layout, _ = part_of(layout, arrays, followed)
+            edges = layout.variable_edge
+            moved = moved[edges]
+        pending = schedule.pending(edges) if isinstance(schedule, ResidualSchedule | LazySchedule) else None
+        return layout.edge_variable, expected_moves(moved, pending)
 
     @property
     def _time(self) -> float:

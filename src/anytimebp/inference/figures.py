@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -132,6 +132,15 @@ class Figures:
         """Add factor updates, and the entries that they have read."""
         self.updates += updates
         self.work_parts["messages"] += work
+
+    def pass_over(self, sweeps: Sequence[tuple[int, int, float, float]]) -> None:
+        """Count sweeps that the driver was not told of: updates, entries read, largest and mean residual of each."""
+        updates, work, rounds = self.updates, self.work, self.rounds
+        for more_updates, more_work, self.max_residual, self.mean_residual in sweeps:
+            updates, work, rounds = updates + more_updates, work + more_work, rounds + 1
+            self.passed.append((rounds, updates, work, self.max_residual, self.mean_residual, self.damping))
+        self.count(updates - self.updates, work - self.work)
+        self.rounds, self.swept = rounds, True
 
     @property
     def can_be_judged(self) -> bool:

@@ -99,6 +99,9 @@ class Recorder:
 
     def is_due(self, rounds: int, states: int, clock: Stopwatch) -> bool:
         """Tell whether the end of a round is to be recorded, and if so, take note of it."""
+        if self._every is EVERY_ROUND and rounds > self._rounds:  # as in most runs
+            self._rounds, self._states = rounds, states
+            return True
         most_rounds, most_states = self.limits(clock)
         if rounds < most_rounds and states < most_states:
             return False

@@ -270,7 +270,7 @@ def cost_of(factor_edge_start, table_in_logs, factor, entries):
 def _has_news(layout, news, factor):
     """Tell whether a message to one of a factor's variables has moved since its last update."""
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        if news.seen[edge] != news.times[layout.edge_variable[edge]]:
+        if news.seen[edge] != news.times[layout.edge_variable[edge]] + 1:
             return True
     return False
 
@@ -300,7 +300,7 @@ def _tell_news(layout, bp, news, factor):
         if news.rest[variable] > news.least or _has_changed(bp.arithmetic, now, before, news.least):
             news.times[variable] += 1
             news.rest[variable] = 0.0
-        news.seen[edge] = news.times[variable]
+        news.seen[edge] = news.times[variable] + 1
         offset += n
 
 

@@ -175,34 +175,54 @@ def fill_entries(factor_edge_start, edge_variable, size, entries):
         entries[factor] = product
 
 
+COUNT, ADD_UP, BY_FIRST, BY_LAST, BACK, IN_ORDER = range(6)  # stages of `orders_slice`
+
+
 @kernel()
-def fill_orders(factor_edge_start, edge_variable, place, orders):
-    """Fill the orders of two sweeps: factors by their last variable, then by their first; and in reverse.
+def orders_slice(factor_edge_start, edge_variable, place, orders, state, limit):
+    """Go on with the orders of two sweeps: factors by their last variable, then by their first; and in reverse.
 
     Args:
         factor_edge_start: (F + 1,).
         edge_variable: (E,).
-        place: (2, V + 1) zeros, overwritten: where the factors of a first and of a last variable go.
+        place: (2, V + 1) zeros at first, overwritten: where the factors of a first and of a last variable go.
         orders: (2, F) overwritten.
+        state: (2,) zeros at first, overwritten: the stage, and how far it is.
+        limit: Factors and variables to look at before it stops.
+
+    Returns:
+        Whether it is through.
     """
     n_factors = orders.shape[1]
-    for factor in range(n_factors):
-        lowest, highest = _ends(factor_edge_start, edge_variable, factor)
-        place[0, lowest + 1] += 1
-        place[1, highest + 1] += 1
-    for variable in range(1, place.shape[1]):
-        place[0, variable] += place[0, variable - 1]
-        place[1, variable] += place[1, variable - 1]
-    for factor in range(n_factors):  # sorted by counting, twice; the second time keeps the order of the first
-        lowest, _ = _ends(factor_edge_start, edge_variable, factor)
-        orders[1, place[0, lowest]] = factor
-        place[0, lowest] += 1
-    for position in range(n_factors):
-        _, highest = _ends(factor_edge_start, edge_variable, orders[1, position])
-        orders[0, place[1, highest]] = orders[1, position]
-        place[1, highest] += 1
-    for position in range(n_factors):
-        orders[1, n_factors - 1 - position] = orders[0, position]
+    while state[0] < IN_ORDER and limit > 0:
+        stage, begin = state[0], state[1]
+        length = place.shape[1] - 1 if stage == ADD_UP else n_factors
+        end = min(length, begin + limit)
+        if stage == COUNT:
+            for factor in range(begin, end):
+                lowest, highest = _ends(factor_edge_start, edge_variable, factor)
+                place[0, lowest + 1] += 1
+                place[1, highest + 1] += 1
+        elif stage == ADD_UP:
+            for variable in range(begin, end):
+                place[0, variable + 1] += place[0, variable]
+                place[1, variable + 1] += place[1, variable]
+        elif stage == BY_FIRST:
+            for factor in range(begin, end):  # sorted by counting, twice; the second time keeps the order of the first
+                lowest, _ = _ends(factor_edge_start, edge_variable, factor)
+                orders[1, place[0, lowest]] = factor
+                place[0, lowest] += 1
+        elif stage == BY_LAST:
+            for position in range(begin, end):
+                _, highest = _ends(factor_edge_start, edge_variable, orders[1, position])
+                orders[0, place[1, highest]] = orders[1, position]
+                place[1, highest] += 1
+        else:
+            for position in range(begin, end):
+                orders[1, n_factors - 1 - position] = orders[0, position]
+        limit -= end - begin
+        state[0], state[1] = (stage + 1, 0) if end == length else (stage, end)
+    return state[0] == IN_ORDER
 
 
 @kernel(inline=True)

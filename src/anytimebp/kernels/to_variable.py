@@ -6,8 +6,9 @@ n * m, old and new, is under GONE of the largest, and it falls behind all states
 zeros such a state may fall by a factor a sweep for ever. It takes part in any other message by as little: where a
 factor sums over it, its share is at most its belief over that of the state the message is about. So a state of belief b
 is off by GONE / b at the most, in relative terms, through all that is not told of states that are gone. A state that
-rises counts, however small it is: it may come back. States that other factors rule out count, and so does every change
-to or from a hard zero: scores of candidates, which may lift the zeros, hang on them.
+is gone and rises counts if it would come back soon: within SOON more such rises. Messages of decoders over large fields
+rise now and then by a fifth of a nat at beliefs of 1e-50, on their way down. States that other factors rule out count,
+and so does every change to or from a hard zero: scores of candidates, which may lift the zeros, hang on them.
 """
 
 import math
@@ -24,6 +25,12 @@ TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
 LOG_GONE = math.log(GONE)
 FAR = 1e306  # over any ratio or change that counts; of infinity, loops would not be vectorised
 LOWEST = -1e300  # in place of -inf, so that zero over zero is one in logs, too
+SOON_DOUBLED = 7
+SOON = 2**SOON_DOUBLED
+"""Rises as large as the last one that a state which is gone may need to come back, and still count.
+
+Larger, and runs wait for states that pass by at 1e-50; smaller, and states that come back slowly are missed."""
+STEEP = 200.0  # rises that count as this one: its power SOON is still a number
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -76,12 +83,15 @@ def _residual_linear(weight, new, old):
     for v in range(new.size):
         peak = larger(peak, weight[v] * new[v])
         peak_before = larger(peak_before, weight[v] * old[v])
-    gone, gone_before = GONE * peak, GONE * peak_before
+    gone, gone_before, shift = GONE * peak, GONE * peak_before, peak_before / peak
     high, low = 0.0, FAR
     for v in range(new.size):
         ratio = (new[v] + TINY) / (old[v] + TINY)
         counts = (weight[v] <= 0.0) | (weight[v] * new[v] >= gone) | (weight[v] * old[v] >= gone_before)
-        high = larger(high, ratio)
+        power = smaller(ratio * shift, STEEP)
+        for _ in range(SOON_DOUBLED):
+            power *= power
+        high = larger(high, ratio if counts | (weight[v] * new[v] * power >= gone) else 0.0)
         low = smaller(low, ratio if counts else FAR)
     return math.log(high / low)
 
@@ -93,12 +103,13 @@ def _residual_log(weight, new, old):
     for v in range(new.size):
         peak = larger(peak, weight[v] + new[v])
         peak_before = larger(peak_before, weight[v] + old[v])
-    gone, gone_before = peak + LOG_GONE, peak_before + LOG_GONE
-    high, low = 0.0, FAR
+    gone, gone_before, shift = peak + LOG_GONE, peak_before + LOG_GONE, peak_before - peak
+    high, low = -FAR, FAR
     for v in range(new.size):
         change = larger(new[v], LOWEST) - larger(old[v], LOWEST)
         counts = (weight[v] == -np.inf) | (weight[v] + new[v] >= gone) | (weight[v] + old[v] >= gone_before)
-        high = larger(high, change)
+        returns = weight[v] + new[v] + SOON * (change + shift) >= gone
+        high = larger(high, change if counts | returns else -FAR)
         low = smaller(low, change if counts & (new[v] > -np.inf) else FAR)
     return larger(0.0, high - low)
 

@@ -11,8 +11,8 @@ MOST_WATCHED = 2**20
 """Entries of a graph's tables up to which changes are noticed: reading them costs a tenth of a millisecond per run."""
 
 WIDTH = 1021  # sums that stand for a large table; a prime, so that rows and columns of tables do not fall on one sum
-SMALL = 2 * WIDTH  # entries up to which a table is compared number by number
-GROUP = 2**16  # bytes of small tables that are compared at once: more of them would leave the processor's cache
+SMALL = 2**15  # entries up to which a table is compared number by number: sums of more take less time
+GROUP = 2**12  # bytes of tiny tables that are compared at once; larger tables are compared where they lie
 
 
 class _Group:
@@ -36,6 +36,8 @@ class _Group:
 
     def changed(self) -> list[int]:
         """Return the blocks whose tables are not what the copies are."""
+        if len(self._views) == 1:
+            return [] if self._copies[0].startswith(self._views[0]) else self._blocks  # which copies nothing
         if len(self._copies) > 1:
             self._copies = [b"".join(self._copies)]
         if b"".join(self._views) == self._copies[0]:
@@ -84,9 +86,10 @@ class TableWatch:
             n = (values.size - 1) // WIDTH * WIDTH
             rows = words[:n].reshape(-1, WIDTH)
             self._large.append((block, rows, np.add.reduce(rows, axis=0).tobytes()))
-        if not self._small or self._small[-1].nbytes > GROUP:
+        view = memoryview(words[n:].data).cast("B")
+        if not self._small or self._small[-1].nbytes + view.nbytes > GROUP:
             self._small.append(_Group())
-        self._small[-1].add(block, memoryview(words[n:].data).cast("B"))
+        self._small[-1].add(block, view)
 
     def changed(self) -> list[int]:
         """Return the blocks whose tables have changed."""

@@ -143,13 +143,16 @@ def allocate(
     n_edges, n_factors = len(layout.edge_variable), len(layout.factor_edge_start) - 1
     linear = tables.arithmetic == LINEAR
     slot_start, capacity = np.empty((2, n_edges), dtype=np.int64)
-    if n_edges > PART:
-        yield from fill_in_parts(slot_start, 0)
-        yield from fill_in_parts(capacity, 0)
     variable_hub = np.empty(len(room), dtype=np.int64)
+    if n_edges > PART:
+        for touched in (slot_start, capacity, variable_hub):
+            yield from fill_in_parts(touched, 0)
+            yield
     n_slots, largest, n_hubs = place_slots(
         layout.variable_edge_start, layout.edge_variable, room, HUB_DEGREE, slot_start, capacity, variable_hub
     )
+    if n_edges > PART:
+        yield
     factor_slots, levels, most_edges = scratch_sizes(layout.factor_edge_start, capacity, tables.kind)
     if widest is not room:
         largest = int(widest.max(initial=1))

@@ -48,7 +48,7 @@ MOST_ENTRIES = 2**22  # of tables with zeros that are looked through: more would
 
 def sweeps_before_bands(layout: GraphLayout, arrays: WorkspaceArrays) -> int:
     """Return after how many sweeps it is time to look for bands; NEVER where there are no zeros."""
-    if arrays.semiring != SUM or not arrays.table_has_zero.any():
+    if arrays.semiring != SUM or not np.count_nonzero(arrays.table_has_zero):
         return NEVER
     return LATER if table_entries(layout, arrays.domain_size) < SMALL else 0
 
@@ -64,7 +64,7 @@ def make_bands(
         tables: Of the run, which keep the bands alive.
         load: Loads the kernels for that while the clock stands still; False if it is given up.
     """
-    if arrays.semiring != SUM or not arrays.table_has_zero.any():
+    if arrays.semiring != SUM or not np.count_nonzero(arrays.table_has_zero):
         return
     size = arrays.domain_size[layout.edge_variable].astype(np.float64)
     entries = np.multiply.reduceat(size, layout.factor_edge_start[:-1])[arrays.table_has_zero]

@@ -1,5 +1,7 @@
 """Large graphs are set up, followed and read in slices: the same answers to the bit, and an answer at any time."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +13,9 @@ from anytimebp.inference.control import estimated_error
 from anytimebp.inference.method import new_task, steps
 from anytimebp.inference.readout import beliefs_if_any, part_of
 from anytimebp.inference.run import Run
+from anytimebp.inference.schedule import sweeps
+from anytimebp.inference.schedule.leaves_first import LeavesFirst
+from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.tables import arrays, leaves
 from oracle.leafy_models import leafy_graph
 from oracle.models import grid
@@ -25,6 +30,8 @@ def take_for_large(monkeypatch):
         monkeypatch.setattr(module, "LARGE", 0)
     monkeypatch.setattr(arrays, "PART", 5)
     monkeypatch.setattr(leaves, "AT_ONCE", 0)
+    monkeypatch.setattr(leaves, "PEELED_AT_ONCE", 5)
+    monkeypatch.setattr(sweeps, "ORDERED_AT_ONCE", 5)
 
 
 def result_of(build, method, **options):
@@ -88,6 +95,59 @@ def test_a_run_that_is_being_set_up_answers_with_the_priors(method, evidence, mo
     assert inference.run().stop_reason is abp.StopReason.CONVERGED
     right = abp.infer(graph, method, evidence=evidence).marginals.concatenated()
     assert np.abs(inference.run().marginals.concatenated() - right).max() < 1e-12
+
+
+@pytest.mark.parametrize("limit", [1, 7, 10**6])
+def test_orders_are_found_in_slices_of_so_many_factors_and_variables(limit, monkeypatch):
+    layout = CompiledGraph(grid(4, 5, 2.0, 1.0, seed=0)).arrays
+    n_factors, n_variables = len(layout.factor_edge_start) - 1, len(layout.variable_edge_start) - 1
+    right = sweeps.there_and_back(layout)
+    monkeypatch.setattr(sweeps, "ORDERED_AT_ONCE", limit)
+    made = list(itertools.islice(sweeps.orders_of_pairs(layout), 4 * n_factors + n_variables + 3))
+    n_slices = -(-(4 * n_factors + n_variables) // limit)
+    assert [orders is None for orders in made] == [k < n_slices - 1 for k in range(len(made))]
+    assert all((orders == right).all() for orders in made[n_slices:])
+    one_by_one = (order for order in sweeps.sequential_orders(layout) if order is not None)
+    assert [order.tolist() for order in itertools.islice(one_by_one, 4)] == 2 * right.tolist()
+
+
+@pytest.mark.parametrize("method", ["bp", "adaptive"])
+def test_a_schedule_is_made_in_slices_in_which_nothing_is_updated(method, monkeypatch):
+    take_for_large(monkeypatch)
+    graph = grid(4, 5, 2.0, 1.0, seed=0)
+    task = new_task(graph, abp.Inference(graph, method)._options)
+    run = all_states.AllStates(task)
+    n_waiting = 0
+    for _ in steps(run, task.figures):
+        schedule = run._schedule.on_core if isinstance(run._schedule, LeavesFirst) else run._schedule
+        n_waiting += schedule is not None and schedule._order is None and not task.figures.updates
+        if task.figures.updates:
+            break
+    n_factors, n_variables = 24, 16
+    assert n_waiting >= (4 * n_factors + n_variables) // 5 - 1
+
+
+@pytest.mark.parametrize("method", ["residual", "adaptive"])
+def test_what_is_pending_on_some_edges_is_what_is_among_all(method):
+    graph = grid(5, 3, 1.0, 0.7, seed=0)
+    task = new_task(graph, abp.Inference(graph, method)._options)
+    run = all_states.AllStates(task, at_any_cost=True)
+    edges, n_seen = np.array([0, 3, 7, 8, 30, 2]), 0
+    for _ in steps(run, task.figures):
+        if task.figures.swept:
+            n_seen += 1
+            assert (run._schedule.pending(edges) == run._schedule.pending()[edges]).all()
+            assert len(run._schedule.pending(edges[:0])) == 0
+    assert n_seen > 3
+
+
+def test_who_watches_a_large_run_is_told_of_its_end(monkeypatch):
+    take_for_large(monkeypatch)
+    seen = []
+    result = abp.infer(grid(4, 5, 2.0, 1.0, seed=0), "bp", callback=seen.append)
+    assert seen[-1].updates == result.updates
+    assert seen[-1].consistent
+    assert len(seen) == len(result.trace)
 
 
 def test_the_clock_ends_a_call_earlier_by_the_time_that_reading_takes(monkeypatch):

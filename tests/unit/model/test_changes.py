@@ -94,7 +94,7 @@ def touch(values):
 
 
 @pytest.mark.parametrize("change", [negate, swap, touch, np.ndarray.sort])
-@pytest.mark.parametrize("n", [5, 1021, 2042, 2043, 4084, 10_000])
+@pytest.mark.parametrize("n", [5, 512, 513, 2042, 2**15, 2**15 + 1, 34 * 1021, 50_000])
 def test_any_change_shows_whatever_the_size_of_the_table(change, n):
     values = np.random.default_rng(0).normal(size=n)
     watch = changes.TableWatch()
@@ -107,7 +107,7 @@ def test_any_change_shows_whatever_the_size_of_the_table(change, n):
 
 
 def test_changes_show_in_every_group_of_tables():
-    tables = [np.full(n, 0.5) for n in [1500] * 20 + [5000, 3] * 5]  # seven to a group
+    tables = [np.full(n, 0.5) for n in [150] * 20 + [5000, 3] * 5 + [40_000]]  # three to a group, or one
     watch = changes.TableWatch()
     for block, values in enumerate(tables):
         watch.add(block, values)

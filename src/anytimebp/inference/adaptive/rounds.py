@@ -24,7 +24,7 @@ from anytimebp.inference.control.estimated_error import TINY
 from anytimebp.inference.figures import SLICE_COST, UNLIMITED
 from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
-from anytimebp.inference.schedule.sweeps import sequential_orders
+from anytimebp.inference.schedule.sweeps import there_and_back
 from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
 from anytimebp.kernels.codes import LINEAR, LOG, OK
 from anytimebp.model.source import FloatArray
@@ -103,8 +103,7 @@ class Rounds:
         """Find where tables lie, and the orders of sweeps."""
         self._whole = whole
         whole.locate()
-        orders = sequential_orders(whole.compiled.arrays)
-        self._there, self._back = next(orders), next(orders)
+        self._there, self._back = there_and_back(whole.compiled.arrays)
 
     def _begin_round(self, lists: ActiveLists, before: ActiveModel | None = None) -> None:
         """Stand before a round on some states, from the messages of another one; in logs where it must be."""

@@ -244,6 +244,8 @@ class LazyInParts(LazySchedule):
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep."""
+        if not self._is_filled:
+            return super().advance(update_limit, cost_limit, damping)
         if self.staged.is_through:
             if self._position == 0:
                 self._position = self.staged.rest
@@ -251,10 +253,11 @@ class LazyInParts(LazySchedule):
             if self._position == 0:  # a new pass
                 self.staged.begin()
             return progress
-        figures = list[tuple[int, float, float, float]]()
+        figures, order = list[tuple[int, float, float, float]](), self._order
+        assert order is not None  # noqa: S101  (orders by piece are all made before)
 
         def call(arrays: WorkspaceArrays, first: int, stop: int, cost: int) -> tuple[int, int, int, int]:
-            given = self._messages.layout, arrays, self._movement, self._order[:stop], first
+            given = self._messages.layout, arrays, self._movement, order[:stop], first
             limits = self._threshold, stop - first, cost, damping
             status, culprit, place, updates, work, *moved = lazy_slice(*given, *limits)
             figures.append((updates, *moved))

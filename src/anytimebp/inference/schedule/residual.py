@@ -65,13 +65,17 @@ class ResidualSchedule:
         self._journal = no_journal()
         self._in_sweep = 0
 
-    def pending(self) -> FloatArray:
-        """Return (E,) a bound on how far each message is from what its factor would send now, in nats."""
+    def pending(self, edges: IndexArray | None = None) -> FloatArray:
+        """Return a bound on how far each message is from what its factor would send now, in nats.
+
+        Args:
+            edges: Of the messages; None for all.
+        """
         layout, priority = self._messages.layout, self._heap.priority
         at_hub = np.append(priority[self._n_factors :], 0.0)  # what a hub has not passed on yet; the last is for no hub
         unheard = at_hub[self._messages.arrays.variable_hub[layout.edge_variable]]
         of_factor = priority[: self._n_factors] + np.bincount(layout.edge_factor, unheard, self._n_factors)
-        bound: FloatArray = of_factor[layout.edge_factor]
+        bound: FloatArray = of_factor[layout.edge_factor if edges is None else layout.edge_factor[edges]]
         return bound
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import cycle, repeat
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +14,11 @@ from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.lazy import MOST, lazy_slice
 from anytimebp.kernels.messages import EDGE_COST, sweep_slice
-from anytimebp.kernels.setting_up import fill_orders
+from anytimebp.kernels.setting_up import orders_slice
 from anytimebp.layout.graph_layout import GraphLayout
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.tables.arrays import fill_in_parts
 from anytimebp.tables.memory import table_entries
 
 ROUNDING = 1e-14  # nats by which messages move without any news
@@ -34,7 +36,7 @@ class News(NamedTuple):
         least: Nats by which all messages to a variable may have moved before its factors are told.
         times: (V,) how often messages to a variable have moved.
         rest: (V,) nats by which they have moved since that was last counted.
-        seen: (E,) what was counted when the factor was last updated.
+        seen: (E,) what was counted when the factor was last updated, plus one; 0 before that.
     """
 
     least: float
@@ -56,9 +58,8 @@ def no_news(layout: GraphLayout, tolerance: float = 0.0, arity: int | None = Non
     if arity is None:
         arity = int(np.maximum.reduce(start[1:] - start[:-1], initial=1))
     least = PART_OF_TOLERANCE * tolerance / arity
-    times = np.empty(n_variables, dtype=np.int64)
-    times.fill(1)  # more than anybody has seen: memory of zeros is not touched before it is used
-    return News(max(ROUNDING, least), times, np.zeros(n_variables), np.zeros(n_edges, dtype=np.int64))
+    times, seen = np.zeros(n_variables, dtype=np.int64), np.zeros(n_edges, dtype=np.int64)  # not touched before use
+    return News(max(ROUNDING, least), times, np.zeros(n_variables), seen)
 
 
 class SweepSchedule:
@@ -68,12 +69,13 @@ class SweepSchedule:
         most_sweeps: That it may make in one slice; more than one if nobody looks at messages in between.
     """
 
-    def __init__(self, messages: Messages, orders: Iterator[IndexArray], tolerance: float) -> None:
+    def __init__(self, messages: Messages, orders: Iterator[IndexArray | None], tolerance: float) -> None:
         """Start before the first sweep.
 
         Args:
             messages: Of at least one factor: graphs without any are forests.
-            orders: Orders of the next sweeps, (n, F); where there are several, they are the same again and again.
+            orders: Orders of the next sweeps, (n, F); where there are several, they are the same again and again. None
+                while the first are being found.
             tolerance: Residual of a message that has settled.
         """
         self.most_sweeps = 1
@@ -82,7 +84,7 @@ class SweepSchedule:
         self._orders = orders
         self._tolerance = tolerance
         self._order = next(orders)
-        self._n_factors = self._order.shape[1]
+        self._n_factors = len(messages.layout.factor_edge_start) - 1
         self._moved = np.zeros(len(messages.layout.variable_edge_start) - 1)
         self._position = 0
         self._largest = 0.0
@@ -90,8 +92,11 @@ class SweepSchedule:
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep, or make several."""
-        n, begin = self._n_factors, self._position
-        is_fresh = begin % n == 0 and len(self._order) > 1
+        order, n, begin = self._order, self._n_factors, self._position
+        if order is None:
+            self._order = next(self._orders)
+            return Progress(OK, -1, 0, 0)
+        is_fresh = begin % n == 0 and len(order) > 1
         most = max(1, min(self.most_sweeps, update_limit // n)) if is_fresh else 1
         sweeps = np.zeros((most, 3))
         sweeps[0, 1], sweeps[0, 2] = self._largest, self._total
@@ -100,7 +105,7 @@ class SweepSchedule:
             self._messages.layout,
             self._messages.arrays,
             self._news,
-            self._order,
+            order,
             begin,
             stop,
             cost_limit,
@@ -117,6 +122,9 @@ class SweepSchedule:
         work, self._largest, self._total = figures[n_earlier]
         if n_over == n_earlier:
             return Progress(status, culprit, updates, int(work), earlier=earlier)
+        if self._position >= order.size:
+            self._position %= order.size
+            self._order = next(self._orders)
         return self._end_of_sweep(updates, int(work), pending, earlier)
 
     def _end_of_sweep(self, updates: int, work: int, pending: float, earlier: Sequence[Swept]) -> Progress:
@@ -129,9 +137,6 @@ class SweepSchedule:
         largest, mean = self._largest, self._total / self._n_factors
         if converged and largest > self._tolerance:
             largest, mean = pending, min(mean, pending)
-        if self._position >= self._order.size:
-            self._position %= self._order.size
-            self._order = next(self._orders)
         self._largest = self._total = 0.0
         return Progress(
             OK,
@@ -146,21 +151,33 @@ class SweepSchedule:
         )
 
 
-def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray]:
-    """Yield the factors in the order of their variables, and in reverse, in turn.
+ORDERED_AT_ONCE = 2**17  # factors and variables that are looked at in a slice: each may cost a few trips to memory
+
+
+def orders_of_pairs(layout: GraphLayout) -> Iterator[IndexArray | None]:
+    """Yield (2, F) the factors in the order of their variables, and in reverse, for ever; None while they are found.
 
     News then travel far in one sweep, in both directions, however the factors were added: on a peaked 10 x 10 grid, 39
     sweeps instead of 190 with all horizontal factors first.
     """
-    return cycle(there_and_back(layout))
+    orders = np.empty((2, len(layout.factor_edge_start) - 1), dtype=np.int64)
+    place = np.zeros((2, len(layout.variable_edge_start)), dtype=np.int64)
+    state = np.zeros(2, dtype=np.int64)
+    while not orders_slice(layout.factor_edge_start, layout.edge_variable, place, orders, state, ORDERED_AT_ONCE):
+        yield None
+    del place
+    yield from repeat(orders)
+
+
+def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray | None]:
+    """Yield the same orders one by one, in turn."""
+    for both in orders_of_pairs(layout):
+        yield from (None,) if both is None else both
 
 
 def there_and_back(layout: GraphLayout) -> IndexArray:
     """Return (2, F) the factors by their last variable, then by their first; and in reverse."""
-    orders = np.empty((2, len(layout.factor_edge_start) - 1), dtype=np.int64)
-    place = np.zeros((2, len(layout.variable_edge_start)), dtype=np.int64)
-    fill_orders(layout.factor_edge_start, layout.edge_variable, place, orders)
-    return orders
+    return next(both for both in orders_of_pairs(layout) if both is not None)
 
 
 def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArray]:
@@ -197,15 +214,16 @@ class LazySchedule:
         tolerance: Residual of a message that has settled.
     """
 
-    def __init__(self, messages: Messages, orders: Iterator[IndexArray], tolerance: float) -> None:
-        """Start before the first sweep, in which every factor is updated."""
+    def __init__(self, messages: Messages, orders: Iterator[IndexArray | None], tolerance: float) -> None:
+        """Start before the first sweep, in which every factor is updated; orders are None while they are found."""
         layout = messages.layout
         self._messages = messages
         self._orders = orders
         self.tolerance = tolerance
-        self._movement = Movement(
-            np.zeros(len(layout.variable_edge_start) - 1), np.full(len(layout.edge_variable), -np.inf)
-        )
+        n_variables, n_edges = len(layout.variable_edge_start) - 1, len(layout.edge_variable)
+        self._movement = Movement(np.zeros(n_variables), np.empty(n_edges))
+        self._filling = fill_in_parts(self._movement.seen, -np.inf)
+        self._is_filled = next(self._filling, True) is True
         self._threshold = float(np.finfo(np.float64).max)  # infinity is waiting
         self._in_sweep, self._total = 0, 0.0
         self._least, self._stuck = np.inf, 0
@@ -221,20 +239,37 @@ class LazySchedule:
         self._movement.moved[variables] += np.minimum(moved, MOST)
         self._least, self._stuck = np.inf, 0
 
-    def pending(self) -> FloatArray:
-        """Return (E,) a bound on how far each message is from what its factor would send now, in nats."""
-        layout = self._messages.layout
-        unheard = self._movement.moved[layout.edge_variable] - self._movement.seen
-        bound: FloatArray = np.add.reduceat(unheard, layout.factor_edge_start[:-1])[layout.edge_factor]
-        return bound
+    def pending(self, edges: IndexArray | None = None) -> FloatArray:
+        """Return a bound on how far each message is from what its factor would send now, in nats.
+
+        Args:
+            edges: Of the messages; None for all.
+        """
+        layout, movement = self._messages.layout, self._movement
+        if edges is None:
+            unheard = movement.moved[layout.edge_variable] - movement.seen
+            bound: FloatArray = np.add.reduceat(unheard, layout.factor_edge_start[:-1])[layout.edge_factor]
+            return bound
+        first = layout.factor_edge_start[layout.edge_factor[edges]]
+        arity = layout.factor_edge_start[layout.edge_factor[edges] + 1] - first
+        others = row_items(first, arity)
+        unheard = movement.moved[layout.edge_variable[others]] - movement.seen[others]
+        return np.add.reduceat(unheard, row_starts(arity)[:-1]) if len(edges) else unheard
 
     def advance(self, update_limit: int, cost_limit: int, damping: float) -> Progress:
         """Go on with the sweep."""
+        order = self._order
+        if not self._is_filled:
+            self._is_filled = next(self._filling, True) is True
+            return Progress(OK, -1, 0, 0)
+        if order is None:
+            self._order = next(self._orders)
+            return Progress(OK, -1, 0, 0)
         status, culprit, self._position, updates, work, largest, total, left = lazy_slice(
             self._messages.layout,
             self._messages.arrays,
             self._movement,
-            self._order,
+            order,
             self._position,
             self._threshold,
             update_limit,
@@ -244,7 +279,7 @@ class LazySchedule:
         self._in_pass += updates
         self._largest, self._left = max(self._largest, largest), max(self._left, left)
         self._total += total
-        if status != OK or self._position < len(self._order):
+        if status != OK or self._position < len(order):
             return Progress(status, culprit, updates, work)
         return self._end_of_pass(updates, work)
 
@@ -259,7 +294,7 @@ class LazySchedule:
     def _end_of_pass(self, updates: int, work: int) -> Progress:
         """Report a sweep if it is one; nothing moves any more if nobody had to be updated at the tolerance itself."""
         converged = self._in_pass == 0 and self._threshold <= self.tolerance
-        largest, n = max(self._largest, self._left), max(1, len(self._order))
+        largest, n = max(self._largest, self._left), max(1, len(self._messages.layout.factor_edge_start) - 1)
         self._in_sweep += self._in_pass
         self._threshold = max(self.tolerance, WAITS * self._largest * 0.5 ** max(0, self._passes_stuck() - STUCK))
         if self._movement.moved.max(initial=0.0) > FULL:
@@ -292,8 +327,8 @@ def is_tiny(messages: Messages) -> bool:
     return entries + EDGE_COST * len(layout.edge_variable) < TINY
 
 
-def sweep_orders(layout: GraphLayout, options: RunOptions) -> Iterator[IndexArray]:
-    """Yield the order of one sweep after the other."""
+def sweep_orders(layout: GraphLayout, options: RunOptions) -> Iterator[IndexArray | None]:
+    """Yield the order of one sweep after the other; None while the first is being found."""
     if options.schedule == "random":
         return random_orders(len(layout.factor_edge_start) - 1, options.generator())
     return sequential_orders(layout)
@@ -315,6 +350,7 @@ def plain_schedule(
     if is_lazy:
         return LazySchedule(messages, sweep_orders(messages.layout, options), options.tolerance)
     if options.schedule == "random":
-        single = (order[np.newaxis] for order in sweep_orders(messages.layout, options))
+        n_factors = len(messages.layout.factor_edge_start) - 1
+        single = (order[np.newaxis] for order in random_orders(n_factors, options.generator()))
         return SweepSchedule(messages, single, options.tolerance)
-    return SweepSchedule(messages, repeat(there_and_back(messages.layout)), options.tolerance)
+    return SweepSchedule(messages, orders_of_pairs(messages.layout), options.tolerance)

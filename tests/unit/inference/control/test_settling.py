@@ -8,7 +8,7 @@ import pytest
 import anytimebp as abp
 from anytimebp.inference.control import damping
 from anytimebp.kernels.codes import GONE
-from anytimebp.kernels.to_variable import _residual_linear, _residual_log
+from anytimebp.kernels.to_variable import SOON, _residual_linear, _residual_log
 from oracle.models import grid, hub, random_loopy, worst
 from oracle.settled import largest_move, twin_of
 
@@ -164,18 +164,34 @@ WEIGHT = np.array([1.0, 1.0, GONE / 100, 0.0])
         ([1.0, 0.5, 1.0, 1.0], [1.0, 0.25, 1.0, 1.0], 2.0),
         ([1.0, 0.5, 0.1, 1.0], [1.0, 0.5, 1.0, 1.0], 1.0),  # gone, and falls
         ([1.0, 0.5, 1.0, 1.0], [1.0, 0.5, 0.1, 1.0], 10.0),  # gone, but rises
+        ([1.0, 0.5, 1e-40, 1.0], [1.0, 0.5, 1e-42, 1.0], 100.0),  # far gone, but would be back soon
+        ([1.0, 0.5, 1.1e-40, 1.0], [1.0, 0.5, 1e-40, 1.0], 1.0),  # far gone, and would not
+        ([0.5, 0.25, 1e-100, 0.5], [1.0, 0.5, 1e-100, 1.0], 1.0),  # all others have been scaled down, so it rises
         ([1.0, 1e-40, 1.0, 1.0], [1.0, 1e-10, 1.0, 1.0], 1e30),  # gone now, but not before
         ([1.0, 0.5, 1e-88, 1.0], [1.0, 0.5, 1.0, 1.0], 1.0),  # gone, and falls as fast as you like
         ([1.0, 0.5, 1.0, 0.1], [1.0, 0.5, 1.0, 1.0], 10.0),  # ruled out by others
         ([1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], 1.0),
     ],
 )
-def test_states_that_are_gone_count_only_if_they_rise(new, old, expected):
+def test_states_that_are_gone_count_only_if_they_would_be_back_soon(new, old, expected):
     new, old = np.array(new), np.array(old)
     assert np.exp(_residual_linear(WEIGHT, new, old)) == pytest.approx(expected)
     with np.errstate(divide="ignore"):
         log_new, log_old, log_weight = np.log(new), np.log(old), np.log(WEIGHT)
     assert np.exp(_residual_log(log_weight, log_new, log_old)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("faint", [1e-35, 1e-60])
+@pytest.mark.parametrize("counts", [True, False])
+def test_how_soon_a_state_has_to_be_back_to_count(faint, counts, any_arithmetic):
+    pace = (GONE / faint) ** (1.0 / SOON)
+    rise = pace * 1.001 if counts else pace * 0.999
+    weight, old = np.array([1.0, 1.0]), np.array([1.0, faint / rise])
+    new = np.array([1.0, faint])
+    residual = _residual_linear(weight, new, old)
+    if any_arithmetic == "log":
+        residual = _residual_log(np.log(weight), np.log(new), np.log(old))
+    assert residual == pytest.approx(np.log(rise) if counts else 0.0)
 
 
 def parity_checks(seed, n_bits=12, per_bit=3, per_check=4):
@@ -215,3 +231,28 @@ def test_a_run_that_circles_at_the_tolerance_is_damped(seed):
     result = abp.infer(graph, "adaptive")
     assert result.stop_reason is abp.StopReason.CONVERGED
     assert len(result.trace) < 2000
+
+
+def decoder_of_symbols(seed, order=16, n_symbols=24, noise=0.9):
+    """Return checks over a field, of which every symbol is in two, and what was received of a word of zeros."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    graph.add_variables(n_symbols, order)
+    for symbols in parity_checks(seed, n_symbols, per_bit=2).tolist():
+        coefficients = rng.integers(1, order, 4).tolist()
+        graph.add_factor(symbols, structure=abp.FieldCheck(order, coefficients))
+    bits = np.arange(order)[:, np.newaxis] >> np.arange(order.bit_length() - 1) & 1
+    signal = 1.0 + rng.normal(0.0, noise, (n_symbols, bits.shape[1]))
+    return graph, dict(enumerate(-2.0 * signal @ bits.T / noise**2))
+
+
+@pytest.mark.compiled
+@pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
+@pytest.mark.parametrize("seed", range(12))
+def test_a_looser_tolerance_takes_a_decoder_no_more_updates(seed):
+    graph, evidence = decoder_of_symbols(seed)
+    updates = [
+        abp.infer(graph, "bp", evidence=evidence, tolerance=tolerance, max_updates=2400).updates
+        for tolerance in (1e-2, 1e-3, 1e-5, 1e-8)
+    ]
+    assert updates == sorted(updates)
