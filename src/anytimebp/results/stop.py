@@ -6,7 +6,15 @@ from enum import Enum
 
 
 class StopReason(Enum):
-    """Why a run ended. The value is a sentence for people."""
+    """Why a run ended. `str()` gives a sentence that says what to try next.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(2, 3)
+        >>> _ = graph.add_factor([0, 1], log_table=np.eye(3))
+        >>> abp.infer(graph).stop_reason is abp.StopReason.CONVERGED
+        True
+    """
 
     CONVERGED = "converged: no message moves by more than the tolerance"
     OUT_OF_TIME = "the time was used up; allow more `seconds`, or go on with `Inference.run()`"
