@@ -24,6 +24,8 @@ PAGES = {
     "evaluation/RESULTS.md": "results.md",
 }
 """Pages outside docs/, by their path in the repository, and what they are called in the site."""
+ALONE = {"index.md", "tutorial.md"}
+"""Pages that are a tab by themselves: a list of the pages beside them would hold nothing else."""
 COPIED = ["LICENSE", "examples/*.sasca", "evaluation/results/*.png", "evaluation/results/*.json"]
 """Files outside docs/ that pages show or link to."""
 
@@ -44,6 +46,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Turn links between files of the repository into links between pages of the site."""
     name = page.file.src_uri
+    if name in ALONE:
+        page.meta["hide"] = ["navigation"]
     origin = next((path for path, new in PAGES.items() if new == name), f"docs/{name}")
     parts = FENCE.split(markdown)
     parts[::2] = [LINK.sub(lambda found: _in_site(found, origin, name), part) for part in parts[::2]]
