@@ -13,7 +13,7 @@ endef
 export COVERAGE
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: demo test lint pytest pytest-first pytest-later pytest-uncompiled test-browser test-heavy wheel test-wheel bench results clean
+.PHONY: demo test lint pytest pytest-first pytest-later pytest-uncompiled test-browser test-heavy wheel test-wheel docs bench results clean
 
 demo: $(VENV)/installed
 	$(BIN)/anytimebp demo
@@ -63,6 +63,11 @@ wheel: $(VENV)/installed
 test-wheel: wheel
 	sh tests/heavy/try_wheel.sh $(PYTHON)
 
+# The documentation as pages in site/, which open without a network. A link that leads nowhere is an error.
+docs: $(VENV)/docs-ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "site/index.html is the documentation"
+
 bench: $(VENV)/ready
 	$(BIN)/python evaluation/benchmarks/run.py
 
@@ -85,10 +90,14 @@ $(VENV)/browser-ready: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
 	touch $@
 
+$(VENV)/docs-ready: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
 $(HEAVY)/ready: pyproject.toml
 	$(PYTHON) -m venv $(HEAVY)
 	$(HEAVY)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[heavy]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(HEAVY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache .coverage.json
+	rm -rf $(VENV) $(HEAVY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .numba_cache .coverage.json site

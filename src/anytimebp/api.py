@@ -45,52 +45,63 @@ def infer(
 ) -> Result:
     """Return the marginals of a factor graph.
 
-    The default method, "auto", is exact where that is cheap: on a junction tree whose cliques have under a million
-    entries, or that costs no more than belief propagation. Elsewhere it is "adaptive", which works on the likely states
-    first where that saves time, then on all of them, and ends where belief propagation does; the `estimated_error` of a
-    result says how far it is from there. `result.method` says which was taken, `result.choice` why, and `result.exact`
-    whether the marginals are exact.
+    The default method, "auto", runs exact inference if that is cheap: if the cliques of a junction tree have fewer than
+    a million entries, or if exact inference costs no more than belief propagation (BP). Otherwise it runs "adaptive",
+    which starts on likely states where that saves time, goes on to all states, and ends at the marginals of BP.
+    `result.method` says which method ran, `result.choice` why, `result.exact` whether the marginals are exact, and
+    `result.estimated_error` how far they are from those of BP.
 
-    Ctrl-C ends the run and returns what there is (`stop_reason` is INTERRUPTED). Pressed again, within two seconds also
-    in another call, it raises KeyboardInterrupt. So it does while kernels are loaded or compiled, when there is nothing
-    to return yet.
+    Ctrl-C ends the run and returns the answer so far (`stop_reason` is INTERRUPTED). A second Ctrl-C within two seconds
+    raises KeyboardInterrupt, also in another call. While kernels are loaded or compiled, there is no answer yet, and
+    Ctrl-C raises KeyboardInterrupt at once.
 
     Args:
-        graph: The model; not changed.
-        method: One of `anytimebp.METHODS`: "auto", "exact" or "adaptive"; "bp" and "residual", on all states from the
-            start; "dynamic", "fixed", "random" and "truncated", on sparse domains after Singh, Riedel and McCallum
+        graph: The model. It is not changed.
+        method: One of `anytimebp.METHODS`: "auto", "exact" or "adaptive"; "bp" or "residual", which use all states from
+            the start; or "dynamic", "fixed", "random" or "truncated", the sparse methods of Singh, Riedel and McCallum
             (2013).
-        evidence: By variable (name, handle or index): a label, a set of allowed labels, or log scores over the states.
-        seconds: Time budget; None for none.
-        target_error: Stop once the estimated distance to BP is under this: the mean over variables of the L2 distance
-            to the marginals of BP. An estimate, not a bound; see `Snapshot.estimated_error`.
-        tolerance: Residual in nats under which a message counts as settled.
-        max_updates: Budget of factor updates; None for none.
-        max_work: Budget of table entries to read or score; None for none.
-        max_memory: Bytes that the run may allocate. "bp" and "residual" are refused before they start if they need
-            more; "exact" then solves the model on its likely states; methods that grow stop growing.
-        rng: Seed or NumPy generator of random schedules and growth (SPEC 7 of Scientific Python).
-        progress: Whether to show on standard error how far the run is: a bar on a terminal, elsewhere lines.
-        callback: Called with a snapshot at each recorded moment; a true answer stops the run.
-        schedule: Of `bp`: "sequential" or "random".
-        damping: Part of the old message kept in each update; raised by the run itself if it does not settle.
-        record: When to record a moment of the trace: after each "round" (or "sweep", the same), at the "end" only, or
-            an `Every`, such as `Every(seconds=0.1)`.
-        factor_marginals: Whether the result can give the marginals of factors.
-        grow: Of "dynamic", "fixed" and "random": states that join the domains in a round.
-        fraction: Of `truncated`: the part of each universe that takes part.
-        policy: A GrowthPolicy of yours, instead of that of "dynamic", "fixed" or "random".
-        threads: Of a run in parts: how many threads sweep over them; all cores by default. Without parts, a run uses
-            one thread.
-        targets: The variables (names, handles or indices) whose marginals are wanted; None for all. The result has no
-            others. "exact" leaves out what these do not depend on; `log_z` is NaN if that has a sum of its own.
-        parts: Cut the graph into so many parts, whose sweeps go on at the same time; of "bp", "adaptive" and "auto".
-            Two to four a thread are best; how many there are decides the order of updates, how many threads does not.
-        workers: What sweeps over parts: "threads"; or "ray", actors of a running cluster, or of one on this machine,
-            each with parts of its own. `threads` is how many there are.
+        evidence: Mapping from variable (name, handle or index) to a label, a set of allowed labels, or an array of log
+            scores over the states.
+        seconds: Time budget; None for no limit.
+        target_error: Stop once `Snapshot.estimated_error`, the estimated distance to the marginals of BP, is at most
+            this. It is an estimate, not a bound.
+        tolerance: The run has converged when no message would move by more than this, in nats.
+        max_updates: Largest number of factor updates; None for no limit.
+        max_work: Largest number of table entries to read or score; None for no limit.
+        max_memory: Number of bytes that the run may allocate. If they need more, "bp" and "residual" raise an error
+            before they start, "exact" solves the model on its likely states, and methods that grow stop growing.
+        rng: Seed or NumPy generator for random schedules and growth (SPEC 7 of Scientific Python).
+        progress: Whether to show progress on standard error: a bar on a terminal, lines elsewhere.
+        callback: Called with a snapshot at each recorded moment. The run stops if it returns a true value.
+        schedule: Order of updates for "bp": "sequential" or "random".
+        damping: Share of the old message to keep in each update. A run that does not settle raises it by itself.
+        record: When to record a moment of the trace: after each "round" (or "sweep", which is the same), only at the
+            "end", or an `Every` such as `Every(seconds=0.1)`.
+        factor_marginals: Whether to make the joint marginals of factors available in the result.
+        grow: Number of states that join in each round of "dynamic", "fixed" or "random".
+        fraction: Share of each variable's states that "truncated" uses.
+        policy: Your own GrowthPolicy for "dynamic", "fixed" or "random".
+        threads: Number of threads for a run in parts; all cores by default. Without parts, a run uses one thread.
+        targets: Variables (names, handles or indices) whose marginals you want; None for all. The result has no others.
+            "exact" leaves out what the targets do not depend on, and then `log_z` may be NaN.
+        parts: Number of parts to cut the graph into, which threads sweep at the same time; for "bp", "adaptive" and
+            "auto". Two to four per thread are best. The number of parts decides the order of updates; the number of
+            threads changes nothing in the answer.
+        workers: What sweeps the parts: "threads"; or "ray", actors of a running cluster or of a local one, each with
+            parts of its own. `threads` is the number of actors.
 
     Returns:
-        Marginals, log Z, and how the run ended.
+        The marginals, log Z, and how the run ended.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_variable("ground", ["dry", "wet"])
+        >>> _ = graph.add_factor(["weather"], table=[0.7, 0.3])
+        >>> _ = graph.add_factor(["weather", "ground"], table=[[0.9, 0.1], [0.2, 0.8]])
+        >>> result = abp.infer(graph, evidence={"ground": "wet"}, seconds=1.0)
+        >>> round(result.probability("weather", "rain"), 3), result.exact
+        (0.774, True)
     """
     inference = Inference(
         graph,

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class AnytimeBPError(Exception):
-    """Base of all errors raised on purpose by this library."""
+    """Base class of all errors that this library raises on purpose."""
 
 
 class ModelError(AnytimeBPError, ValueError):
@@ -22,8 +22,8 @@ class FailedRunError(AnytimeBPError):
     """Base of the errors that a user's function can cause in the middle of a run.
 
     Attributes:
-        snapshot: The last consistent `Snapshot` of the run, or None if there was none yet. Its `unexplored_mass` may
-            ask rules again, so it is not pickled with the error.
+        snapshot: The last consistent `Snapshot` of the run, or None if there was none yet. It is not pickled with the
+            error, because its `unexplored_mass` may call rules again.
     """
 
     snapshot: Any = None
@@ -34,27 +34,27 @@ class FailedRunError(AnytimeBPError):
 
 
 class OptionError(FailedRunError, ValueError):
-    """An option of a run has a value that it cannot take, or a growth policy gives one."""
+    """An option has an invalid value, options contradict each other, or a growth policy returned something invalid."""
 
 
 class RuleError(FailedRunError):
-    """A rule factor's function raised, or returned something that is not a block of log scores."""
+    """The function of a rule factor raised an error, or returned something other than an array of log scores."""
 
 
 class InconsistentModelError(AnytimeBPError):
-    """No joint state is possible: a factor is zero everywhere, or messages vanish."""
+    """No joint state is possible: a factor is zero everywhere, or the factors contradict each other."""
 
 
 class InternalError(AnytimeBPError):
-    """A defect of this library: a result that would have been wrong was held back. Please report it."""
+    """A defect of this library: it found that its own result was wrong. Please report it."""
 
 
 class MemoryLimitError(AnytimeBPError, MemoryError):
-    """The run would need more memory than the machine, or `max_memory`, has."""
+    """The run would need more memory than the machine has, or than `max_memory` allows."""
 
 
 class UnknownVariableError(AnytimeBPError, KeyError):
-    """No variable of that name; also a KeyError, so that mappings behave as mappings do."""
+    """No variable has that name. Also a KeyError, so that mappings of marginals behave like any mapping."""
 
     def __str__(self) -> str:
         """Return the plain message; KeyError would show its repr."""
@@ -62,7 +62,7 @@ class UnknownVariableError(AnytimeBPError, KeyError):
 
 
 class UnknownFactorError(AnytimeBPError, KeyError):
-    """No factor of that name or index."""
+    """No factor has that name or index."""
 
     def __str__(self) -> str:
         """Return the plain message; KeyError would show its repr."""
@@ -70,7 +70,7 @@ class UnknownFactorError(AnytimeBPError, KeyError):
 
 
 class UnknownStateError(AnytimeBPError, KeyError):
-    """A variable has no state of that label."""
+    """A variable has no state with that label."""
 
     def __str__(self) -> str:
         """Return the plain message; KeyError would show its repr."""
@@ -78,11 +78,11 @@ class UnknownStateError(AnytimeBPError, KeyError):
 
 
 class FormatError(AnytimeBPError, ValueError):
-    """A file cannot be read or written as what its name says; names the file and, where there is one, the line.
+    """A file cannot be read or written in the format that its name says.
 
     Attributes:
-        path: Of the file.
-        line: Number of the line, from 1; None where the file as a whole is at fault.
+        path: Path of the file.
+        line: Line number, from 1; None if the error is not about one line.
     """
 
     def __init__(self, path: object, message: str, line: int | None = None) -> None:
@@ -99,31 +99,31 @@ class FormatError(AnytimeBPError, ValueError):
 
 
 class DistributionWarning(UserWarning):
-    """A file was read, but a conditional distribution in it does not sum to 1; the numbers are kept as given."""
+    """A file was read, but a conditional distribution in it does not sum to 1. The numbers are kept as they are."""
 
 
 class DroppedWarning(UserWarning):
-    """A file was written, but its format cannot hold everything; the text says what is missing."""
+    """A file was written, but its format cannot hold the whole model. The text says what is missing."""
 
 
 class NotConvergedWarning(UserWarning):
-    """The marginals of a run are not those of a fixed point; the stop reason says why."""
+    """A run did not converge: its marginals are not those of a fixed point. The stop reason says why."""
 
 
 class UncertainResultWarning(UserWarning):
-    """A run ended with marginals that may be far from those of belief propagation, by its own estimate."""
+    """A run estimates that its marginals may be far from those of belief propagation."""
 
 
 class ModelWarning(UserWarning):
-    """The model or the evidence is valid, but is probably not what was meant."""
+    """The model or the evidence is valid, but probably not what you meant."""
 
 
 class UnconnectedVariableWarning(ModelWarning):
-    """Variables have neither a factor nor evidence, so that their marginals are uniform."""
+    """Some variables have neither a factor nor evidence, so their marginals are uniform."""
 
 
 class KernelCacheWarning(UserWarning):
-    """Compiled kernels cannot be kept on disk, so every process compiles them; the text says where, and what to do."""
+    """Compiled kernels cannot be stored on disk, so every process compiles them. The text says what to do."""
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

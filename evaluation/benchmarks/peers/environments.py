@@ -80,7 +80,7 @@ def environment(library, folder):
     return python
 
 
-def call(peer, model, sweeps, environments, folder):
+def call(peer, model, sweeps, environments, folder, limit=SECONDS_LIMIT):
     """Run a peer on a model in a process of its own, with limits of time and memory; never raise."""
     source, target = folder / "model.npz", folder / "marginals.npy"
     sizes = [len(scores) for scores in model.unary]
@@ -91,7 +91,7 @@ def call(peer, model, sweeps, environments, folder):
         script = HERE / f"{peer.library}_bp.py"
         command = [str(python), "-W", "ignore", str(script), str(source), str(target), peer.builder]
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=SECONDS_LIMIT, env=os.environ | SETTINGS
+            command, capture_output=True, text=True, check=False, timeout=limit, env=os.environ | SETTINGS
         )
     except subprocess.TimeoutExpired as error:
         return Outcome(failed=f"no answer after {error.timeout:g} s")

@@ -28,7 +28,7 @@ ENDINGS = {".mpe": None, ".map": None}
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="Evidence: .evid (UAI) or .json; - is standard input.",
 )
-@click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be given many times.")
+@click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be repeated.")
 @click.option("--method", type=click.Choice(MAP_METHODS), default="auto", show_default=True, help="How to search.")
 @click.option("--seconds", type=float, help="Stop after this time with the best joint state so far.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write the states in UAI's MPE form: .MPE.")

@@ -72,13 +72,13 @@ def _check_folder(folder: Path, begun_with: dict[str, Any]) -> None:
     mark = folder / BEGUN_WITH
     if mark.exists():
         if json.loads(mark.read_text()) != begun_with:
-            msg = "was begun with another model, other cases or other options; take another folder"
+            msg = "belongs to another model, other cases or other options; use another folder"
             raise FormatError(folder, msg)
         for half in folder.glob(HALF):
             half.unlink(missing_ok=True)
         return
     if any(folder.glob("part-*.jsonl")):
-        raise FormatError(folder, f"has part files, but no {BEGUN_WITH} that says what they belong to")
+        raise FormatError(folder, f"has part files, but no {BEGUN_WITH} that says which model and cases they belong to")
     with whole_file(mark) as file:
         file.write(json.dumps(begun_with, indent=1).encode())
 

@@ -16,16 +16,16 @@ from anytimebp.formats.files import WRITERS, write_model_file
 @click.command()
 @model_argument
 @click.argument("out", type=click.Path(allow_dash=True, path_type=Path))
-@click.option("--to", type=click.Choice(FORMATS), help="Format of OUT, where no ending says it, as on standard output.")
+@click.option("--to", type=click.Choice(FORMATS), help="Format of OUT, if its name does not say it (for example -).")
 @click.option(
     "--parts", type=click.IntRange(1), help="Cut MODEL into so many parts; OUT is the folder for their files."
 )
 def convert(model: Path, kind: str | None, out: Path, to: str | None, parts: int | None) -> None:
     """Write MODEL to OUT in the format of OUT's ending, or its parts into the folder OUT.
 
-    Either may be -, standard input or output; then --format or --to says the format. Formats: .uai, .fg (libDAI), .bif,
-    .xmlbif, .npz (our own, lossless), and .gz of each. Potentials are kept to the last bit; what the format of OUT
-    cannot hold, such as names or log scores, is said.
+    Either can be - (standard input or output); then --format or --to says the format. Formats: .uai, .fg (libDAI),
+    .bif, .xmlbif and .npz (our own, lossless), plain or gzipped. Potentials keep every bit. The command prints what the
+    format of OUT cannot hold, such as names or log scores.
     """
     piped = str(out) == STANDARD_OUTPUT
     if parts is not None:

@@ -69,9 +69,9 @@ ALLOWED = {  # what the relations may hold between
     type=click.Path(path_type=Path),
     default=Path("demo.html"),
     show_default=True,
-    help="Where to write the report on the first half.",
+    help="Where to write the report on the first part.",
 )
-@click.option("--sentence-only", is_flag=True, help="Leave out the first half, and its report.")
+@click.option("--sentence-only", is_flag=True, help="Skip the first part and its report.")
 def demo(save: Path | None, report: Path, *, sentence_only: bool) -> None:
     """Link 60 mentions to 50,000 entities, live; then read one sentence jointly."""
     if save:

@@ -41,7 +41,7 @@ def read_memory_size(context: click.Context, parameter: click.Parameter, text: s
         return None
     match = MEMORY_SIZE.fullmatch(text.strip())
     if match is None:
-        msg = f"{text[:40]!r} is no amount of memory, such as 500MB, 2GB, 1.5GiB or 1000000 (bytes)"
+        msg = f"{text[:40]!r} is not an amount of memory such as 500MB, 2GB, 1.5GiB or 1000000 (bytes)"
         raise click.BadParameter(msg, context, parameter)
     unit = int((1024 if match[4] else 1000) ** POWERS_OF_UNITS[(match[3] or "").lower()])
     part = match[2] or "0"
@@ -58,30 +58,28 @@ def read_memory_size(context: click.Context, parameter: click.Parameter, text: s
 @click.option(
     "--cases",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Evidence of many runs, one a line: .jsonl or .csv. --output is a folder then, of part files; a command that "
-    "was killed goes on where it was.",
+    help="Many sets of evidence, one per line: .jsonl or .csv. --output is then a folder for part files. A command "
+    "that was killed continues where it stopped.",
 )
-@click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be given many times.")
+@click.option("--observe", multiple=True, metavar="NAME=STATE", help="Observe a variable; may be repeated.")
 @click.option(
     "--method",
     type=click.Choice(METHODS),
     default=DEFAULT_METHOD,
     show_default=True,
-    help="auto is exact where that is cheap, adaptive elsewhere, which ends at BP; bp and residual work on all "
-    "states, the others on part of them.",
+    help="auto is exact if that is cheap, otherwise adaptive, which ends at BP; bp and residual work on all "
+    "states, the other methods on some of them.",
 )
 @click.option("--seconds", type=float, help="Stop after this time with the best consistent marginals.")
 @click.option(
     "--target-error",
     type=float,
-    help="Stop once the estimated distance to BP's marginals (mean L2) is under this; any method.",
+    help="Stop once the estimated distance to BP's marginals (mean L2) is at most this.",
 )
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="Residual of settled messages, in nats.")
 @click.option("--damping", type=float, default=0.0, show_default=True, help="Part of the old message that is kept.")
-@click.option(
-    "--grow", type=int, help="Of dynamic, fixed and random: states that join the domains in a round; 1 unless given."
-)
-@click.option("--parts", type=int, help="Cut the model into so many parts, which are swept at the same time.")
+@click.option("--grow", type=int, help="States that join in each round of dynamic, fixed or random; 1 by default.")
+@click.option("--parts", type=int, help="Cut the model into this many parts, which are swept at the same time.")
 @click.option(
     "--workers",
     type=click.Choice(["threads", "ray"]),
@@ -92,20 +90,20 @@ def read_memory_size(context: click.Context, parameter: click.Parameter, text: s
 @click.option(
     "--threads",
     type=int,
-    help="That sweep over parts, all cores unless given; with --cases: that solve cases, 1 unless given.",
+    help="Threads that sweep over parts (all cores by default) or, with --cases, that solve cases (1 by default).",
 )
 @click.option(
     "--max-memory",
     metavar="SIZE",
     callback=read_memory_size,
-    help="Memory for the run: 500MB, 2GB, 1.5GiB or bytes; by default what the machine has.",
+    help="Memory for the run: 500MB, 2GB, 1.5GiB or a number of bytes. By default, what the machine has.",
 )
 @click.option("--seed", "rng", type=int, default=0, show_default=True, help="Seed of random methods.")
 @click.option(
     "--output",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Write all marginals: .MAR (UAI), .PR (log10 Z), .json, .csv, .parquet; may be given many times.",
+    help="Write all marginals: .MAR (UAI), .PR (log10 Z), .json, .csv, .parquet; may be repeated.",
 )
 @click.option("--report", type=click.Path(path_type=Path), help="Write a page to look at, .html.")
 @click.option("--top", type=click.IntRange(0), default=5, show_default=True, help="Variables to show, of each kind.")
@@ -116,7 +114,7 @@ def read_memory_size(context: click.Context, parameter: click.Parameter, text: s
     "--target",
     multiple=True,
     metavar="NAME",
-    help="Compute and show this variable's marginal alone, which may be less work; may be repeated.",
+    help="Compute and show only this variable's marginal, which may be less work; may be repeated.",
 )
 def infer(
     model: Path,
@@ -137,9 +135,9 @@ def infer(
 ) -> None:
     """Print and write the marginals of a model file.
 
-    MODEL is a .uai, .fg, .bif, .xmlbif, .sasca or .npz file, or a .gz of these, or - for standard input, with --format.
-    Ctrl-C ends the run with the best consistent marginals so far and writes every output; pressed again, it aborts.
-    Output files are written whole or not at all, and without a time limit the same command writes the same bytes.
+    MODEL is a .uai, .fg, .bif, .xmlbif, .sasca or .npz file, plain or gzipped, or - for standard input, with --format.
+    Ctrl-C ends the run with the best consistent marginals so far and writes all outputs. A second Ctrl-C aborts. Output
+    files are written completely or not at all. Without a time limit, the same command writes the same bytes.
     """
     if grow is not None:
         if method not in GROWING_METHODS:
@@ -189,7 +187,7 @@ def infer(
 def _of_cases(options: dict[str, Any]) -> dict[str, Any]:
     """Return what `infer_many` takes of the options of a run; raise UsageError for parts."""
     if options["parts"] is not None:
-        msg = "--parts cuts one large model that is asked once: it does not go with --cases"
+        msg = "--parts is for one run on a large model and cannot be combined with --cases"
         raise click.UsageError(msg)
     threads = 1 if options["threads"] is None else options["threads"]
     return {name: value for name, value in options.items() if name not in {"parts", "workers"}} | {"threads": threads}
@@ -199,13 +197,13 @@ def _check_files(model: Path, evidence: Path | None, output: Sequence[Path], rep
     inputs = [model, *([evidence] if evidence else [])]
     if evidence and is_standard_input(evidence):
         if is_standard_input(model):
-            msg = "standard input holds the model or the evidence, not both"
+            msg = "standard input can hold the model or the evidence, but not both"
             raise click.UsageError(msg)
     elif evidence:
         check_ending(evidence, EVIDENCE_READERS, "evidence")
     for path in output:
         if str(path) == STANDARD_OUTPUT:
-            msg = "--output takes a file, whose ending says the format; standard output has the summary"
+            msg = "--output needs a file, whose ending says the format; standard output is for the summary"
             raise click.UsageError(msg)
         check_output(path, MARGINAL_WRITERS, "marginals", inputs)
         if ending(path) == ".parquet":

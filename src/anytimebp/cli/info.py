@@ -21,7 +21,7 @@ BAR = 40  # characters of the longest bar
 @click.command()
 @model_argument
 def info(model: Path, kind: str | None) -> None:
-    """Show sizes, universes, memory for full BP, structure, and what method `infer` takes."""
+    """Show the size of a model, the memory for full BP, and the method that `infer` takes."""
     graph = read_given_model(model, kind)
     summary = graph.summary()
     say(f"{printable_name(input_name(model))}\n{summary}")

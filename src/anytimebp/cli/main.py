@@ -28,9 +28,9 @@ from anytimebp.errors import AnytimeBPError, InconsistentModelError
 ANSWERED, INTERNAL, BAD_INPUT, INCONSISTENT, ABORTED = 0, 1, 2, 3, 130
 
 EPILOG = """\b
-Exit codes: 0 answered (also when stopped early), 2 bad usage or input, or a file that cannot be written, 3
-inconsistent model: no joint state is possible, 130 aborted by Ctrl-C, 1 anything unforeseen. Errors go to standard
-error; --debug, anywhere, adds the traceback."""
+Exit codes: 0 answered, even if stopped early; 1 unexpected error; 2 bad usage or input, or a file that cannot be
+written; 3 inconsistent model (no joint state is possible); 130 aborted by Ctrl-C. Errors go to standard error.
+--debug, anywhere, adds the traceback."""
 
 
 @click.group(
@@ -118,8 +118,8 @@ def _describe(error: Exception) -> tuple[str, int]:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", BAD_INPUT
     if isinstance(error, MemoryError):
-        return "this machine has not enough memory for that", BAD_INPUT
-    return f"unforeseen {type(error).__name__}: {error} (please report it, with what --debug shows)", INTERNAL
+        return "this machine does not have enough memory for that", BAD_INPUT
+    return f"unexpected {type(error).__name__}: {error} (please report it, with the output of --debug)", INTERNAL
 
 
 def _end(error: BaseException, message: str, code: int, *, debug: bool) -> int:

@@ -26,7 +26,7 @@ def model_argument(function: Function) -> Function:
         "--format",
         "kind",
         type=click.Choice(FORMATS),
-        help="Format of MODEL, if its name does not show it, as on standard input (-).",
+        help="Format of MODEL, if its name does not say it (for example on standard input, -).",
     )(function)
     return click.argument("model", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))(function)
 
@@ -71,7 +71,7 @@ def check_output(
     check_ending(like or path, known, what)
     for given in inputs:
         if path.exists() and given.exists() and path.samefile(given):
-            raise FormatError(path, "this would overwrite what is read")
+            raise FormatError(path, "this would overwrite a file that is read")
     if path.is_dir():
         raise FormatError(path, "this is a folder")
     if not path.parent.is_dir():

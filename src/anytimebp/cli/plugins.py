@@ -54,7 +54,7 @@ def _load(entry: EntryPoint) -> click.Command:
     try:
         command = entry.load()
         if not isinstance(command, click.Command):
-            msg = f"{entry.value} is no command of click"
+            msg = f"{entry.value} is not a click command"
             raise TypeError(msg)  # noqa: TRY301  (told as whatever else goes wrong)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (another package's code)
         return _broken(entry, error)

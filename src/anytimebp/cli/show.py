@@ -18,28 +18,28 @@ from anytimebp.report.wording import estimate_text, exact_cost_text, probability
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
 
-MORE = "--output FILE.csv for all marginals, --report FILE.html for a page to look at"
+MORE = "--output FILE.csv for all marginals, --report FILE.html for a page with curves"
 MOST_IN_FULL = 50  # states of a variable whose marginal is shown in full
 SHOWN_OF_MANY = 20  # states of any other
 LONG = 1.0  # seconds from which a faster method is worth a word
 PIPE_WIDTH = 110  # characters of a line where no terminal says
 
 ENDED = {
-    StopReason.OUT_OF_TIME: "stopped: the time was used up",
+    StopReason.OUT_OF_TIME: "stopped: out of time",
     StopReason.OUT_OF_MEMORY: "stopped growing: larger domains would not fit into memory",
-    StopReason.OUT_OF_CANDIDATES: "stopped growing: rules propose no other states",
-    StopReason.TARGET_REACHED: "stopped: the estimated distance to BP is under --target-error",
-    StopReason.NOT_CONVERGED: "not converged: belief propagation does not settle on this model, damped or not",
+    StopReason.OUT_OF_CANDIDATES: "stopped growing: rules propose no further states",
+    StopReason.TARGET_REACHED: "stopped: the estimated distance to BP is at most --target-error",
+    StopReason.NOT_CONVERGED: "not converged: belief propagation does not settle on this model, even with damping",
     StopReason.INTERRUPTED: "interrupted",
 }
 NEXT = {
     StopReason.OUT_OF_MEMORY: "a larger --max-memory, a machine with more memory, or --target-error to stop earlier",
     StopReason.NOT_CONVERGED: "another --method, --damping 0.5, or a looser --tolerance",
-    StopReason.INTERRUPTED: "run it again with --seconds to stop by itself",
+    StopReason.INTERRUPTED: "run it again with --seconds, so that it stops by itself",
 }
 
 
-UNARY = "; no message was sent yet: these are the unary scores alone"
+UNARY = "; no message has been sent yet: these are only the unary scores"
 
 
 class _Output(Console):
@@ -108,7 +108,7 @@ def next_step(result: Result) -> str:
         grows = result.method in GROWING_METHODS
         return "allow more --seconds" + (", a larger --grow, or --method adaptive" if grows else "")
     if result.method == "truncated":
-        return "another --method, for the states that were left out"
+        return "another --method, which includes the states that were left out"
     if result.stop_reason in NEXT:
         return NEXT[result.stop_reason]
     if result.stop_reason is StopReason.TARGET_REACHED:
@@ -116,7 +116,7 @@ def next_step(result: Result) -> str:
     if not result.unexplored_mass <= 0:
         return "more --seconds for the rest of the states"
     if result.method in GROWING_METHODS and result.seconds > LONG:
-        return f"--method adaptive, which is faster where all states are wanted in the end; {MORE}"
+        return f"--method adaptive, which is faster if you want all states in the end; {MORE}"
     return MORE
 
 

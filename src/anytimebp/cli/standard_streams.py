@@ -53,7 +53,7 @@ def _copy_input(file: BinaryIO) -> None:
     while data := sys.stdin.buffer.read(AT_ONCE):
         left -= len(data)
         if left < 0:
-            raise FormatError(INPUT_NAME, f"more than {MOST_BYTES:,} bytes; write them to a file, and name that")
+            raise FormatError(INPUT_NAME, f"more than {MOST_BYTES:,} bytes; write them to a file and name the file")
         file.write(data)
 
 

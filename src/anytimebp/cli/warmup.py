@@ -13,15 +13,15 @@ from anytimebp.inference.methods import METHODS
 
 @click.command()
 @click.option(
-    "--method", multiple=True, type=click.Choice(METHODS), help="Compile for this method only; may be given many times."
+    "--method", multiple=True, type=click.Choice(METHODS), help="Compile only for this method; may be repeated."
 )
-@click.option("--jobs", type=click.IntRange(1), help="Processes that compile side by side; by default one per core.")
+@click.option("--jobs", type=click.IntRange(1), help="Number of processes; by default one per core.")
 @click.option("--into", type=click.Path(path_type=Path), hidden=True, help="Make the compiled kernels of a wheel here.")
 def warmup(method: tuple[str, ...], jobs: int | None, into: Path | None) -> None:
-    """Compile all kernels now, so that no later run has to.
+    """Compile all kernels now, so that later runs do not have to.
 
-    Compiled kernels stay on disk: in NUMBA_CACHE_DIR if that is set, otherwise beside the library or in the user's
-    cache folder.
+    Compiled kernels are stored on disk: in NUMBA_CACHE_DIR if that is set, otherwise beside the library or in the
+    user's cache folder.
     """
     from anytimebp.inference.ahead import GROUPS, compile_ahead, compile_bundle, groups_of  # noqa: PLC0415
 

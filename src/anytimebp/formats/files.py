@@ -64,20 +64,28 @@ MARGINAL_WRITERS: Mapping[str, Callable[[Snapshot, BinaryIO, Path], None]] = {
 def read_model(
     path: PathLike, *, tables: Mapping[str, npt.ArrayLike] | None = None, n_executions: int | None = None
 ) -> FactorGraph:
-    """Read a model: .uai, .fg (libDAI), .bif, .xmlbif, .sasca (SCALib), or our own .npz, each plain or as .gz.
+    """Read a model from a .uai, .fg (libDAI), .bif, .xmlbif, .sasca (SCALib) or .npz (our own) file, plain or gzipped.
+
+    Raises a DistributionWarning if a conditional distribution of a Bayesian network does not sum to 1.
 
     Args:
-        path: The file; its ending says the format.
-        tables: Of a .sasca file: by name, the values of each TABLE that it leaves open, and the potentials of each
-            GENERIC factor, an axis for each variable, and before them one for executions if it is MULTI.
-        n_executions: Of a .sasca file: how many traces there are; 1 unless given. Variables that are MULTI are called
-            `x[0]`, `x[1]`, ...; public ones are variables, to be observed.
+        path: The file. Its ending says the format.
+        tables: For a .sasca file, a mapping from names to arrays: the values of each TABLE without values, and the
+            potentials of each GENERIC factor, with one axis per variable, after one for executions if it is MULTI.
+        n_executions: For a .sasca file, the number of traces; 1 by default. MULTI variables are called `x[0]`, `x[1]`,
+            ...; public variables are variables to be observed.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_factor(["weather"], table=[0.75, 0.25])
+        >>> abp.write_model(graph, "weather.bif")
+        >>> abp.read_model("weather.bif").variable("weather").labels
+        ('sun', 'rain')
 
     Raises:
-        FormatError: The file is not what its ending says; names the line and the token.
-        InconsistentModelError: A factor of the model is zero everywhere.
-
-    Warns with DistributionWarning where a conditional distribution of a Bayesian network does not sum to 1.
+        FormatError: If the file is not in the format that its ending says. The error names the line and the token.
+        InconsistentModelError: If a factor of the model is zero everywhere.
     """
     options = {"tables": tables, "n_executions": n_executions}
     graph, odd = read_model_file(path, options={key: value for key, value in options.items() if value is not None})
@@ -119,10 +127,19 @@ def read_model_file(
 
 
 def read_evidence(path: PathLike, graph: FactorGraph) -> dict[str, object]:
-    """Read evidence on a model: UAI's .evid in either style, or .json by names and labels.
+    """Read evidence about a model from a UAI .evid file in either style, or from a .json file with names and labels.
 
     Returns:
-        What `infer(graph, evidence=...)` takes.
+        Evidence as `infer(graph, evidence=...)` takes it.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_factor(["weather"], table=[0.75, 0.25])
+        >>> with open("seen.json", "w") as file:
+        ...     _ = file.write('{"weather": "rain"}')
+        >>> abp.infer(graph, evidence=abp.read_evidence("seen.json", graph)).top("weather")
+        [('rain', 1.0)]
     """
     return read_evidence_file(path, graph)
 
@@ -140,10 +157,17 @@ def read_evidence_file(
 
 
 def write_model(graph: FactorGraph, path: PathLike) -> None:
-    """Write a model in the format of the file's ending, whole or not at all; `read_model` lists the formats.
+    """Write a model in the format of the file's ending; `read_model` lists the formats.
 
-    Warns with DroppedWarning where the format cannot hold everything, such as names. Numbers are kept to the last bit,
-    except that log scores become potentials in formats that have nothing else. Rules cannot be written.
+    The file appears when it is complete, or not at all. If the format cannot hold everything, such as names, a
+    DroppedWarning says so. Numbers keep every bit, except that log scores become potentials in formats that have no log
+    scores. Rules cannot be written.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_factor(["weather"], table=[0.75, 0.25])
+        >>> abp.write_model(graph, "weather.npz")
     """
     dropped = write_model_file(graph, path)
     if dropped:
@@ -160,11 +184,17 @@ def write_model_file(graph: FactorGraph, path: PathLike, like: PathLike | None =
 
 
 def write_marginals(result: Snapshot, path: PathLike) -> None:
-    """Write the marginals of a result, whole or not at all.
+    """Write the marginals of a result. The file appears when it is complete, or not at all.
 
     Args:
-        result: Of `infer`, or any snapshot.
-        path: .MAR (UAI competition), .PR (log10 of Z alone), .json, .csv or .parquet (needs pyarrow).
+        result: A result or a snapshot.
+        path: A .MAR (UAI competition), .PR (only log10 of Z), .json, .csv or .parquet (needs pyarrow) file.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_factor(["weather"], table=[0.75, 0.25])
+        >>> abp.write_marginals(abp.infer(graph), "weather.csv")
     """
     file = Path(path)
     write = _handler(MARGINAL_WRITERS, file, "marginals")
@@ -187,7 +217,16 @@ def _writing(file: Path, instead: str) -> Iterator[BinaryIO]:
 
 
 def read_marginals(path: PathLike) -> list[FloatArray]:
-    """Read marginals from a .MAR file, in order of the variables."""
+    """Read the marginals of all variables, in order, from a .MAR file.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_factor(["weather"], table=[0.75, 0.25])
+        >>> abp.write_marginals(abp.infer(graph), "weather.MAR")
+        >>> [marginal.round(2).tolist() for marginal in abp.read_marginals("weather.MAR")]
+        [[0.75, 0.25]]
+    """
     file = Path(path)
     return _handler({".mar": read_mar}, file, "marginals")(file)
 

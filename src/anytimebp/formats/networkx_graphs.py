@@ -41,15 +41,22 @@ class _Stated(NamedTuple):
 def to_networkx(graph: FactorGraph, *, tables: bool = True) -> nx.Graph:
     """Return a factor graph as a bipartite networkx graph. Needs networkx.
 
-    A variable is a node by its name, with `kind="variable"`, `bipartite=0` and `labels`. Factor number k is the node
-    `("factor", k)`, with `kind="factor"`, `bipartite=1`, `scope` (names in the order of the axes) and its scores under
-    the name by which they were given: `log_table`, `table`, `rule` (and `propose`), `entries` and `default`, or
-    `structure`. `Equality` and `Deterministic` are kept as entries.
+    The node of a variable is its name, with the attributes `kind="variable"`, `bipartite=0` and `labels`. The node of
+    factor k is `("factor", k)`, with `kind="factor"`, `bipartite=1`, `scope` (names in the order of the axes) and its
+    scores. The scores have the name by which they were given: `log_table`, `table`, `rule` (and `propose`), `entries`
+    and `default`, or `structure`. `Equality` and `Deterministic` become entries.
 
     Args:
         graph: The model.
-        tables: Whether factors carry their scores. They are not copied: tables are read-only views, and tied factors
+        tables: Whether factors carry their scores. Scores are not copied: tables are read-only views, and tied factors
             share one object.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(2, 3)
+        >>> _ = graph.add_factor([0, 1], log_table=np.eye(3))
+        >>> sorted(map(str, abp.to_networkx(graph).nodes))
+        ["('factor', 0)", 'x0', 'x1']
     """
     found: nx.Graph = load_optional("networkx").Graph()
     for variable in graph.variables:
@@ -76,17 +83,25 @@ def _scores_of(source: FactorSource, member: int) -> dict[str, Any]:
 
 # -------------------------------------------------------------------- in
 def from_networkx(graph: nx.Graph) -> FactorGraph:
-    """Return the factor graph that a networkx graph states: what `to_networkx` wrote, or a pairwise model.
+    """Return a networkx graph as a factor graph: one that `to_networkx` made, or a pairwise model.
 
-    In a pairwise model nodes are variables, with `states` (a count or labels) or `labels`, and may have scores of their
-    own; every edge is a factor on its ends. Scores are given as to `FactorGraph.add_factor`: `table`, `log_table`,
-    `structure`, `rule` (and `propose`), or `entries` and `default`. The first axis of an edge's table belongs to the
-    first of the edge's `scope`; of a directed edge without one, to its tail. An undirected edge without `scope` needs
-    scores from which the order can be told: symmetric, or a table with axes of different length. One table object on
-    many edges is stored once (tied).
+    In a pairwise model, nodes are variables and edges are factors. A node has `states` (a number or labels) or
+    `labels`, and may have scores. Scores are given as for `FactorGraph.add_factor`: `table`, `log_table`, `structure`,
+    `rule` (and `propose`), or `entries` and `default`. The first axis of an edge's table belongs to the first variable
+    of the edge's `scope`. A directed edge without `scope` has its tail first. An undirected edge without `scope` needs
+    scores that show the
+    order: symmetric ones, or a table with axes of different length. A table object on many edges is stored once (tied).
 
     Args:
-        graph: Graph, DiGraph, MultiGraph or MultiDiGraph. Nodes that are not strings become their `str`.
+        graph: A Graph, DiGraph, MultiGraph or MultiDiGraph. Nodes that are not strings become their `str`.
+
+    Examples:
+        >>> import networkx
+        >>> pair = networkx.DiGraph()
+        >>> pair.add_nodes_from(["a", "b"], states=3)
+        >>> pair.add_edge("a", "b", log_table=np.eye(3))
+        >>> abp.from_networkx(pair).n_factors
+        1
 
     Raises:
         ModelError: If something is missing or could be read in two ways; it names the node or the edge.

@@ -20,11 +20,16 @@ Universes = dict[Hashable, list[Any]]
 
 
 def from_pgmpy(model: Any) -> FactorGraph:
-    """Return a discrete model of pgmpy as a factor graph; names and state names are kept.
+    """Return a discrete pgmpy model as a factor graph with the same names and state names.
 
     Args:
-        model: A Bayesian network (factor k is then the CPD of variable k, potentials over parents and variable), a
-            Markov network, a factor graph, a cluster graph or a junction tree. Not changed.
+        model: A Bayesian network, a Markov network, a factor graph, a cluster graph or a junction tree. It is not
+            changed. For a Bayesian network, factor k is the CPD of variable k, with axes for its parents and then
+            itself.
+
+    Examples:
+        >>> from pgmpy.models import DiscreteBayesianNetwork  # doctest: +SKIP
+        >>> result = abp.infer(abp.from_pgmpy(network))  # doctest: +SKIP
 
     Raises:
         ModelError: If this is no discrete model, or an incomplete one; it names the variable at fault.

@@ -15,11 +15,15 @@ from anytimebp.model.graph import FactorGraph
 
 
 def from_pyagrum(model: Any) -> FactorGraph:
-    """Return a model of pyAgrum as a factor graph; names are kept, and labels, which in pyAgrum are text.
+    """Return a pyAgrum model as a factor graph with the same names and labels. Labels are text in pyAgrum.
 
     Args:
-        model: A BayesNet (factor k is then the CPT of variable k, potentials over parents and variable) or a
-            MarkovRandomField (MarkovNet). Not changed.
+        model: A BayesNet or a MarkovRandomField (MarkovNet). It is not changed. For a BayesNet, factor k is the CPT of
+            variable k, with axes for its parents and then itself.
+
+    Examples:
+        >>> import pyagrum  # doctest: +SKIP
+        >>> result = abp.infer(abp.from_pyagrum(pyagrum.fastBN("a->b->c")))  # doctest: +SKIP
 
     Raises:
         ModelError: If this is another kind of model.

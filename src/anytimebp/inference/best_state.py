@@ -40,21 +40,30 @@ def infer_map(
     max_memory: int | None = None,
     callback: Callable[[MapMoment], object] | None = None,
 ) -> MapResult:
-    """Return the most probable joint state of a factor graph, or the best that is found.
+    """Return the most probable joint state of a factor graph, or the best one that is found.
 
     Ctrl-C ends the search and returns the best joint state so far (`stop_reason` is INTERRUPTED).
 
     Args:
-        graph: The model; not changed.
-        method: "exact", on a junction tree; "bp", by messages of maxima that also bound the score from above, and moves
-            of single variables; or "auto": "exact" where that is cheap, as in `infer`, and "bp" elsewhere.
-        evidence: By variable: a label, a set of allowed labels, or log scores over the states.
-        seconds: Time budget; None for none.
-        max_memory: Bytes that the search may allocate; it is refused if it needs more.
-        callback: Called when the state or the bound has improved; a true answer ends the search.
+        graph: The model. It is not changed.
+        method: "exact" uses a junction tree. "bp" uses max-product messages, which also give an upper bound on the
+            score, and moves of single variables. "auto" takes "exact" if that is cheap, as in `infer`, and "bp"
+            otherwise.
+        evidence: As for `infer`.
+        seconds: Time budget; None for no limit.
+        max_memory: Number of bytes that the search may allocate. If it needs more, it raises an error.
+        callback: Called when the state or the bound has improved. The search stops if it returns a true value.
 
     Returns:
-        The joint state, its score, and a bound on the score of all others.
+        The joint state, its score, and an upper bound on the score of every joint state.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("sky", ["clear", "grey"])
+        >>> _ = graph.add_variable("ground", ["dry", "wet"])
+        >>> _ = graph.add_factor(["sky", "ground"], log_table=[[1.0, -2.0], [0.0, 0.5]])
+        >>> abp.infer_map(graph, evidence={"ground": "wet"}).assignment["sky"]
+        'grey'
 
     Raises:
         InconsistentModelError: If no joint state is possible.

@@ -62,7 +62,7 @@ def warn_of_unconnected(graph: FactorGraph, observed: dict[int, Observation]) ->
     names = ", ".join(repr(compiled.variables.name(int(i))) for i in alone[:FEW])
     more = ", ..." if alone.size > FEW else ""
     warn_caller(
-        f"{alone.size:,} of {len(compiled.universe_sizes):,} variables have neither a factor nor evidence, so that "
+        f"{alone.size:,} of {len(compiled.universe_sizes):,} variables have neither a factor nor evidence, so "
         f"their marginals are uniform: {names}{more}",
         UnconnectedVariableWarning,
     )
@@ -86,35 +86,34 @@ def warn_of_end(graph: FactorGraph, result: Result, *, may_estimate: bool = True
         warn_of_divergence(reason)
     elif result.consistent and result.method == "exact" and not result.exact:
         warn_caller(
-            "cliques over all states do not fit into memory: the marginals are exact for the model cut to its likely "
-            "states, and which states are likely was judged by belief propagation, which may be wrong on loops (see "
-            "`estimated_error`, and `choice` for what it rests on); allow more memory (`max_memory`), or observe more "
-            "variables",
+            "cliques over all states do not fit into memory, so the marginals are exact only for the model restricted "
+            "to its likely states; belief propagation judged which states are likely, and may be wrong on loops (see "
+            "`estimated_error` and `choice`); allow more memory (`max_memory`), or observe more variables",
             UncertainResultWarning,
         )
     elif result.consistent and result.method == "adaptive" and not callable(result.error) and result.error == np.inf:
         warn_caller(
-            "the run was stopped after its first answer, on the states with the best unary scores; nobody has looked "
-            "at the others yet, so that nothing is known of the error; allow more time",
+            "the run was stopped after its first answer, on the states with the best unary scores; it has not looked "
+            "at the other states yet, so the error is unknown; allow more time",
             UncertainResultWarning,
         )
     elif result.consistent and _knows_little(graph, result):
         warn_caller(
-            "messages have settled on the active states, but most of the belief may be outside of them: the run knows "
-            "next to nothing of these marginals (see `estimated_error` and `unexplored_mass`); allow more time, memory "
-            'or states (`grow`, `fraction`), or try method="bp"',
+            "messages have settled on the active states, but most of the belief may lie on other states, so the "
+            "marginals are little more than a guess (see `estimated_error` and `unexplored_mass`); allow more time, "
+            'memory or states (`grow`, `fraction`), or try method="bp"',
             UncertainResultWarning,
         )
     elif reason in BUDGETS and _is_far_off(result, may_estimate=may_estimate):
         warn_caller(
-            f"the run was stopped so early that its marginals may be anything: their estimated distance to "
+            f"the run was stopped so early that its marginals may be far off: their estimated distance to "
             f"{result.estimated_to} is more than 0.5 (see `estimated_error`); allow more time or updates",
             UncertainResultWarning,
         )
     elif reason is StopReason.TARGET_REACHED and not result.max_residual <= MANY:
         warn_caller(
-            "the estimated distance to BP is under `target_error`, but messages still move by many nats (see "
-            "`max_residual`), so that the estimate may be far too small; ask for a smaller `target_error`, or for none",
+            "the estimated distance to BP is at most `target_error`, but messages still move by many nats (see "
+            "`max_residual`), so the estimate may be far too small; use a smaller `target_error`, or none",
             UncertainResultWarning,
         )
 

@@ -53,30 +53,41 @@ class Exclusively:
 
 
 class Inference:
-    """A run on a graph: iterate for a snapshot per round, or call `run` for a result; both go on where it stands.
+    """A run that you drive yourself, can stop at any moment, and can resume.
+
+    Iterating yields a snapshot per round or sweep. `run` returns a result. Both continue where the run stands.
 
     Args:
-        graph: The model; not changed.
+        graph: The model. It is not changed.
         method: One of `anytimebp.METHODS`.
-        evidence: By variable: a label, a set of allowed labels, or log scores over the states.
-        tolerance: Residual in nats under which a message counts as settled.
-        max_memory: Bytes that the run may allocate. Methods on all states are refused before they start if they need
-            more; those that grow stop growing.
-        rng: Seed or NumPy generator of random schedules and growth (SPEC 7 of Scientific Python).
-        schedule: Of `bp`: "sequential" or "random".
-        damping: Part of the old message kept in each update; raised by the run itself if it does not settle.
-        record: When to make a snapshot and a moment of the trace: after each "round" (or "sweep", the same), at the
-            "end" only, or an `Every`.
-        factor_marginals: Whether snapshots can give the marginals of factors.
-        grow: States that join the domains in a round.
-        fraction: Of `truncated`: the part of each universe that takes part.
-        policy: A GrowthPolicy of yours, instead of the method's.
-        threads: Of a run in parts: how many threads sweep over them; all cores by default. Without parts, a run uses
-            one thread.
-        targets: The variables (names, handles or indices) whose marginals are wanted; None for all.
-        parts: Cut the graph into so many parts, whose sweeps go on at the same time; of "bp", "adaptive" and "auto".
-            Two to four a thread are best; how many there are decides the order of updates, how many threads does not.
-        workers: What sweeps over parts: "threads". Runs on Ray are for `infer`.
+        evidence: As for `infer`.
+        tolerance: The run has converged when no message would move by more than this, in nats.
+        max_memory: Number of bytes that the run may allocate. If they need more, methods on all states raise an error
+            before they start, and methods that grow stop growing.
+        rng: Seed or NumPy generator for random schedules and growth (SPEC 7 of Scientific Python).
+        schedule: Order of updates for "bp": "sequential" or "random".
+        damping: Share of the old message to keep in each update. A run that does not settle raises it by itself.
+        record: When to make a snapshot and record a moment of the trace: after each "round" (or "sweep", which is the
+            same), only at the "end", or an `Every`.
+        factor_marginals: Whether to make the joint marginals of factors available in snapshots.
+        grow: Number of states that join in each round of "dynamic", "fixed" or "random".
+        fraction: Share of each variable's states that "truncated" uses.
+        policy: Your own GrowthPolicy.
+        threads: Number of threads for a run in parts; all cores by default. Without parts, a run uses one thread.
+        targets: Variables (names, handles or indices) whose marginals you want; None for all.
+        parts: Number of parts to cut the graph into, as for `infer`.
+        workers: What sweeps the parts: "threads". Only `infer` runs on Ray.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 4)
+        >>> _ = graph.add_factors([[0, 1], [1, 2], [0, 2]], log_table=np.eye(4))
+        >>> inference = abp.Inference(graph, "bp")
+        >>> for snapshot in inference:
+        ...     if snapshot.estimated_error < 0.01:
+        ...         break
+        >>> inference.run().stop_reason.name  # goes on from there
+        'CONVERGED'
     """
 
     def __init__(
@@ -128,12 +139,12 @@ class Inference:
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Why the run is finished, or None while it can go on."""
+        """Why the run is finished, or None while it can continue."""
         return self._run.figures.ending
 
     @property
     def n_allowed(self) -> int:
-        """States of all variables together that the evidence allows: as many can become active."""
+        """Number of states, summed over variables, that the evidence allows."""
         sizes = self._graph.variables.sizes()
         seen = {index: known.states for index, known in self._options.observed.items() if known.states is not None}
         return int(sizes.sum()) - sum(int(sizes[index]) - len(states) for index, states in seen.items())
@@ -165,20 +176,18 @@ class Inference:
         callback: Callable[[Snapshot], object] | None = None,
         watch: Callable[[Moment], object] | None = None,
     ) -> Result:
-        """Go on until the run is finished or the budget is used up, and return the answer.
+        """Continue until the run is finished or the budget is used up, and return the answer.
 
-        Ctrl-C ends the call and returns what there is (`stop_reason` is INTERRUPTED). Pressed again, within two seconds
-        also in another call, it raises KeyboardInterrupt. So it does while kernels are loaded or compiled, when there
-        is nothing to return yet.
+        Ctrl-C ends the call and returns the answer so far, as for `infer`.
 
         Args:
-            seconds: Time for this call, the caller's own in callbacks not counted.
-            max_updates: Factor updates for this call.
-            max_work: Table entries to read or score in this call.
-            target_error: Stop once the estimated error is under this; see `Snapshot.estimated_error`.
-            callback: Called with a snapshot at each recorded moment; a true answer stops the run.
-            watch: Called with the figures as they stand, some ten times a second and at the end; also with moments that
-                are recorded with estimates (see `Every`).
+            seconds: Time budget of this call, without the time spent in callbacks.
+            max_updates: Largest number of factor updates in this call.
+            max_work: Largest number of table entries to read or score in this call.
+            target_error: Stop once `Snapshot.estimated_error` is at most this.
+            callback: Called with a snapshot at each recorded moment. The run stops if it returns a true value.
+            watch: Called with the current figures about ten times a second and at the end, and with moments that are
+                recorded with estimates (see `Every`).
         """
         check_budget(seconds, max_updates, max_work, target_error, callback, watch)
         self.load()

@@ -17,19 +17,28 @@ GROWTH_BETWEEN_LOOKS = 4 / 3  # of all active states: looking costs about as muc
 
 @dataclass(frozen=True, kw_only=True)
 class Every:
-    """How often to record: a moment in the trace, a snapshot to the callback or to whoever iterates.
+    """How often a run records a moment in the trace and makes a snapshot for the callback or the loop.
 
-    Give one of the first four. Sweeps count as rounds for `bp` and `residual`, which know no states that join.
+    Give exactly one of `rounds`, `states`, `seconds` and `growth`. For `bp` and `residual`, a round
+    is a sweep; no states join there.
 
     Attributes:
-        rounds: Every so many growth rounds.
-        states: Every so many states that have joined a domain.
-        seconds: Every so many seconds of the run, at the next end of a round.
-        growth: Every time that the active states of all variables have become so many times as many; a few dozen
-            moments, however long the run.
-        estimates: Whether the trace also keeps what costs something to compute: log Z of every recorded moment, and the
-            unexplored mass and the estimated error where they come for next to nothing, and else whenever the domains
-            have grown by a third. `write_report` draws them.
+        rounds: Record after this many rounds.
+        states: Record after this many states have joined a domain.
+        seconds: Record after this many seconds of the run, at the end of the current round.
+        growth: Record whenever the number of active states has grown by this factor. This gives a few dozen moments,
+            however long the run is.
+        estimates: Whether the trace also keeps figures that take time to compute: log Z of every recorded moment, and
+            the unexplored mass and the estimated error. The last two are computed if they cost next to nothing, and
+            otherwise whenever the domains have grown by a third. `write_report` draws all of them.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 4)
+        >>> _ = graph.add_factors([[0, 1], [1, 2], [0, 2]], log_table=np.eye(4))
+        >>> result = abp.infer(graph, "bp", record=abp.Every(rounds=1, estimates=True))
+        >>> bool(np.isfinite(result.trace[-1].log_z))
+        True
     """
 
     rounds: int | None = None

@@ -30,20 +30,29 @@ SAMPLING_METHODS = ("auto", "exact", "bp")
 def sample(
     graph: FactorGraph, n: int, rng: RandomLike = None, evidence: EvidenceLike | None = None, *, method: str = "auto"
 ) -> Samples:
-    """Return random joint states of a factor graph, each drawn by its probability.
+    """Return random joint states of a factor graph, each drawn with its probability.
 
-    They are exact where a junction tree fits into a gigabyte; `Samples.exact` says so. Elsewhere each variable is drawn
-    by its marginal in BP, given the states drawn before: as good as BP is, and a run of BP for each of them.
+    The samples are exact if a junction tree fits into a gigabyte; `Samples.exact` says so. Otherwise each variable is
+    drawn from its marginal in BP, given the variables drawn before it. Such samples are as good as BP is, and take one
+    run of BP for each variable of each sample.
 
     Args:
-        graph: The model; not changed.
-        n: How many.
+        graph: The model. It is not changed.
+        n: Number of samples.
         rng: Seed or NumPy generator (SPEC 7 of Scientific Python).
-        evidence: By variable: a label, a set of allowed labels, or log scores over the states.
-        method: "exact", "bp", or "auto" for the choice above.
+        evidence: As for `infer`.
+        method: "exact", "bp", or "auto" for the choice described above.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_factor(["weather"], table=[0.75, 0.25])
+        >>> samples = abp.sample(graph, 10_000, rng=0)
+        >>> abs(samples["weather"].count("rain") / 10_000 - 0.25) < 0.02
+        True
 
     Raises:
-        InconsistentModelError: If no joint state is possible, or, by BP, if a draw leads where none is.
+        InconsistentModelError: If no joint state is possible or, with BP, if a sample cannot be completed.
         MemoryLimitError: If `method` is "exact" and no junction tree fits into memory.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:

@@ -73,18 +73,32 @@ class Newest:
 
 
 class Session:
-    """A graph that is asked again and again.
+    """A graph that is queried again and again.
 
-    Layout, tables, elimination order and cliques stay, and a query does again only what its evidence has changed. The
-    session has a copy of the graph: variables and factors that are added to the graph later are not part of it, and
-    `set_log_table` and `set_unary` do not change the graph. Tables that are changed in place are noticed as by `infer`.
+    A session keeps the layout, tables, elimination order and cliques of the graph. A query computes only what its
+    evidence changes. The session has its own copy of the graph: it does not see variables and factors that you add to
+    the graph later, and `set_log_table` and `set_unary` do not change the graph. As with `infer`, tables that you
+    change in place are noticed.
 
-    Use a session in one thread at a time; in others, make sessions of their own. Sessions can be pickled; the copy
-    knows the model and the options, and its first query starts from nothing.
+    Use a session in one thread at a time, and make one session per thread. Sessions can be pickled. The copy has the
+    model and the options, and its first query starts from scratch.
 
     Args:
-        graph: The model; not changed.
+        graph: The model. It is not changed.
         method: As for `infer`, and so are all other options.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_variable("ground", ["dry", "wet"])
+        >>> _ = graph.add_factor(["weather"], table=[0.7, 0.3])
+        >>> _ = graph.add_factor(["weather", "ground"], table=[[0.9, 0.1], [0.2, 0.8]])
+        >>> session = abp.Session(graph)
+        >>> for ground in ["dry", "wet"]:
+        ...     result = session.query({"ground": ground}, targets=["weather"])
+        ...     print(ground, round(result.probability("weather", "rain"), 3))
+        dry 0.087
+        wet 0.774
     """
 
     def __init__(
@@ -158,17 +172,16 @@ class Session:
     ) -> Result:
         """Return the marginals under some evidence, which replaces that of the last query.
 
-        `result.choice` says what was done: whether the query started from what the last one has left, or from nothing,
-        and why.
+        `result.choice` says whether the query started from the last one or from scratch, and why.
 
         Args:
             evidence: As for `infer`.
-            targets: Variables whose marginals are wanted, as for `infer`; None for all. A result has no others.
-            seconds: Time budget of this query; None for none.
-            max_updates: Budget of factor updates, or of cliques passed.
-            max_work: Budget of table entries to read or score.
-            target_error: Stop once the estimated distance to BP is under this.
-            callback: Called with a snapshot at each recorded moment; a true answer stops the run.
+            targets: Variables whose marginals you want, as for `infer`; None for all. The result has no others.
+            seconds: Time budget of this query; None for no limit.
+            max_updates: Largest number of factor updates or, for exact inference, of cliques computed.
+            max_work: Largest number of table entries to read or score.
+            target_error: Stop once the estimated distance to BP is at most this.
+            callback: Called with a snapshot at each recorded moment. The run stops if it returns a true value.
         """
         return self._query(Stop(), evidence, targets, seconds, max_updates, max_work, target_error, callback)
 
@@ -212,18 +225,18 @@ class Session:
         max_work: int | None = None,
         target_error: float | None = None,
     ) -> AsyncIterator[Snapshot]:
-        """Answer a query in a thread, and yield what is known as it goes on; the last that comes is the result.
+        """Answer a query in a thread of its own, and yield snapshots while it runs; the last one is the result.
 
-        Whoever is slower than the run gets the newest snapshot, and those before it never. Where the task is cancelled,
-        or the loop over the stream is left, the run ends with its present slice, some milliseconds later.
+        A consumer that is slower than the run gets the newest snapshot and misses older ones. If the task is cancelled,
+        or the consumer leaves the loop, the run ends within a few milliseconds.
 
         Args:
-            evidence: As for `query`, and so are all others.
-            targets: Variables whose marginals are wanted; None for all.
-            seconds: Time budget of this query; None for none.
-            max_updates: Budget of factor updates, or of cliques passed.
-            max_work: Budget of table entries to read or score.
-            target_error: Stop once the estimated distance to BP is under this.
+            evidence: As for `query`, and so are all other arguments.
+            targets: Variables whose marginals you want; None for all.
+            seconds: Time budget of this query; None for no limit.
+            max_updates: Largest number of factor updates or, for exact inference, of cliques computed.
+            max_work: Largest number of table entries to read or score.
+            target_error: Stop once the estimated distance to BP is at most this.
 
         Yields:
             Snapshots, and then the result.
@@ -309,19 +322,20 @@ class Session:
 
     # ------------------------------------------------------------ another model
     def set_log_table(self, factors: FactorKey | range, log_table: npt.ArrayLike) -> None:
-        """Replace the log scores of a factor, from the next query on; the graph itself is not changed.
+        """Replace the log scores of a factor from the next query on. The graph itself is not changed.
 
         Args:
             factors: The index or name of a factor, or a range of factors that were added by one call. Factors that
                 share a table change together.
-            log_table: Log scores of the same shape; for a range with a table each, one for all or one each, stacked.
+            log_table: Log scores of the same shape. For a range of factors with separate tables: one table for all of
+                them, or one each, stacked.
         """
         with self._exclusively:
             self._graph.take_changes()
             self._kept.changed.update(self._graph.take_log_table(factors, log_table))
 
     def set_unary(self, variable: VariableKey, log_scores: npt.ArrayLike) -> None:
-        """Replace the sum of a variable's unary factors, from the next query on; the graph itself is not changed.
+        """Replace the sum of a variable's unary factors from the next query on. The graph itself is not changed.
 
         Args:
             variable: Name, handle or index.

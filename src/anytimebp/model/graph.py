@@ -33,7 +33,17 @@ Entries: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike] | Any
 
 
 class FactorGraph:
-    """Variables with named states, and factors with log scores over the joint states of their variables."""
+    """A factor graph: variables with labelled states, and factors that score their joint states.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> weather = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_variable("ground", 3)
+        >>> _ = graph.add_factor([weather], log_table=[0.0, -1.0])
+        >>> _ = graph.add_factor(["weather", "ground"], table=[[0.8, 0.1, 0.1], [0.1, 0.4, 0.5]])
+        >>> graph.n_factors, graph.factor_scope(1)
+        (2, ('weather', 'ground'))
+    """
 
     def __init__(self) -> None:
         """Start empty."""
@@ -58,8 +68,8 @@ class FactorGraph:
         """Add a variable with labelled states, or with `states` of them labelled 0, 1, ...
 
         Args:
-            name: Unique, non-empty.
-            states: The number of states, or their labels (hashable, each once).
+            name: A unique name, not empty.
+            states: The number of states, or their labels (hashable, no label twice).
         """
         labels = read_states(states, str(name))
         index = self._variables.append(labels, (name,), 1)[0]
@@ -67,10 +77,10 @@ class FactorGraph:
         return Variable(index, name, labels)
 
     def add_variables(self, count: int, states: int | Iterable[Hashable], names: Sequence[str] | None = None) -> range:
-        """Add `count` variables with the same universe, named x0, x1, ... by index unless `names` are given.
+        """Add `count` variables with the same states. Without `names`, they are named x0, x1, ... by index.
 
         Returns:
-            Their indices.
+            The indices of the variables.
         """
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
             msg = f"the count of variables must be a whole number of at least 0, got {count!r}"
@@ -92,7 +102,7 @@ class FactorGraph:
         return self._variables
 
     def variable(self, key: VariableKey) -> Variable:
-        """Return the handle of a variable, given by name (or by handle or index)."""
+        """Return the handle of a variable, given its name (or its handle or index)."""
         return self._variables[self._variables.index_of(key)]
 
     # ---------------------------------------------------------------- factors
@@ -109,25 +119,25 @@ class FactorGraph:
         propose: Propose | None = None,
         name: str | None = None,
     ) -> int:
-        """Add one factor; exactly one of the ways to give its scores.
+        """Add one factor. Give its scores in exactly one of these ways.
 
         Args:
-            scope: Its variables (handles, names or indices), in the order of the table's axes.
-            log_table: Log scores; -inf is a hard zero. Like `table`, kept and not copied if it is a contiguous float64
-                array. If you change that array in place, the next run notices it, checks the new numbers and uses them,
-                as long as such arrays of the graph hold up to 1,048,576 numbers in all. Nobody looks for changes in
-                larger graphs: build the graph again.
-            table: Non-negative potentials; of a Bayesian network, P(child | parents) with an axis per variable.
-            rule: `rule(a_states, b_states, ...)`: arrays of state indices in, broadcast together; log scores out. A
-                function that Numba compiles (`numba.njit`) gets one state index per variable and returns one log score.
-            entries: `(indices, log_values)` with a row of state indices per value; the rest is `default`. Of two
-                variables, a scipy.sparse matrix of log scores.
-            default: Log score of what `entries` does not list; -inf unless given.
+            scope: The variables of the factor (handles, names or indices), in the order of the table's axes.
+            log_table: Log scores; -inf is a hard zero. A contiguous float64 array is kept and not copied, here and for
+                `table`. If you change it in place, the next run notices, checks the new numbers and uses them. Graphs
+                whose arrays hold more than 1,048,576 numbers in all are not checked for changes: build them again.
+            table: Non-negative potentials, for example P(child | parents) with one axis per variable.
+            rule: A function `rule(a_states, b_states, ...)` that takes arrays of state indices, which broadcast
+                together, and returns log scores. A function compiled by `numba.njit` gets one state index per variable
+                and returns one log score.
+            entries: `(indices, log_values)` with one row of state indices per value, or, for two variables, a
+                scipy.sparse matrix of log scores. All other joint states score `default`.
+            default: Log score of joint states that `entries` does not list; -inf by default.
             structure: `Equality`, `Deterministic`, `Difference`, `AtMostOne`, `Xor`, `And`, `Or`, `ModularSum`,
                 `FieldCheck`, `Cardinality`, `NoisyOr` or `LowRank`.
-            propose: With `rule`: `propose(states, k)` returns up to `k` likely states of the variable whose place in
-                the tuple `states` is None, given index arrays of likely states of the others.
-            name: To find the factor by, unique among factors; see `factor`.
+            propose: For a `rule`, a function `propose(states, k)` that returns up to `k` likely states of one variable.
+                `states` has likely states (index arrays) of the other variables, and None in the place of this one.
+            name: A unique name by which `factor` finds the factor.
 
         Returns:
             The index of the factor.
@@ -158,16 +168,16 @@ class FactorGraph:
         """Add many factors of the same shape at once.
 
         Args:
-            scopes: Variables of shape (factors, arity): an array of indices or names, or a list of rows of indices,
-                names or handles.
-            log_table: Log scores, one table for all (tied, stored once) or stacked along a first axis; kept as by
-                `add_factor`.
-            table: Potentials, likewise.
-            rule: As for `add_factor`, shared by all.
-            entries: As for `add_factor`, shared by all.
+            scopes: The variables of each factor, of shape (factors, arity): an array of indices or names, or a list of
+                rows of indices, names or handles.
+            log_table: Log scores: one table for all factors (tied, stored once), or one each, stacked along a first
+                axis. Kept as by `add_factor`.
+            table: Potentials, in the same two ways.
+            rule: As for `add_factor`, shared by all factors.
+            entries: As for `add_factor`, shared by all factors.
             default: As for `add_factor`.
-            structure: As for `add_factor`, shared by all.
-            propose: As for `add_factor`, shared by all.
+            structure: As for `add_factor`, shared by all factors.
+            propose: As for `add_factor`, shared by all factors.
 
         Returns:
             The indices of the factors.
@@ -197,7 +207,7 @@ class FactorGraph:
         return self._append(rows, source, stated.given_table)
 
     def factor(self, name: str) -> int:
-        """Return the index of the factor that was added under this name."""
+        """Return the index of the factor with this name."""
         found = self._factor_names.get(name)
         if found is None:
             known = ", ".join(map(repr, list(self._factor_names)[:6])) or "no factor has a name"
@@ -206,12 +216,12 @@ class FactorGraph:
         return found
 
     def factor_scope(self, key: FactorKey) -> tuple[str, ...]:
-        """Return the names of a factor's variables, in the order of its axes; the factor by index or name."""
+        """Return the names of a factor's variables, in the order of its axes, given its index or name."""
         block, offset = self.locate(key)
         return tuple(self._variables.name(int(i)) for i in block.scopes[offset])
 
     def factor_log_table(self, key: FactorKey) -> FloatArray:
-        """Return a factor's log scores as a new dense array; the factor by index or name."""
+        """Return a factor's log scores as a new dense array, given its index or name."""
         block, offset = self.locate(key)
         states = [np.arange(n) for n in block.source.shape]
         return np.array(block.log_values(offset, states, self._variables))
@@ -247,7 +257,7 @@ class FactorGraph:
 
     # ---------------------------------------------------------------- looking at it
     def summary(self) -> GraphSummary:
-        """Return sizes, memory that full BP would need, and structure; it prints as a small table."""
+        """Return the size of the graph and the memory that full BP would need. It prints as a small table."""
         return summarise(self._blocks, self._variables.sizes())
 
     def __repr__(self) -> str:

@@ -16,24 +16,33 @@ MOST_DIGITS = 21  # of counts that are written out
 
 
 class GraphSummary(NamedTuple):
-    """Figures of a graph; `str()` shows them as a small table.
+    """The size of a graph. `str()` shows it as a small table.
 
     Attributes:
         n_variables: Number of variables.
         n_factors: Number of factors.
-        n_edges: Variables of factors, added up.
-        universe_min: States of the smallest variable.
-        universe_mean: States of a variable on average.
-        universe_max: States of the largest variable.
-        arity_max: Variables of the largest factor.
-        table_entries: Entries of the tables of all factors, shared ones each time; rules count as the tables they fill.
-        table_bytes: What all scores take as they are stored: shared tables once, rules nothing.
-        full_bp_bytes: What a run over all states needs on top.
-        n_components: Connected components.
-        is_forest: Whether there are no loops.
-        n_structures: Factors that are lists of entries or have a structure; they are not among the tables.
-        listed_entries: Entries that these hold, shared ones each time.
-        listed_joint_states: Entries that these would have as tables.
+        n_edges: Number of (factor, variable) pairs.
+        universe_min: Number of states of the smallest variable.
+        universe_mean: Mean number of states.
+        universe_max: Number of states of the largest variable.
+        arity_max: Number of variables of the largest factor.
+        table_entries: Entries of the tables of all factors. Shared tables count once per factor, and a rule counts as
+            the table that it would fill.
+        table_bytes: Memory of the scores as they are stored. Shared tables count once, and rules need none.
+        full_bp_bytes: Further memory that a run over all states needs.
+        n_components: Number of connected components.
+        is_forest: Whether the graph has no loops.
+        n_structures: Number of factors given by a list of entries or a structure. They are not among the tables.
+        listed_entries: Entries of these factors. Shared lists count once per factor.
+        listed_joint_states: Entries that these factors would have as tables.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 10)
+        >>> _ = graph.add_factors([[0, 1], [1, 2]], log_table=np.eye(10))
+        >>> summary = graph.summary()
+        >>> summary.table_entries, summary.is_forest
+        (200, True)
     """
 
     n_variables: int

@@ -35,7 +35,12 @@ class Variable:
     Attributes:
         index: Position in `graph.variables`.
         name: Unique name.
-        labels: Labels of the universe in order; a `range` where only a count was given.
+        labels: Labels of all states, in order; a `range` if only the number of states was given.
+
+    Examples:
+        >>> variable = abp.FactorGraph().add_variable("weather", ["sun", "rain"])
+        >>> variable.index, variable.n_states, variable.state_index("rain")
+        (0, 2, 1)
     """
 
     index: int
@@ -44,7 +49,7 @@ class Variable:
 
     @property
     def n_states(self) -> int:
-        """Size of the universe."""
+        """Number of states."""
         return len(self.labels)
 
     def state_index(self, label: Hashable) -> int:

@@ -21,7 +21,23 @@ MOST_GUESSED = 1e7
 
 
 class GrowthView:
-    """What a policy sees of a run. Variables are given by index; nothing here changes the run."""
+    """What a growth policy can see of a run. Variables are given by index. Nothing here changes the run.
+
+    Examples:
+        >>> class MostCertainFirst:
+        ...     rescores = True
+        ...
+        ...     def first_states(self, view):
+        ...         return [int(view.unary(i).argmax()) for i in range(len(view.variables))]
+        ...
+        ...     def scores(self, view, variable):
+        ...         return view.estimates(variable)
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 4)
+        >>> _ = graph.add_factors([[0, 1], [1, 2], [0, 2]], log_table=np.eye(4))
+        >>> abp.infer(graph, "dynamic", policy=MostCertainFirst()).stop_reason.name
+        'CONVERGED'
+    """
 
     def __init__(self, universe: Universe, priorities: FixedPriorities, rng: np.random.Generator) -> None:
         """Look at a run that has no domains yet."""
@@ -43,11 +59,11 @@ class GrowthView:
         return self._universe.allowed_states(variable).copy()
 
     def unary(self, variable: int) -> FloatArray:
-        """Return a variable's own log scores, unary factors and evidence together, largest 0."""
+        """Return the log scores of a variable's unary factors and evidence together; the largest is 0."""
         return self._of(self._universe.log_prior, variable).copy()
 
     def priorities(self, variable: int, *, raw: bool = False) -> FloatArray:
-        """Return the fixed priorities of a variable's states; the first call reads every table once."""
+        """Return the fixed priorities of a variable's states. The first call reads every table once."""
         return self._of(self.all_priorities(raw=raw), variable).copy()
 
     def all_priorities(self, *, raw: bool = False) -> FloatArray:
@@ -92,7 +108,7 @@ class GrowthView:
         return self._running().domains.states_of(variable).copy()
 
     def belief(self, variable: int) -> FloatArray:
-        """Return a variable's marginal over its domain, as it stands."""
+        """Return the current marginal of a variable over its domain."""
         weight = np.exp(self._log_weights(variable, -1))
         belief: FloatArray = weight / weight.sum()
         return belief
@@ -131,10 +147,25 @@ class GrowthView:
 
 
 class GrowthPolicy(Protocol):
-    """Decides which states join the domains, and in which order.
+    """Decides which states join the domains, and in which order. A class with these members will do.
 
     Attributes:
-        rescores: Whether a variable is to be scored again whenever its messages have moved.
+        rescores: Whether to score a variable again whenever its messages have changed.
+
+    Examples:
+        >>> class InOrder:
+        ...     rescores = False
+        ...
+        ...     def first_states(self, view):
+        ...         return [int(view.allowed(i)[0]) for i in range(len(view.variables))]
+        ...
+        ...     def scores(self, view, variable):
+        ...         return -np.arange(view.variables[variable].n_states)
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 4)
+        >>> _ = graph.add_factors([[0, 1], [1, 2], [0, 2]], log_table=np.eye(4))
+        >>> abp.infer(graph, "dynamic", policy=InOrder()).stop_reason.name
+        'CONVERGED'
     """
 
     rescores: bool
@@ -144,5 +175,5 @@ class GrowthPolicy(Protocol):
         ...
 
     def scores(self, view: GrowthView, variable: int) -> FloatArray:
-        """Return a number per state of a variable; of all states of all variables, the highest joins next."""
+        """Return one number per state of a variable. Of all states of all variables, the highest joins next."""
         ...

@@ -31,7 +31,15 @@ def make_ranking(universe: Universe, scores: FloatArray) -> RankingArrays:
 
 
 class RandomGrowth:
-    """States join in random order, uniform over all (variable, state) pairs; the first ones are random too."""
+    """States join in random order, uniform over all (variable, state) pairs. The first states are random, too.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 4)
+        >>> _ = graph.add_factors([[0, 1], [1, 2], [0, 2]], log_table=np.eye(4))
+        >>> abp.infer(graph, "random", policy=abp.RandomGrowth(), rng=0).stop_reason.name
+        'CONVERGED'
+    """
 
     rescores = False
 
@@ -49,11 +57,18 @@ class RandomGrowth:
 
 
 class FixedGrowth:
-    """States join by fixed priorities: a guess of the marginals from every factor alone.
+    """States join in the order of fixed priorities: a guess of the marginals from each factor alone.
 
     Args:
-        raw: Whether to compare the sums as the paper prints them, which depend on constants in the tables and hardly
-            compare between variables, instead of normalising them per variable.
+        raw: Whether to use the sums printed in the paper instead of normalising them per variable. The raw sums depend
+            on constants in the tables and can hardly be compared between variables.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 4)
+        >>> _ = graph.add_factors([[0, 1], [1, 2], [0, 2]], log_table=np.eye(4))
+        >>> abp.infer(graph, "fixed", policy=abp.FixedGrowth(raw=True)).stop_reason.name
+        'CONVERGED'
     """
 
     rescores = False
@@ -76,13 +91,20 @@ class FixedGrowth:
 
 
 class DynamicGrowth:
-    """States join by their estimated belief, relative to that of their variable's domain.
+    """States join in the order of their estimated belief, relative to that of their variable's domain.
 
     The kernel computes these scores itself, and only those that can still win (`kernels/candidates.py`).
 
     Args:
-        raw: Whether to take the sum of log messages and the number of factors, as the paper prints it, instead of the
-            ratio to the belief of the domain. Messages count with their largest number over the domain as 1.
+        raw: Whether to use the formula printed in the paper, the sum of log messages plus the number of factors,
+            instead of the ratio to the belief of the domain. Messages are scaled to a maximum of 1 over the domain.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 4)
+        >>> _ = graph.add_factors([[0, 1], [1, 2], [0, 2]], log_table=np.eye(4))
+        >>> abp.infer(graph, "dynamic", policy=abp.DynamicGrowth(raw=True)).stop_reason.name
+        'CONVERGED'
     """
 
     rescores = True

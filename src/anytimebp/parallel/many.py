@@ -33,25 +33,36 @@ def infer_many(
     progress: bool = False,
     **options: Any,
 ) -> Iterator[Result]:
-    """Return the marginals of many graphs, or of one graph under many kinds of evidence, one result after the other.
+    """Yield the marginals of many graphs, or of one graph under many sets of evidence.
 
-    Results come in order, and as they are asked for: no more than a few chunks of graphs are read ahead. Small graphs
-    with tables are solved together, as one graph of many components. Ctrl-C raises KeyboardInterrupt.
+    Results come in order, as you ask for them; only a few chunks of graphs are read ahead. Small graphs with tables are
+    solved together, as one graph with many components. Ctrl-C raises KeyboardInterrupt.
 
     Args:
-        graphs: Graphs; or one graph, of which tables and cliques are kept from one kind of evidence to the next.
-        evidence: As many mappings, each as for `infer`, or None for none; of one graph, any number of them.
-        executor: Solves chunks of graphs: any `concurrent.futures.Executor`. Graphs, evidence and results are pickled
-            if it runs other processes.
-        threads: Number of threads, if there is no executor.
-        errors: "raise": the first graph that fails ends the call; the error says which it was. "return": the error
-            comes in place of its result.
-        progress: Whether to show on standard error how many are done.
-        options: Others of `infer`; budgets count for each graph, and so do targets. The `seconds` of graphs that are
-            solved together are the mean of these; all other figures are each graph's own.
+        graphs: Graphs, or one graph. The tables and cliques of one graph are kept from one set of evidence to the next.
+        evidence: For many graphs, one mapping (as for `infer`) or None for each of them. For one graph, any number of
+            mappings.
+        executor: Any `concurrent.futures.Executor`, which solves chunks of graphs. If it uses processes, graphs,
+            evidence and results are pickled.
+        threads: Number of threads if there is no executor.
+        errors: With "raise", the first graph that fails ends the call, and the error says which graph it was. With
+            "return", the error is yielded in place of the result.
+        progress: Whether to show on standard error how many graphs are done.
+        options: Other options of `infer`. Budgets and targets apply to each graph. For graphs that are solved together,
+            `seconds` is the mean; all other figures are those of each graph.
 
     Yields:
         A result for each graph.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_variable("ground", ["dry", "wet"])
+        >>> _ = graph.add_factor(["weather", "ground"], table=[[0.63, 0.07], [0.06, 0.24]])
+        >>> for result in abp.infer_many(graph, evidence=[{"ground": "dry"}, {"ground": "wet"}]):
+        ...     print(result.top("weather", 1)[0][0])
+        sun
+        rain
     """
     if errors not in {"raise", "return"}:
         msg = f'errors must be "raise" or "return", got {errors!r}'

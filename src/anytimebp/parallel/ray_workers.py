@@ -22,15 +22,19 @@ RETRIES = 10  # of a chunk whose worker has died
 
 
 def ray_executor(workers: int | None = None) -> RayExecutor:
-    """Return an executor for `infer_many` whose workers are those of Ray.
+    """Return an executor for `infer_many` that uses Ray workers.
 
-    A running cluster is joined: where `ray.init` was called, or where RAY_ADDRESS says where one is. Otherwise one is
-    started on this machine, which listens on the loopback interface alone, and is shut down with the executor. Arrays
-    such as tables are put into the object store once, however many graphs share them, and each node reads them from
-    there. A chunk whose worker dies is given to another worker.
+    It joins a running cluster: the one from `ray.init`, or the one that RAY_ADDRESS names. Otherwise it starts Ray on
+    this machine, on the loopback interface only, and shuts it down with the executor. Arrays such as tables are put
+    into the object store once, however many graphs share them, and each node reads them from there. A chunk whose
+    worker dies is given to another worker.
 
     Args:
-        workers: How many chunks are solved at a time; all processors of the cluster by default.
+        workers: Number of chunks to solve at the same time; all CPUs of the cluster by default.
+
+    Examples:
+        >>> with abp.parallel.ray_executor() as pool:  # doctest: +SKIP
+        ...     results = list(abp.infer_many(graphs, executor=pool))
 
     Raises:
         ModuleNotFoundError: If Ray is not installed (extra `ray`).

@@ -40,13 +40,20 @@ SCRIPTS = ("axes.js", "plots.js", "marginals.js")
 
 
 def write_report(result: Result, path: str | os.PathLike[str], *, about: Mapping[str, str] | None = None) -> None:
-    """Write a page on a run that any browser opens, without a network.
+    """Write an HTML page about a run. It opens in any browser, without a network.
 
     Args:
-        result: As `infer` returns it. Its trace is drawn: with `record=Every(rounds=1, estimates=True)` that has log Z
-            and estimated errors of the whole run, otherwise those of the end, and the errors that cost nothing.
-        path: Where to; an existing file is replaced, and only once the new one is whole.
-        about: Further lines on what was run, such as the model's file, shown as given.
+        result: A result of `infer`. The page draws its trace. To see log Z and estimated errors over the whole run,
+            record them with `record=Every(rounds=1, estimates=True)`.
+        path: The file to write. An existing file is replaced once the new one is complete.
+        about: Further lines about the run, such as the name of the model's file.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 4)
+        >>> _ = graph.add_factors([[0, 1], [1, 2], [0, 2]], log_table=np.eye(4))
+        >>> result = abp.infer(graph, "bp", record=abp.Every(rounds=1, estimates=True))
+        >>> abp.write_report(result, "run.html")
     """
     page = page_html(result, about=about).encode("utf-8")
     with whole_file(path) as file:

@@ -22,14 +22,21 @@ FEW = 30  # moments that are shown as dots
 def plot_run(
     result: Result, errors: Sequence[tuple[float, float]] | None = None, *, error_label: str = "L2 error"
 ) -> Figure:
-    """Draw how a run went: active states, residuals and errors against time. Needs matplotlib.
+    """Draw active states, residuals and errors of a run against time. Needs matplotlib.
 
-    Estimated errors are drawn dashed where the trace knows them.
+    Estimated errors are drawn as dashed lines where the trace has them.
 
     Args:
-        result: Of a run that recorded more than its end.
-        errors: Pairs of seconds and error, as a callback may collect them with `Snapshot.distance`.
-        error_label: What the errors are.
+        result: The result of a run that recorded more than its end.
+        errors: Pairs of (seconds, error), for example collected by a callback with `Snapshot.distance`.
+        error_label: Label of these errors.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(3, 4)
+        >>> _ = graph.add_factors([[0, 1], [1, 2], [0, 2]], log_table=np.eye(4))
+        >>> figure = abp.plot_run(abp.infer(graph, "bp", record=abp.Every(rounds=1, estimates=True)))
+        >>> figure.savefig("run.png")
 
     Returns:
         A matplotlib figure; save it with `savefig`.

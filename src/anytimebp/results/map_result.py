@@ -11,12 +11,19 @@ from anytimebp.results.stop import StopReason
 
 
 class MapMoment(NamedTuple):
-    """How a search for the best joint state stood at a moment.
+    """The figures of a search for the best joint state at one moment.
 
     Attributes:
-        seconds: Time of the search so far, without the caller's.
-        log_score: Of the best joint state so far.
-        upper_bound: On the log score of every joint state; infinite where none is known yet.
+        seconds: Time of the search so far, without the time spent in the caller.
+        log_score: Log score of the best joint state so far.
+        upper_bound: Upper bound on the log score of every joint state; infinite if none is known yet.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(2, 3)
+        >>> _ = graph.add_factor([0, 1], log_table=np.eye(3))
+        >>> abp.infer_map(graph).trace[-1].log_score
+        1.0
     """
 
     seconds: float
@@ -29,18 +36,27 @@ class MapResult:
     """The answer of `infer_map`.
 
     Attributes:
-        assignment: The label of each variable in the best joint state that was found.
-        log_score: Sum of the log scores of all factors, and of soft evidence, at that state; -inf only where no
+        assignment: Mapping from variable name to its label in the best joint state that was found.
+        log_score: Sum of the log scores of all factors, and of soft evidence, at that state. It is -inf only if no
             possible joint state was found.
-        upper_bound: No joint state has a log score above this, but for rounding; infinite where nothing is known.
-        max_marginals: By variable name, over the universe: the score of the best joint state with each state, divided
-            by that of the best of all, so that the largest number is 1. Only where `exact` is true are these the true
-            ones; otherwise they are estimates, from the numbers that the bound is made of.
-        exact: Whether the state is known to be the best: by a junction tree, or because the bound is reached.
+        upper_bound: No joint state has a higher log score than this, up to rounding; infinite if nothing is known.
+        max_marginals: Mapping from variable name to an array over all states: the score of the best joint state that
+            contains each state, divided by the score of the best joint state of all. These are estimates unless `exact`
+            is true.
+        exact: Whether the state is known to be the best, from a junction tree or because its score reaches the bound.
         method: "exact" or "bp".
         stop_reason: Why the search ended.
-        trace: The moments at which the state or the bound has improved.
+        trace: The moments at which the state or the bound improved.
         seconds: Time of the search.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("sky", ["clear", "grey"])
+        >>> _ = graph.add_variable("ground", ["dry", "wet"])
+        >>> _ = graph.add_factor(["sky", "ground"], log_table=[[1.0, -2.0], [0.0, 0.5]])
+        >>> best = abp.infer_map(graph)
+        >>> dict(best.assignment), best.log_score, best.exact
+        ({'sky': 'clear', 'ground': 'dry'}, 1.0, True)
     """
 
     assignment: Mapping[str, Hashable]

@@ -11,13 +11,23 @@ from anytimebp.model.variable import VariableKey, VariableTable
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Samples:
-    """Random joint states.
+    """Random joint states, as `sample` returns them.
+
+    `samples["name"]` is a list with the label of one variable in each sample.
 
     Attributes:
-        states: (n, variables) the number of each variable's state; variables in the order of the graph.
-        exact: Whether they are drawn from the model itself; otherwise each variable is drawn by its marginal in BP,
-            given those drawn before.
-        variables: Names and labels.
+        states: State indices, of shape (n, variables); variables are in the order of the graph.
+        exact: Whether the samples are drawn from the model itself. Otherwise each variable is drawn from its marginal
+            in BP, given the variables drawn before it.
+        variables: The variables, with names and labels.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("coin", ["heads", "tails"])
+        >>> _ = graph.add_factor(["coin"], table=[0.0, 1.0])
+        >>> samples = abp.sample(graph, 3, rng=0)
+        >>> samples["coin"], samples.states.shape
+        (['tails', 'tails', 'tails'], (3, 1))
     """
 
     states: IndexArray

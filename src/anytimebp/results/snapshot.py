@@ -27,31 +27,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Snapshot:
-    """What a run knows at one moment. It owns its arrays and never changes.
+    """What a run knows at one moment. A snapshot owns its arrays and never changes.
 
-    Before every factor has been updated once, the marginals are little more than the unary scores, `log_z` is NaN and
+    Until every factor has been updated once, the marginals are little more than the unary scores, `log_z` is NaN and
     the residuals are infinite.
 
     Attributes:
-        marginals: By variable name, over the whole universe.
-        log_z: Bethe estimate of the log partition function; exact on forests.
-        max_residual: Largest change of a message in the last sweep (largest pending one for `residual`), in nats.
-        mean_residual: The same, averaged over factors; where a stopped run went back to an earlier state, the largest.
-        outside: The unexplored mass, or how to compute it.
-        error: The estimated error, or how to compute it.
-        domain_sizes: Active states per variable, in order; below the universe where evidence excludes states.
-        seconds: Time of the run so far, without the caller's.
+        marginals: Read-only mapping from variable name to an array over all states.
+        log_z: Log of the partition function: exact if `exact` is true, otherwise the Bethe estimate.
+        max_residual: Largest change of a message in the last sweep, in nats; for `residual`, the largest pending one.
+        mean_residual: Mean of these changes over factors. If a stopped run went back to an earlier state, the largest.
+        outside: The unexplored mass, or a function that computes it; read `unexplored_mass` instead.
+        error: The estimated error, or a function that computes it; read `estimated_error` instead.
+        domain_sizes: Number of active states of each variable, in order. Evidence makes it smaller, too.
+        seconds: Time of the run so far, without the time spent in the caller.
         updates: Factor updates so far.
-        work_parts: Table entries read or scored, by purpose.
-        consistent: Whether this is a fixed point to within `tolerance`.
-        tolerance: See `consistent`.
+        work_parts: Table entries read or scored so far, by purpose.
+        consistent: Whether the messages are at a fixed point on the domains, to within `tolerance`.
+        tolerance: The tolerance of `consistent`, in nats.
         method: Name of the method.
-        arithmetic: "linear", or "log" where the model's range needs it.
-        damping: In force at that moment.
-        exact: Whether the marginals and log Z are those of the whole model: of method "exact", or of BP on a forest.
-        choice: What was done and why, where the method had a choice.
-        cost: The entries that exact inference would need, or how to compute them.
-        factor_marginals: By factor index or name. False, and an OptionError on use, unless asked for.
+        arithmetic: "linear", or "log" if the scores span too wide a range for linear arithmetic.
+        damping: Damping at that moment.
+        exact: Whether the marginals and log Z are exact: from method "exact", or from BP on a forest.
+        choice: What the method chose to do, and why; empty if it had no choice.
+        cost: Entries that exact inference would need, or a function that computes them; read `exact_entries` instead.
+        factor_marginals: Joint marginals by factor index or name. False unless `factor_marginals=True` was given.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("weather", ["sun", "rain"])
+        >>> _ = graph.add_factor(["weather"], table=[3.0, 1.0])
+        >>> result = abp.infer(graph)  # a Result is a Snapshot
+        >>> result.marginals["weather"].round(2)
+        array([0.75, 0.25])
+        >>> result.top("weather"), result.exact
+        ([('sun', 0.75)], True)
     """
 
     marginals: Marginals
@@ -106,34 +116,34 @@ class Snapshot:
 
     @cached_property
     def unexplored_mass(self) -> float:
-        """Largest, over variables, estimated belief outside the domain; zero for full methods.
+        """Estimated belief outside the domain, of the variable where it is largest; 0 if all states are active.
 
-        Computed when it is first asked for, from one round of messages out of the domains. NaN where messages that have
-        not settled exclude every state of a domain.
+        It is computed when it is first read, by sending one round of messages to the states outside. It is NaN if
+        messages that have not settled exclude every state of a domain.
         """
         return self.outside() if callable(self.outside) else self.outside
 
     @cached_property
     def estimated_error(self) -> float:
-        """Estimated distance of the marginals to those of BP, as a mean over variables of the L2 distance.
+        """Estimated distance of the marginals to those of BP: the L2 distance, averaged over variables.
 
-        On models with loops BP itself may be far from the true marginals. Zero where `exact` is true. After
-        `method="exact"` on likely states it is the estimated distance to the exact marginals.
-        An estimate, not a bound: of what messages have still to move, and of what states outside the domains hold.
-        Computed when it is first asked for; infinite where nothing is known.
+        It estimates how far messages still have to move, and how much belief the states outside the domains hold. It
+        is an estimate, not a bound. It is computed when it is first read, infinite if nothing is known, and 0 if
+        `exact` is true. On models with loops, BP itself may be far from the exact marginals. After `method="exact"` on
+        likely states, it is the estimated distance to the exact marginals.
         """
         return self.error() if callable(self.error) else self.error
 
     @property
     def estimated_to(self) -> str:
-        """What `estimated_error` is the distance to, in words: BP, or the exact marginals."""
+        """What `estimated_error` is the distance to: "BP" or "the exact marginals"."""
         return "the exact marginals" if self.method == "exact" and not self.exact else "BP"
 
     @cached_property
     def exact_entries(self) -> float:
-        """Entries of all cliques that `method="exact"` would need, 0 on forests, where BP is exact.
+        """Number of table entries that `method="exact"` would need; 0 on forests, where BP is exact.
 
-        Computed when it is first asked for; infinite where it cannot be found out quickly, NaN where nobody knows.
+        It is computed when it is first read. It is infinite if it cannot be found quickly, and NaN if it is unknown.
         """
         return self.cost() if callable(self.cost) else self.cost
 
@@ -144,11 +154,11 @@ class Snapshot:
         return {**vars(self), "outside": self.unexplored_mass, "error": self.estimated_error, "cost": cost}
 
     def distance(self, other: Snapshot, measure: str = "l2") -> float:
-        """Return how far the marginals are from another snapshot's, as a mean over variables.
+        """Return the distance between the marginals of two snapshots, averaged over variables.
 
         Args:
-            other: Of the same graph.
-            measure: "l2", the Euclidean distance, or "tv", the total variation (half the L1 distance).
+            other: A snapshot of the same graph.
+            measure: "l2", the Euclidean distance, or "tv", the total variation distance (half the L1 distance).
         """
         if measure not in {"l2", "tv"}:
             msg = f'measure must be "l2" or "tv", got {measure!r}'
@@ -162,12 +172,12 @@ class Snapshot:
 
     @property
     def work(self) -> int:
-        """Table entries read or scored, in all."""
+        """Table entries read or scored so far, in all."""
         return sum(self.work_parts.values())
 
     @property
     def n_states(self) -> int:
-        """All states of all variables, in the domains or not."""
+        """Number of states of all variables together, active or not."""
         return int(self.marginals.variables.sizes().sum())
 
     def top(self, variable: VariableKey, count: int = 1) -> list[tuple[object, float]]:
@@ -181,13 +191,13 @@ class Snapshot:
         return float(self.marginals[variable][state])
 
     def expected_log_table(self, factors: FactorKey | range) -> FloatArray:
-        """Return the derivative of `log_z` by the log scores of one factor, or of several that share theirs.
+        """Return the derivative of `log_z` with respect to the log scores of a factor, or of tied factors.
 
-        This is the sum of the factors' marginals: how often each joint state is expected. At a fixed point of BP it is
-        the derivative of the Bethe estimate. Needs `factor_marginals=True`.
+        This is the sum of the factors' joint marginals: how often each joint state is expected to occur. At a fixed
+        point of BP, it is the derivative of the Bethe estimate. Needs `factor_marginals=True`.
 
         Args:
-            factors: The index or name of a factor, or a range of indices, of factors of one shape.
+            factors: The index or name of a factor, or a range of indices of factors with the same shape.
         """
         chosen = factors if isinstance(factors, range) else [factors]
         if not len(chosen):
@@ -219,21 +229,21 @@ class Snapshot:
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return all marginals in one data frame: variable, state (its label), probability. Needs pandas."""
+        """Return all marginals as a pandas data frame with columns variable, state (its label) and probability."""
         return tables.to_pandas(self.marginals)
 
     def to_polars(self) -> pl.DataFrame:
-        """Return all marginals in one polars data frame: variable, state, probability. Needs polars.
+        """Return all marginals as a polars data frame with columns variable, state and probability.
 
-        States are whole numbers if all labels are, and text otherwise.
+        States are integers if all labels are integers, and text otherwise.
         """
         return tables.to_polars(self.marginals)
 
     def to_xarray(self) -> xr.DataArray:
-        """Return all marginals in one array of dimensions variable and state. Needs xarray.
+        """Return all marginals as an xarray array with dimensions variable and state.
 
         Raises:
-            OptionError: If the variables do not share one universe.
+            OptionError: If the variables do not all have the same states.
         """
         return tables.to_xarray(self.marginals)
 
@@ -251,12 +261,20 @@ FIGURES = tuple(item.name for item in fields(Snapshot))
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Result(Snapshot):
-    """The answer of a run.
+    """The answer of a run. It has all attributes and methods of a `Snapshot`, and these.
 
     Attributes:
         stop_reason: Why the run ended.
-        trace: Figures of every recorded moment.
-        current: The state in which the run stopped, which may be later than the answer.
+        trace: The figures of every recorded moment.
+        current: A snapshot of the state in which the run stopped, which may be later than the answer.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(2, 3)
+        >>> _ = graph.add_factor([0, 1], log_table=np.eye(3))
+        >>> result = abp.infer(graph)
+        >>> result.stop_reason.name, result.consistent
+        ('CONVERGED', True)
     """
 
     stop_reason: StopReason

@@ -115,7 +115,7 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
         (["info", "none.bif"], 2, "none.bif: No such file"),
         (["convert", "m.uai", "m.txt"], 2, "m.txt: no format for a model"),
         (["convert", "m.uai", "m.bif"], 2, "Bayesian networks only"),
-        (["convert", "m.uai", "m.uai"], 2, "m.uai: this would overwrite what is read"),
+        (["convert", "m.uai", "m.uai"], 2, "m.uai: this would overwrite a file that is read"),
         (["convert", "m.uai", "."], 2, ". is a folder; add --parts"),
         (["convert", "m.uai", ".", "--parts", "2"], 2, ". is there already"),
         (["convert", "m.uai", "-", "--parts", "2"], 2, "--parts writes .npz files into a folder"),
@@ -123,7 +123,7 @@ def test_reports_are_the_same_but_for_the_timings(folder, capsys):
         (
             ["infer", "m.uai", "--evidence", "e.json", "--output", "e.json"],
             2,
-            "e.json: this would overwrite what is read",
+            "e.json: this would overwrite a file that is read",
         ),
         (["frobnicate"], 2, "No such command 'frobnicate'"),
     ],
@@ -150,10 +150,10 @@ def test_debug_shows_the_traceback_wherever_it_stands(folder, capsys):
         assert "Traceback" in capsys.readouterr().err
 
 
-def test_unforeseen_errors_are_a_line_too(folder, capsys, monkeypatch):
+def test_unexpected_errors_are_a_line_too(folder, capsys, monkeypatch):
     monkeypatch.setattr("anytimebp.cli.paths.read_model_file", lambda *_: 1 / 0)
     assert run("info", "m.uai") == 1
-    assert "unforeseen ZeroDivisionError" in capsys.readouterr().err
+    assert "unexpected ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_one_output_that_fails_does_not_lose_the_others(folder, capsys, monkeypatch):
@@ -260,7 +260,7 @@ def test_a_pipe_gets_text_and_no_bar(long_model):
         check=True,
     )
     assert "\x1b" not in done.stdout + done.stderr
-    assert "the time was used up; the marginals are consistent" in done.stdout
+    assert "out of time; the marginals are consistent" in done.stdout
     assert "allow more --seconds" in done.stdout
 
 

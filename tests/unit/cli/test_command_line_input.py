@@ -182,7 +182,7 @@ def test_very_long_numbers_are_no_states(folder, capsys, digits):
     ):
         assert run("infer", "m.uai", *arguments) == 2
         errors = capsys.readouterr().err
-        assert "unforeseen" not in errors
+        assert "unexpected" not in errors
         assert "not JSON" not in errors
         assert len(errors) < 300
 
@@ -224,7 +224,7 @@ def test_amounts_of_memory(text, size):
 def test_what_is_no_amount_of_memory(folder, capsys, text):
     assert run("infer", "m.uai", "--max-memory", text) == 2
     errors = capsys.readouterr().err
-    assert ("max_memory must be" if text == "0" else "is no amount of memory, such as 500MB") in errors
+    assert ("max_memory must be" if text == "0" else "is not an amount of memory such as 500MB") in errors
 
 
 def test_a_run_that_needs_more_memory_is_refused(folder, capsys):

@@ -81,8 +81,8 @@ def test_a_budget_that_ends_a_run_warns_where_the_estimated_error_is_large_and_n
 
 
 @pytest.mark.parametrize("method", ["bp", "residual", "adaptive", "auto"])
-def test_a_run_without_any_message_warns_that_its_marginals_may_be_anything(method):
-    with pytest.warns(abp.UncertainResultWarning, match=r"may be anything.*more than 0\.5"):
+def test_a_run_without_any_message_warns_that_its_marginals_may_be_far_off(method):
+    with pytest.warns(abp.UncertainResultWarning, match=r"may be far off.*more than 0\.5"):
         assert abp.infer(grid(12, 30, 1.0, 0.3, seed=0), method, max_work=1).estimated_error > 0.5
 
 

@@ -300,7 +300,7 @@ def test_a_target_reached_says_so_and_warns_of_nothing(capsys):
     result = small_result(stop_reason=abp.StopReason.TARGET_REACHED, consistent=False)
     out, errors = printed(result, capsys)
     assert errors == ""
-    assert out.startswith("stopped: the estimated distance to BP is under --target-error; messages have not settled")
+    assert out.startswith("stopped: the estimated distance to BP is at most --target-error; messages have not settled")
     assert next_step(result).startswith("a smaller --target-error")
     assert "consistent on the domains" in ended_line(replace(result, consistent=True))
     assert "fixed point" in printed(replace(result, stop_reason=abp.StopReason.OUT_OF_TIME), capsys).err

@@ -28,7 +28,15 @@ class AtMostOne:
     """At most one variable of the scope is in a given state.
 
     Attributes:
-        state: Index of that state, for all variables or one for each.
+        state: Index of that state: one number for all variables, or one for each variable.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> for name in "abc":
+        ...     _ = graph.add_variable(name, ["off", "on"])
+        >>> _ = graph.add_factor(["a", "b", "c"], structure=abp.AtMostOne(state=1))
+        >>> round(abp.infer(graph).probability("a", "on"), 2)  # one of four possible joint states
+        0.25
     """
 
     state: int | Sequence[int] = 1

@@ -20,7 +20,16 @@ LOOKED_AT = 2**20  # pairs of states whose weights are added up at a time
 
 @dataclass(frozen=True, eq=False)
 class And:
-    """The state index of the last variable is the AND of all others, bit by bit."""
+    """The state index of the last variable is the bitwise AND of all others.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> for name in "abc":
+        ...     _ = graph.add_variable(name, 8)
+        >>> _ = graph.add_factor(["a", "b", "c"], structure=abp.And())
+        >>> abp.infer(graph, evidence={"a": 6, "b": 3}).top("c")
+        [(2, 1.0)]
+    """
 
     def source(self, shape: tuple[int, ...], what: str) -> FactorSource:
         """Return the structure for these universes, checked."""
@@ -30,7 +39,16 @@ class And:
 
 @dataclass(frozen=True, eq=False)
 class Or:
-    """The state index of the last variable is the OR of all others, bit by bit."""
+    """The state index of the last variable is the bitwise OR of all others.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> for name in "abc":
+        ...     _ = graph.add_variable(name, 8)
+        >>> _ = graph.add_factor(["a", "b", "c"], structure=abp.Or())
+        >>> abp.infer(graph, evidence={"a": 4, "b": 1}).top("c")
+        [(5, 1.0)]
+    """
 
     def source(self, shape: tuple[int, ...], what: str) -> FactorSource:
         """Return the structure for these universes, checked."""

@@ -36,7 +36,16 @@ class Cardinality:
 
     Attributes:
         log_scores_by_count: Log scores of 0, 1, 2, ... variables in that state, up to all of them.
-        state: Index of that state, for all variables or one for each.
+        state: Index of that state: one number for all variables, or one for each variable.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> for name in "abc":
+        ...     _ = graph.add_variable(name, ["off", "on"])
+        >>> exactly_two = [-np.inf, -np.inf, 0.0, -np.inf]
+        >>> _ = graph.add_factor(["a", "b", "c"], structure=abp.Cardinality(exactly_two))
+        >>> round(abp.infer(graph).probability("a", "on"), 3)
+        0.667
     """
 
     log_scores_by_count: npt.ArrayLike

@@ -22,9 +22,18 @@ class Deterministic:
     """The last variable of the scope is a function of the others.
 
     Attributes:
-        function: Arrays of state indices of the other variables in, broadcast together; state indices of the last out.
-        score: Log score where it is so.
-        default: Log score where it is not.
+        function: Takes one array of state indices for each of the other variables, which broadcast together, and
+            returns the state indices of the last variable.
+        score: Log score if the last variable has that value.
+        default: Log score if it has another value.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> for name in ["a", "b", "sum"]:
+        ...     _ = graph.add_variable(name, 10)
+        >>> _ = graph.add_factor(["a", "b", "sum"], structure=abp.Deterministic(lambda a, b: (a + b) % 10))
+        >>> abp.infer(graph, evidence={"a": 7, "b": 5}).top("sum")
+        [(2, 1.0)]
     """
 
     function: Callable[..., Any]

@@ -20,12 +20,20 @@ PAIR = 2
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """The score of two variables depends on the difference of their state indices, first less second.
+    """The score of two variables depends on the first state index minus the second.
 
     Attributes:
         log_kernel: Log scores of the differences `first`, `first` + 1, ...
-        first: The first difference; that which centres the kernel, if None.
+        first: The first difference. If None, the kernel is centred on a difference of 0.
         default: Log score of all other differences.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("before", 100)
+        >>> _ = graph.add_variable("now", 100)
+        >>> _ = graph.add_factor(["before", "now"], structure=abp.Difference([-1.0, 0.0, -1.0]))
+        >>> abp.infer(graph, evidence={"before": 50}).marginals["now"][48:53].round(2)
+        array([0.  , 0.21, 0.58, 0.21, 0.  ])
     """
 
     log_kernel: npt.ArrayLike

@@ -17,11 +17,19 @@ PAIR = 2
 
 @dataclass(frozen=True, eq=False)
 class Equality:
-    """All variables of the scope are in the same state, or score less: equality, or the model of Potts.
+    """All variables of the scope are in the same state, or get another score (the Potts model).
 
     Attributes:
-        same: Log score of being in the same state, one number or one per state.
-        default: Log score of everything else.
+        same: Log score if all are in the same state: one number, or one for each state.
+        default: Log score otherwise.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("a", ["red", "green", "blue"])
+        >>> _ = graph.add_variable("b", ["red", "green", "blue"])
+        >>> _ = graph.add_factor(["a", "b"], structure=abp.Equality(2.0, default=0.0))
+        >>> round(abp.infer(graph, evidence={"a": "red"}).probability("b", "red"), 3)
+        0.787
     """
 
     same: float | npt.ArrayLike = 0.0

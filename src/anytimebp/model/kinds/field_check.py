@@ -24,14 +24,23 @@ POLYNOMIALS = {
 
 @dataclass(frozen=True, eq=False)
 class FieldCheck:
-    """The sum of all states, each times a coefficient, is zero in a finite field.
+    """The sum of all states, each multiplied by a coefficient, is zero in a finite field.
 
-    Of GF(2^m), the bits of a state index are the coefficients of a polynomial; of GF(p), the index is the number.
+    In GF(2^m), the bits of a state index are the coefficients of a polynomial. In GF(p), the index is the number.
 
     Attributes:
-        field: Its order: a power of two, up to 65,536, or a prime number.
-        coefficients: An element other than 0 for each variable.
-        polynomial: Of GF(2^m): the irreducible polynomial of degree m, as bits; a primitive one in common use if None.
+        field: Order of the field: a power of two up to 65,536, or a prime number.
+        coefficients: A field element other than 0 for each variable.
+        polynomial: For GF(2^m), the irreducible polynomial of degree m, as bits. If None, a primitive polynomial in
+            common use.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> for name in "abc":
+        ...     _ = graph.add_variable(name, 7)
+        >>> _ = graph.add_factor(["a", "b", "c"], structure=abp.FieldCheck(7, [1, 2, 1]))  # a + 2 b + c = 0 in GF(7)
+        >>> abp.infer(graph, evidence={"a": 3, "b": 5}).top("c")
+        [(1, 1.0)]
     """
 
     field: int

@@ -18,10 +18,20 @@ PAIR = 2
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """The potential of a joint state is a sum of r products, of one number for each variable's state.
+    """The potential of a joint state is a sum of r products, each with one number per variable.
 
     Attributes:
         factors: For each variable, an array of shape (states, r) of non-negative numbers.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variable("a", 1000)
+        >>> _ = graph.add_variable("b", 1000)
+        >>> left, right = np.random.default_rng(0).random((2, 1000, 3))
+        >>> _ = graph.add_factor(["a", "b"], structure=abp.LowRank([left, right]))
+        >>> exact = left[7] @ right.T / (left[7] @ right.T).sum()
+        >>> bool(np.allclose(abp.infer(graph, evidence={"a": 7}).marginals["b"], exact))
+        True
     """
 
     factors: Sequence[npt.ArrayLike]

@@ -15,11 +15,19 @@ from anytimebp.model.source import WHOLE, FactorSource, Field, IndexArray
 
 @dataclass(frozen=True, eq=False)
 class ModularSum:
-    """The signed sum of the state indices is a constant, modulo the number of states that each variable has.
+    """The signed sum of the state indices is a constant, modulo the number of states of each variable.
 
     Attributes:
-        signs: 1 or -1 for each variable: (1, 1, -1) says that the last one is the sum of the others.
-        constant: What the sum is.
+        signs: 1 or -1 for each variable. With (1, 1, -1), the last variable is the sum of the others.
+        constant: The value of the sum.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> for name in "abc":
+        ...     _ = graph.add_variable(name, 12)
+        >>> _ = graph.add_factor(["a", "b", "c"], structure=abp.ModularSum((1, 1, -1)))
+        >>> abp.infer(graph, evidence={"a": 10, "b": 5}).top("c")
+        [(3, 1.0)]
     """
 
     signs: Sequence[int]

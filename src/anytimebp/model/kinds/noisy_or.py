@@ -28,13 +28,21 @@ PAIR = 2
 
 @dataclass(frozen=True, eq=False)
 class NoisyOr:
-    """The last variable is on if any of the others, its causes, is on and works, or if it leaks.
+    """The last variable is on if at least one cause that is on takes effect, or if it leaks.
 
-    All variables have two states, 0 (off) and 1 (on).
+    The causes are all other variables. Every variable has two states, 0 (off) and 1 (on).
 
     Attributes:
-        probabilities: That each cause works if it is on.
+        probabilities: For each cause, the probability that it takes effect if it is on.
         leak: Probability that the last variable is on without any cause.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> for name in ["flu", "cold", "cough"]:
+        ...     _ = graph.add_variable(name, ["no", "yes"])
+        >>> _ = graph.add_factor(["flu", "cold", "cough"], structure=abp.NoisyOr([0.5, 0.6], leak=0.1))
+        >>> round(abp.infer(graph, evidence={"flu": "yes", "cold": "yes"}).probability("cough", "yes"), 2)
+        0.82
     """
 
     probabilities: npt.ArrayLike

@@ -11,7 +11,16 @@ from anytimebp.model.source import WHOLE, FactorSource, Field
 
 @dataclass(frozen=True, eq=False)
 class Xor:
-    """The state indices of all variables XOR to 0: with three of them, each is the XOR of the other two."""
+    """The bitwise XOR of all state indices is 0. Of three variables, each is the XOR of the other two.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> for name in ["key", "text", "mixed"]:
+        ...     _ = graph.add_variable(name, 256)
+        >>> _ = graph.add_factor(["key", "text", "mixed"], structure=abp.Xor())
+        >>> abp.infer(graph, evidence={"text": 0x3A, "mixed": 0x99}).top("key")
+        [(163, 1.0)]
+    """
 
     def source(self, shape: tuple[int, ...], what: str) -> FactorSource:
         """Return the structure for these universes, checked."""
