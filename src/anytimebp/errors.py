@@ -137,3 +137,9 @@ def warn_caller(message: str, category: type[Warning]) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, level)
+
+
+def no_joint_state(*, is_observed: bool) -> InconsistentModelError:
+    """Return the error of a model whose every joint state some factor, or evidence if there is any, excludes."""
+    given = " under this evidence" if is_observed else ""
+    return InconsistentModelError(f"no joint state is possible{given}: every one has a factor that excludes it")

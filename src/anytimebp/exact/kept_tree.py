@@ -73,6 +73,7 @@ class KeptTree:
     Attributes:
         tree: The cliques.
         slot_start: (V + 1,) where a variable's states start in rows of beliefs.
+        slot_state: These states; empty, as they are the universes.
         log_z: Of the model under the present evidence, once `is_done`.
         scratch: A number per slot, for whoever wants few of them.
     """
@@ -91,7 +92,7 @@ class KeptTree:
         """
         is_shared, room = room is not None, room or Room()
         self._compiled, self.tree, self._sizes = compiled, tree, domains.sizes
-        self.slot_start = domains.slot_start
+        self.slot_start, self.slot_state = domains.slot_start, domains.slot_state
         n, n_variables = tree.n, len(domains.sizes)
         base = domains.log_prior
         held = domains._replace(log_prior=base.copy(), log_prior_min=domains.log_prior_min.copy())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from anytimebp.domains.domains import Domains, full_domains
-from anytimebp.errors import InconsistentModelError
+from anytimebp.errors import no_joint_state
 from anytimebp.exact.kept_tree import NOBODY, KeptTree, Room
 from anytimebp.exact.potentials import make_potentials
 from anytimebp.exact.readout import CliqueMarginals
@@ -22,30 +21,14 @@ from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.model.variable import VariableTable
 from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
-from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.results.trace import Moment, Trace
 from anytimebp.tables.store import Tables
 
 KEPT = "kept junction trees"  # the kernels that only sessions need
 WORTH_A_LOOK = 2**16  # entries read in a slice, from which on Ctrl-C is looked for
 
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # every domain is the universe in order
-AT_ONCE = 2**15  # entries of stale cliques: with four times as many read, at most a tenth of a millisecond
-CHOICE = "a kept junction tree: little of it was out of date"
-AT_THE_END = {
-    "max_residual": 0.0,
-    "mean_residual": 0.0,
-    "outside": 0.0,
-    "error": 0.0,
-    "consistent": True,
-    "method": "exact",
-    "damping": 0.0,
-    "exact": True,
-    "choice": CHOICE,
-    "factor_marginals": NOT_ASKED_FOR,
-}
-"""What holds of every answer that is given at once."""
 
 
 class TargetSlots(NamedTuple):
@@ -55,22 +38,25 @@ class TargetSlots(NamedTuple):
         variables: Their indices, rising.
         start: (targets + 1,) where their states start in a row of them.
         slots: Where these are in a row of the states of all variables; a slice where there is one target.
+        states: These states; empty where they are the universes.
     """
 
     variables: IndexArray
     start: IndexArray
     slots: IndexArray | slice
+    states: IndexArray
 
     @classmethod
-    def of(cls, targets: IndexArray, slot_start: IndexArray) -> TargetSlots:
+    def of(cls, targets: IndexArray, slot_start: IndexArray, slot_state: IndexArray = NO_STATES) -> TargetSlots:
         """Return where the marginals of some variables are."""
         first, sizes = slot_start[targets], slot_start[targets + 1] - slot_start[targets]
         one = slice(int(first[0]), int(first[0] + sizes[0]))
-        return cls(targets, row_starts(sizes), one if len(targets) == 1 else row_items(first, sizes))
+        slots = one if len(targets) == 1 else row_items(first, sizes)
+        return cls(targets, row_starts(sizes), slots, slot_state[slots] if len(slot_state) else slot_state)
 
     def marginals(self, variables: VariableTable, belief: FloatArray) -> Marginals:
         """Return the marginals of the targets alone, out of beliefs of all variables."""
-        return Marginals(variables, belief[self.slots].copy(), self.start, NO_STATES, self.variables)
+        return Marginals(variables, belief[self.slots].copy(), self.start, self.states, self.variables)
 
 
 class Evidence(NamedTuple):
@@ -163,9 +149,7 @@ class KeptExactRun:
             is_possible, updates, work = kept.advance(wanted, self._belief, *left, with_joints=joints)
             figures.count(updates, work)
             if not is_possible:
-                given = " under this evidence" if self._evidence.variables or self._evidence.observed else ""
-                msg = f"no joint state is possible{given}: every one has a factor that excludes it"
-                raise InconsistentModelError(msg)
+                raise no_joint_state(is_observed=bool(self._evidence.variables or self._evidence.observed))
             if not kept.is_done and (figures.updates >= limits.updates or limits.has_budget or work >= WORTH_A_LOOK):
                 yield Step.WORKING
         figures.rounds = figures.settled_rounds = 1
@@ -210,43 +194,3 @@ class KeptExactRun:
         domains = full_domains(self._compiled, self._evidence.mapping(), self._task.unary)
         joint = self._task.options.factor_marginals
         return prior_snapshot(self._compiled, domains, self._figures, outside=1.0, factor_marginals=joint)
-
-
-def answer_at_once(
-    compiled: CompiledGraph, kept: KeptTree, evidence: Evidence, targets: TargetSlots | None, tolerance: float
-) -> Result | None:
-    """Answer a query without looking at the clock or Ctrl-C in between: None where that may take too long.
-
-    The evidence is in the tree then, and both ways are still to go.
-    """
-    began = perf_counter()
-    belief, wanted = (
-        (np.ones(int(kept.slot_start[-1])), NOBODY) if targets is None else (kept.scratch, targets.variables)
-    )
-    is_possible, updates, work = kept.answer(evidence.variables, evidence.states, wanted, belief, AT_ONCE)
-    if not is_possible:
-        given = " under this evidence" if evidence.variables else ""
-        msg = f"no joint state is possible{given}: every one has a factor that excludes it"
-        raise InconsistentModelError(msg)
-    if not kept.is_done:
-        return None
-    if targets is None:
-        marginals = Marginals(compiled.variables, belief, kept.slot_start, NO_STATES)
-    else:
-        marginals = targets.marginals(compiled.variables, belief)
-    seconds, log_z = perf_counter() - began, kept.log_z
-    held = {
-        **AT_THE_END,
-        "marginals": marginals,
-        "log_z": log_z,
-        "domain_sizes": read_only(evidence.sizes(compiled.universe_sizes)),
-        "seconds": seconds,
-        "updates": updates,
-        "work_parts": {"messages": work, "scoring": 0, "growth": 0, "priorities": 0},
-        "tolerance": tolerance,
-        "arithmetic": "log" if kept.in_logs else "linear",
-        "cost": kept.tree.entries,
-    }
-    moment = Moment(seconds, updates, work, 0.0, 0.0, 0.0, len(belief), log_z, 0.0, CHOICE)
-    current = Snapshot.holding(**held)
-    return Result.holding(**held, stop_reason=StopReason.CONVERGED, trace=Trace((moment,)), current=current)

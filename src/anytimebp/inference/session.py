@@ -15,12 +15,13 @@ import numpy.typing as npt
 from anytimebp.errors import AnytimeBPError, InconsistentModelError, ModelError, OptionError
 from anytimebp.inference.caveats import warn_of_unconnected
 from anytimebp.inference.inference import Inference, budget_of, result_of
+from anytimebp.inference.kept import Kept
 from anytimebp.inference.kept_exact import Evidence
 from anytimebp.inference.methods import DEFAULT_METHOD
 from anytimebp.inference.options import RandomLike, RunOptions, check_budget
 from anytimebp.inference.recording import Every
 from anytimebp.inference.run import Run, Stop
-from anytimebp.inference.session_run import Kept, SessionRun
+from anytimebp.inference.session_run import SessionRun
 from anytimebp.model.evidence import EvidenceLike, Targets, read_evidence_mapping, read_targets
 from anytimebp.model.factor import FactorKey
 from anytimebp.model.graph import FactorGraph
@@ -143,11 +144,13 @@ class Session:
 
     def _start(self, unary: dict[int, Any] | None = None) -> None:
         """Know nothing of earlier queries."""
-        self._kept = Kept(unary=unary or {})
+        options = self._options
+        is_exact = options.method in {"auto", "exact"} and options.policy is None and options.damping == 0.0
+        self._kept = Kept(unary=unary or {}, is_exact=is_exact)
         self._known: dict[Hashable, tuple[int, int]] = {}
         self._asked: dict[str, IndexArray | None] = {}
         self._exclusively = OneAtATime(self._kept)
-        self._is_plain = not self._options.factor_marginals and self._options.record in {"round", "sweep", "end"}
+        self._is_plain = not options.factor_marginals and options.record in {"round", "sweep", "end"}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave what earlier queries have left behind: it is sized by tables, and made again quickly."""

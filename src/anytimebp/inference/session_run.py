@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
-from anytimebp.domains.domains import Domains, full_domains
+from anytimebp.domains.domains import full_domains
 from anytimebp.errors import MemoryLimitError
 from anytimebp.exact.cost import plan_within
 from anytimebp.exact.kept_tree import KeptTree
@@ -15,25 +15,16 @@ from anytimebp.exact.tree import Tree, plan
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import CHEAP, AutoRun, bp_cost, choose
-from anytimebp.inference.figures import UNLIMITED
-from anytimebp.inference.kept_exact import (
-    AT_ONCE,
-    KEPT,
-    Evidence,
-    KeptExactRun,
-    TargetSlots,
-    answer_at_once,
-    make_all_tables,
-    make_kept_tree,
-)
+from anytimebp.inference.kept import Kept
+from anytimebp.inference.kept_exact import KEPT, Evidence, KeptExactRun, make_all_tables, make_kept_tree
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.methods import FULL_METHODS
 from anytimebp.inference.readout import prior_snapshot
+from anytimebp.inference.staying import make_calibrated
 from anytimebp.inference.warm_up import make_method
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
-from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import FloatArray, IndexArray, read_only
-from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.model.source import FloatArray, read_only
+from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.carry_over import Start
 from anytimebp.tables.memory import update_entries
@@ -47,79 +38,7 @@ FEW_DISTURBED, SOME_DISTURBED = 100, 8
 """Times as many factors as are disturbed, from which on updates one by one beat sweeps, and these runs from nothing."""
 ONE_BY_ONE, BY_SWEEPS = 2.0, 1.0  # costs of an update that a heap has picked, and of one in a sweep
 PART_LEFT = 0.7  # of the entries of all tables: where evidence leaves fewer, a run on what is left is faster
-MOST_TARGETS = 2**12  # different ones of which it is kept where they are
 PASSES_DOWN = 2.0  # entries read on the way down, for each entry of a clique
-
-
-@dataclass
-class Kept:
-    """What a session has from earlier queries.
-
-    Attributes:
-        compiled: The graph to which all belongs; None before the first query.
-        tree: Cliques, where they are kept.
-        plan: Of cliques over all states; None where they are not worth keeping, or before the first query.
-        reason: Why cliques are kept, or not.
-        unary: Log scores in place of unary factors, by variable.
-        changed: Factors of the graph that have other tables than `compiled`.
-        changed_before: The same, of the query that is under way.
-        messages: A run on all states whose messages have settled.
-        seen: Its evidence, as log scores by variable.
-        priors: All states with their priors, without evidence; None before somebody needs them.
-        cold_updates: Of the last run from nothing.
-        too_many: Factors that changes disturb, from which on starting from messages has not paid.
-        targets: Where the marginals of earlier targets are.
-    """
-
-    compiled: CompiledGraph | None = None
-    tree: KeptTree | None = None
-    plan: Tree | None = None
-    reason: str = ""
-    unary: dict[int, FloatArray] = field(default_factory=dict)
-    changed: set[int] = field(default_factory=set)
-    changed_before: set[int] = field(default_factory=set)
-    messages: AllStates | None = None
-    seen: dict[int, FloatArray] = field(default_factory=dict)
-    priors: Domains | None = None
-    cold_updates: int = 0
-    too_many: int = UNLIMITED
-    targets: dict[bytes, TargetSlots] = field(default_factory=dict)
-
-    def drop(self) -> None:
-        """Forget everything but the model."""
-        self.compiled = self.tree = self.plan = self.messages = self.priors = None
-        self.too_many = UNLIMITED
-        self.changed.clear()
-        self.targets.clear()
-
-    def set_unary(self, index: int, log_scores: FloatArray) -> None:
-        """Replace what unary factors say of a variable."""
-        self.unary[index] = log_scores
-        self.priors = None
-        if self.tree is not None:
-            self.tree.set_unary(index, log_scores)
-
-    def answer_at_once(
-        self, graph: FactorGraph, evidence: Evidence, targets: IndexArray | None, tolerance: float
-    ) -> Result | None:
-        """Answer a query on a tree that is kept, if that takes so little that no run is worth setting up."""
-        graph.take_changes()
-        if self.tree is None or self.compiled is None or self.compiled is not graph.compiled:
-            return None
-        if targets is None and self.tree.tree.entries > AT_ONCE:
-            return None
-        places = None if targets is None else self.places(targets, self.tree)
-        return answer_at_once(self.compiled, self.tree, evidence, places, tolerance)
-
-    def places(self, targets: IndexArray, tree: KeptTree) -> TargetSlots:
-        """Return where the marginals of some variables are in the beliefs of a tree."""
-        key = targets.tobytes()
-        found = self.targets.get(key)
-        if found is None:
-            if len(self.targets) >= MOST_TARGETS:
-                self.targets.clear()
-            found = self.targets[key] = TargetSlots.of(targets, tree.slot_start)
-        return found
 
 
 def _changed_keys(now: dict[int, FloatArray], before: dict[int, FloatArray]) -> list[int]:
@@ -240,7 +159,26 @@ class SessionRun:
         return found
 
     def leave(self) -> None:
-        """Keep messages for the next query, if they have settled."""
+        """Keep messages for the next query, if they have settled; and calibrate cliques under what stays observed."""
+        self._leave_messages()
+        if self._task.figures.ending is StopReason.CONVERGED and not self._task.limits.has_budget:
+            self._calibrate()
+
+    def _calibrate(self) -> None:
+        """Calibrate cliques under the observations that stay, if it is time to."""
+        staying = self._kept.staying
+        held = staying.wanted() if self._kept.may_calibrate and self._evidence.observed is None else None
+        if held is None or not (held or self._kept.tree is not None):
+            return
+        making = make_calibrated(self._task, compiled_graph(self._task.graph), held)
+        while True:
+            try:
+                next(making)
+            except StopIteration as end:
+                staying.take(end.value, held)
+                return
+
+    def _leave_messages(self) -> None:
         method: object = self.now
         while isinstance(method, AutoRun | AdaptiveRun):
             method = method.now
@@ -285,8 +223,9 @@ class SessionRun:
 
     def _take_graph(self, compiled: CompiledGraph) -> Iterator[Step]:
         """Find out what can be kept of a graph, or what of it after tables were changed."""
-        kept, options = self._kept, self._task.options
+        kept = self._kept
         kept.changed_before, kept.priors = kept.changed.copy(), None
+        kept.staying.drop_tree()
         is_same = kept.compiled is not None and bool(kept.changed)  # but for some tables
         if is_same and kept.tree is not None:
             yield from self._take_tables(compiled, kept.tree)
@@ -294,7 +233,7 @@ class SessionRun:
             kept.changed.clear()
         else:
             kept.drop()
-            if options.method in {"auto", "exact"} and options.policy is None and options.damping == 0.0:
+            if kept.is_exact:
                 for kernels in ("exact", KEPT):
                     while not self._task.load(kernels):
                         yield Step.WORKING

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.errors import InconsistentModelError
+from anytimebp.errors import no_joint_state
+from anytimebp.exact.calibrated import CalibratedTree
 from anytimebp.exact.passes import Passes
 from anytimebp.exact.potentials import make_potentials
 from anytimebp.exact.readout import CliqueMarginals
@@ -73,9 +74,7 @@ class Solution:
             updates, work = passes.advance(limits.updates - figures.updates, limits.slice_cost(figures.work))
             figures.count(updates, work)
             if not passes.is_possible:
-                given = " under this evidence" if self._task.options.observed else ""
-                msg = f"no joint state is possible{given}: every one has a factor that excludes it"
-                raise InconsistentModelError(msg)
+                raise no_joint_state(is_observed=bool(self._task.options.observed))
             if not passes.is_done and (figures.updates >= limits.updates or limits.has_budget or work >= WORTH_A_LOOK):
                 yield Step.WORKING
 
@@ -94,20 +93,16 @@ class Solution:
         Args:
             outside: Belief of the states that take no part.
         """
-        passes, domains, tables, part = self._passes, self._domains, self._tables, self._part
+        passes, domains = self._passes, self._domains
         assert passes is not None  # noqa: S101  (it is done)
-        assert tables is not None  # noqa: S101
         options, figures = self._task.options, self._task.figures
         marginals = passes.marginals(self._compiled.variables, domains, options.targets)
         joint: FactorMarginals = NOT_ASKED_FOR
         if options.factor_marginals:
             joint = CliqueMarginals(marginals, self._compiled.blocks, passes.joints())
-        scales = tables.log_scale if part.kept is None else tables.log_scale[part.kept]
         return Snapshot.holding(
             marginals=marginals,
-            log_z=float(
-                passes.log_total + part.log_known + np.add.reduce(scales) + np.add.reduce(domains.log_prior_scale)
-            ),
+            log_z=self._log_z(passes),
             outside=outside,
             error=figures.estimated_error,
             domain_sizes=read_only(domains.sizes),
@@ -115,3 +110,18 @@ class Solution:
             factor_marginals=joint,
             **figures.shown(),
         )
+
+    def _log_z(self, passes: Passes) -> float:
+        """Return log Z, as far as nothing that was left out is unknown."""
+        tables, part = self._tables, self._part
+        assert tables is not None  # noqa: S101  (the passes have read them)
+        scales = tables.log_scale if part.kept is None else tables.log_scale[part.kept]
+        return float(
+            passes.log_total + part.log_known + np.add.reduce(scales) + np.add.reduce(self._domains.log_prior_scale)
+        )
+
+    def calibrated(self) -> CalibratedTree:
+        """Return the cliques of the whole graph, to be asked again; nobody may use the solution then."""
+        passes = self._passes
+        assert passes is not None  # noqa: S101  (it is done)
+        return CalibratedTree(passes, self._domains, self._log_z(passes))
