@@ -78,6 +78,14 @@ def test_the_reference_has_every_public_name():
     assert set(named) == set(abp.__all__) - {"__version__"}
 
 
+def test_the_site_has_every_page_of_the_docs():
+    listed = re.findall(r": (\S+\.md)$", (README.parent / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = {page.relative_to(README.parent / "docs").as_posix() for page in README.parent.glob("docs/**/*.md")}
+    examples = {f"examples/{path.stem}.md" for path in README.parent.glob("examples/*.py")}
+    outside = {"index.md", "results.md", "changelog.md", "contributing.md", "architecture.md"}
+    assert sorted(listed) == sorted(pages | examples | outside)
+
+
 def test_the_commands_run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = README.parent / "docs" / "command_line.md"

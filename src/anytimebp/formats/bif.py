@@ -131,9 +131,7 @@ class _Parser:
             scope[name] = None
         parents = list(scope)[1:]
         if len(parents) >= MAX_ARITY:
-            self._fail(
-                f"variable {child!r} has {len(parents)} parents, more than the {MAX_ARITY - 1} that there can be"
-            )
+            self._fail(f"variable {child!r} has {len(parents)} parents, more than the limit of {MAX_ARITY - 1}")
         self._found.parents[child] = parents
         self._found.tables[child] = self._distribution(child, parents)
 

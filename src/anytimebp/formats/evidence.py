@@ -43,7 +43,7 @@ def read_json_evidence(path: Path, graph: FactorGraph) -> dict[str, object]:
 def _whole(text: str) -> int:
     """Return a whole number; Python itself refuses to read very long ones, with an error that names no cause."""
     if len(text) > MOST_DIGITS:
-        msg = f"a number of {len(text):,} digits is the label of no state: {text[:20]}..."
+        msg = f"no state has a label of {len(text):,} digits: {text[:20]}..."
         raise EvidenceError(msg)
     return int(text)
 

@@ -76,7 +76,7 @@ def to_networkx(graph: FactorGraph, *, tables: bool = True) -> nx.Graph:
 def _scores_of(source: FactorSource, member: int) -> dict[str, Any]:
     stated = source.stated(member)
     if not stated:
-        msg = f"to_networkx does not know factors of the kind {type(source).__name__}"
+        msg = f"to_networkx cannot convert factors of the kind {type(source).__name__}"
         raise TypeError(msg)
     return stated
 
@@ -183,7 +183,7 @@ def _undirected_scope(graph: FactorGraph, ends: tuple[str, str], scores: dict[st
     if getattr(scores.get("structure"), "is_symmetric", False) is True:  # the class of a structure has it too
         return ends
     msg = (
-        f"{where}: which of its ends the first axis belongs to cannot be told, since the edge is not directed; "
+        f"{where}: the edge is not directed, so it is not clear which of its ends the first axis belongs to; "
         f"give it the attribute scope=({ends[0]!r}, {ends[1]!r}) or the reverse, or use a DiGraph"
     )
     raise ModelError(msg)

@@ -61,8 +61,8 @@ def block_potentials(graph: FactorGraph, block: FactorBlock, offset: int, path: 
     what = describe_factor((block,), graph.variables, block.first + offset)
     if not can_be_filled(source):
         message = (
-            f"{what} is no table, and as one it has {prod(source.shape):,} entries, more than the {MOST_ENTRIES:,} "
-            "that are written in full; write .npz, which keeps lists and structures as they are"
+            f"{what} is not a table, and as a table it has {prod(source.shape):,} entries, more than the "
+            f"{MOST_ENTRIES:,} that are written in full; write .npz, which keeps lists and structures as they are"
         )
         raise FormatError(path, message)
     return as_potentials(graph.factor_log_table(block.first + offset), what, path)

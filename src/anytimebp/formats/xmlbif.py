@@ -176,9 +176,7 @@ class _Reader:
         if len({child, *parents}) <= len(parents):
             self._fail(f"the definition of {child!r} names a variable twice")
         if len(parents) >= MAX_ARITY:
-            self._fail(
-                f"variable {child!r} has {len(parents)} parents, more than the {MAX_ARITY - 1} that there can be"
-            )
+            self._fail(f"variable {child!r} has {len(parents)} parents, more than the limit of {MAX_ARITY - 1}")
         shape = [len(self.network.labels[name]) for name in (*parents, child)]
         self.network.parents[child] = parents
         values = self._table.finish() if self._table is not None else np.empty(0)

@@ -36,7 +36,9 @@ class Exclusively:
     def __enter__(self) -> None:
         """Start, unless somebody else has."""
         if not self._busy.acquire(blocking=False):
-            msg = "this Inference is running already, in another thread or around this call; make one for each"
+            msg = (
+                "this Inference is already running, in another thread or in an outer call; make one Inference for each"
+            )
             raise OptionError(msg)
         try:
             self._run.__enter__()

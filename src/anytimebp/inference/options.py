@@ -53,7 +53,7 @@ class RunOptions:
         self._check_growth()
         self._check_parts()
         if self.targets is not None and self.factor_marginals:
-            msg = "targets are variables: marginals of factors (`factor_marginals=True`) need a run without targets"
+            msg = "`targets` cannot be combined with `factor_marginals=True`"
             raise OptionError(msg)
         check_number("tolerance", self.tolerance, above=0.0)
         if not (_is_number(self.damping) and 0.0 <= self.damping < 1.0):

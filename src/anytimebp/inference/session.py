@@ -49,7 +49,7 @@ class OneAtATime:
     def __enter__(self) -> None:
         """Come in, unless somebody is there."""
         if not self._busy.acquire(blocking=False):
-            msg = "this Session is in use already, by another thread or around this call; make one for each"
+            msg = "this Session is already in use, by another thread or in an outer call; make one Session for each"
             raise OptionError(msg)
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:

@@ -49,7 +49,8 @@ def read_evidence_mapping(evidence: EvidenceLike | None, variables: VariableTabl
     """Check evidence against the variables and return what it says by variable index."""
     found: dict[int, Observation] = {}
     if evidence is not None and not isinstance(evidence, Mapping):
-        msg = f"evidence must be a mapping from variable to what is known of it, got {type(evidence).__name__}"
+        got = type(evidence).__name__
+        msg = f"evidence must be a mapping from variables to labels, sets of labels or log scores, got {got}"
         raise EvidenceError(msg)
     for key, value in (evidence or {}).items():
         try:
@@ -154,6 +155,6 @@ def read_targets(targets: Targets | None, variables: VariableTable) -> IndexArra
         msg = f"targets: {error}"
         raise UnknownVariableError(msg) from None
     if not len(found):
-        msg = "targets: there must be at least one; leave them out for the marginals of all variables"
+        msg = "targets: give at least one, or leave `targets` out for the marginals of all variables"
         raise OptionError(msg)
     return found

@@ -29,7 +29,7 @@ def restated_table(
     """
     name, source, n = what(offsets.start), block.source.tables, len(block.scopes)
     if source is None:
-        msg = f"{name} has no table that could be replaced: its scores are given otherwise"
+        msg = f"{name} has no table to replace: its scores are not given as a table"
         raise ModelError(msg)
     if not offsets or offsets.step != 1 or offsets.stop > n:
         msg = f"expected factors that were added together, one after the other, got places {offsets} of {n}"

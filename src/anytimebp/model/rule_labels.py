@@ -34,7 +34,7 @@ def warn_of_labels(rule: Callable[..., Any] | None, scope: Sequence[Variable], w
     owner = next((variable for variable in named if text in variable.labels), None)
     hint = f": state {text!r} of variable {owner.name!r} is {owner.state_index(text)}" if owner else ""
     warn_caller(
-        f"the rule of {what} compares states with {text!r}; a rule gets state indices, not labels, so that this is "
+        f"the rule of {what} compares states with {text!r}; a rule gets state indices, not labels, so this is "
         f"never true{hint}",
         ModelWarning,
     )

@@ -34,7 +34,7 @@ def read_numbers(given: object) -> FloatArray:
         raise TypeError(msg)
     values = np.asarray(given)
     if values.size and values.dtype.kind not in NUMBERS:
-        msg = f"{values.dtype} is no real number"
+        msg = f"{values.dtype} is not a real number"
         raise TypeError(msg)
     return np.array(values, dtype=np.float64)
 

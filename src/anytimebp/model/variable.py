@@ -155,7 +155,7 @@ class VariableTable(Sequence[Variable]):
     def _check_automatic_names(self, numbers: range) -> None:
         taken = [k for k in self._numbered if k in numbers]
         if taken:
-            msg = f"the automatic name 'x{min(taken)}' is taken by a variable named before; pass `names`"
+            msg = f"another variable has the automatic name 'x{min(taken)}' already; pass `names`"
             raise ModelError(msg)
 
     def find(self, name: str) -> int | None:
@@ -290,7 +290,7 @@ def _check_labels(labels: tuple[Hashable, ...], name: str) -> None:
             msg = f"variable {name!r} has the label {label!r} twice"
             raise ModelError(msg)
         if label != label:  # noqa: PLR0124  (NaN)
-            msg = f"variable {name!r} has a NaN among its labels, which could never be named again"
+            msg = f"variable {name!r} has a NaN among its labels; NaN equals nothing, so evidence could not name it"
             raise ModelError(msg)
         seen.add(label)
 

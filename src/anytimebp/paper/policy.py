@@ -141,7 +141,7 @@ class GrowthView:
 
     def _running(self) -> Workspace:
         if self.workspace is None:
-            msg = "domains, beliefs and estimates are known once the first states are chosen"
+            msg = "domains, beliefs and estimates are not known before the first states are chosen"
             raise ValueError(msg)
         return self.workspace
 

@@ -71,7 +71,7 @@ def infer_many(
         msg = f"threads must be a whole number of at least 1, got {threads!r}"
         raise OptionError(msg)
     if isinstance(graphs, FactorGraph) and evidence is None:
-        msg = "one graph needs `evidence`, an iterable of what is known each time"
+        msg = "one graph needs `evidence`, an iterable of mappings"
         raise OptionError(msg)
     _check(options)
     targets = options.get("targets")

@@ -66,7 +66,7 @@ def page_html(result: Result, *, about: Mapping[str, str] | None = None) -> str:
     Two runs that give the same figures give the same page, but for the block of timings.
     """
     if not isinstance(result, Result):
-        msg = f"a report is made of a Result, as infer returns it, got {type(result).__name__}"
+        msg = f"a report needs a Result of infer, got {type(result).__name__}"
         raise OptionError(msg)
     points = thinned(_with_the_end(result), MOST_POINTS)
     shown = shown_marginals(result.marginals, result.domain_sizes)

@@ -42,7 +42,7 @@ def plot_run(
         A matplotlib figure; save it with `savefig`.
     """
     if not isinstance(result, Result):
-        msg = f"plot_run takes a Result, as infer returns it, got {type(result).__name__}"
+        msg = f"plot_run needs a Result of infer, got {type(result).__name__}"
         raise OptionError(msg)
     figure_class = load_optional("matplotlib.figure", "plot").Figure  # no pyplot: nothing global, no window
     trace = result.trace

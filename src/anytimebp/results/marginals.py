@@ -230,7 +230,7 @@ def _check_beliefs(marginals: Marginals, belief: FloatArray, slot_start: IndexAr
     own = belief[slot_start[worst] : slot_start[worst + 1]]
     name = marginals.variables.name(marginals.indices[worst])
     msg = (
-        f"internal error: the marginal of variable {name!r} is no distribution, "
+        f"internal error: the marginal of variable {name!r} is not a distribution, "
         f"its sum is {own.sum()} and its smallest number {own.min()}; {REPORT_IT}"
     )
     raise InternalError(msg)

@@ -164,7 +164,7 @@ class Snapshot:
             msg = f'measure must be "l2" or "tv", got {measure!r}'
             raise OptionError(msg)
         if list(self.marginals) != list(other.marginals):
-            msg = "distance: the two results are not of the same variables"
+            msg = "distance: the two results have different variables"
             raise OptionError(msg)
         gaps = [self.marginals[i] - other.marginals[i] for i in self.marginals.indices]
         each = [float(np.sqrt(gap @ gap)) if measure == "l2" else float(np.abs(gap).sum()) / 2 for gap in gaps]

@@ -199,7 +199,7 @@ class Leaves:
                 in_logs = _in_logs(self.workspace, arrays)
                 return self.send_down(in_logs.arrays)
             if status == OUT_OF_RANGE:
-                msg = "messages to leaves grow beyond all bounds: scores are too far apart"
+                msg = "messages to leaves overflow: the scores are too far apart"
                 raise AnytimeBPError(msg)
             if status != OK:
                 raise self._impossible(status, culprit)

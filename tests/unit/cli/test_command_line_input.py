@@ -92,8 +92,8 @@ def test_format_says_what_an_ending_does_not(folder, capsys):
         (["convert", "m.uai", "-"], "standard output has no ending that says its format; add --to"),
         (["info", "-", "--format", "uai"], "standard input, line 2: the number of variables: expected a whole number"),
         (["infer", "m.uai", "--evidence", "-"], "standard input, line 1: the evidence: expected a whole number"),
-        (["infer", "-", "--format", "uai", "--evidence", "-"], "the model or the evidence, not both"),
-        (["infer", "m.uai", "--output", "-"], "--output takes a file, whose ending says the format"),
+        (["infer", "-", "--format", "uai", "--evidence", "-"], "the model or the evidence, but not both"),
+        (["infer", "m.uai", "--output", "-"], "--output needs a file, whose ending says the format"),
         (["convert", "-", "out.bif", "--format", "bif"], "standard input, line 1: expected network"),
         pytest.param(
             ["info", "/dev/zero", "--format", "uai"],

@@ -46,7 +46,7 @@ def test_a_command_of_another_package_is_listed_and_runs(monkeypatch, capsys):
     [
         ("nowhere_at_all:command", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
         (f"{__name__}:nothing", "AttributeError: "),
-        (f"{__name__}:refuse", "is no command of click"),
+        (f"{__name__}:refuse", "is not a click command"),
         ("?!", ""),
     ],
 )

@@ -82,7 +82,7 @@ def test_domains_only_grow_and_the_last_round_may_hold_all(monkeypatch):
 def test_a_model_too_wide_answers_with_the_largest_domains_that_fit():
     graph = grid(5, 8, 3.0, 1.0, seed=0)
     whole = abp.infer(graph, "exact")
-    with pytest.warns(abp.UncertainResultWarning, match="judged by belief propagation"):
+    with pytest.warns(abp.UncertainResultWarning, match="belief propagation judged"):
         result = abp.infer(graph, "exact", max_memory=300_000)
     assert result.stop_reason is abp.StopReason.OUT_OF_MEMORY
     assert result.method == "exact"

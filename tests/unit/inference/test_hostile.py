@@ -353,7 +353,7 @@ def test_one_inference_in_two_threads_is_a_named_error_and_does_no_harm():
     thread = threading.Thread(target=lambda: results.append(inference.run()))
     thread.start()
     assert inside.wait(10)
-    with pytest.raises(abp.OptionError, match="running already"):
+    with pytest.raises(abp.OptionError, match="already running"):
         inference.run()
     go_on.set()
     thread.join()

@@ -22,12 +22,12 @@ def small():
 @pytest.mark.parametrize(
     ("belief", "problem"),
     [
-        ([0.5, 0.5, 0.2, np.nan, 0.3], "'b' is no distribution, its sum is nan and its smallest number nan"),
-        ([0.5, 0.5, -0.5, 1.0, 0.5], "'b' is no distribution, its sum is 1.0 and its smallest number -0.5"),
-        ([0.5, 0.6, 0.2, 0.5, 0.3], "'a' is no distribution, its sum is 1.1"),
-        ([0.0, 0.0, 0.2, 0.5, 0.3], "'a' is no distribution, its sum is 0.0"),
-        ([np.inf, 0.0, 0.2, 0.5, 0.3], "'a' is no distribution, its sum is inf"),
-        ([0.5, 0.500002, 0.2, 0.5, 0.3], "'a' is no distribution"),
+        ([0.5, 0.5, 0.2, np.nan, 0.3], "'b' is not a distribution, its sum is nan and its smallest number nan"),
+        ([0.5, 0.5, -0.5, 1.0, 0.5], "'b' is not a distribution, its sum is 1.0 and its smallest number -0.5"),
+        ([0.5, 0.6, 0.2, 0.5, 0.3], "'a' is not a distribution, its sum is 1.1"),
+        ([0.0, 0.0, 0.2, 0.5, 0.3], "'a' is not a distribution, its sum is 0.0"),
+        ([np.inf, 0.0, 0.2, 0.5, 0.3], "'a' is not a distribution, its sum is inf"),
+        ([0.5, 0.500002, 0.2, 0.5, 0.3], "'a' is not a distribution"),
     ],
 )
 def test_marginals_that_are_no_distributions_are_held_back(belief, problem):

@@ -219,7 +219,7 @@ def test_a_query_with_targets_has_their_marginals_alone(method):
 
 def test_targets_and_factor_marginals_exclude_each_other_as_by_infer():
     session = abp.Session(grid(2, 3, 1.0, 0.5, 0), factor_marginals=True)
-    with pytest.raises(abp.OptionError, match="targets are variables"):
+    with pytest.raises(abp.OptionError, match="targets. cannot be combined"):
         session.query(targets=["x0"])
     assert session.query().factor_marginals
 
@@ -359,7 +359,7 @@ def test_a_session_refuses_a_second_thread():
     go_on.set()
     thread.join()
     assert len(errors) == 2
-    assert "in use already" in errors[0]
+    assert "already in use" in errors[0]
     session.query()
 
 

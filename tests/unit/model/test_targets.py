@@ -31,7 +31,7 @@ def test_errors_name_the_culprit(graph):
         abp.infer(graph, targets=[])
     with pytest.raises(abp.OptionError, match=r"targets: expected variables.*2\.5"):
         abp.infer(graph, targets=2.5)
-    with pytest.raises(abp.OptionError, match="marginals of factors"):
+    with pytest.raises(abp.OptionError, match="targets. cannot be combined"):
         abp.infer(graph, targets=["a"], factor_marginals=True)
 
 

@@ -482,7 +482,7 @@ def test_results_of_sparse_runs_travel_and_draw(tmp_path):
     abp.plot_run(result, errors).savefig(tmp_path / "run.png")
     abp.plot_run(reference).savefig(tmp_path / "bp.svg")
     assert (tmp_path / "run.png").stat().st_size > 10_000
-    with pytest.raises(abp.OptionError, match="takes a Result"):
+    with pytest.raises(abp.OptionError, match="needs a Result"):
         abp.plot_run(graph)
     with pytest.raises(abp.OptionError, match="measure"):
         result.distance(reference, "l3")

@@ -45,7 +45,7 @@ class AtMostOne:
         """Return the states, checked."""
         each = read_states_of_each(self.state, shape, "AtMostOne", what)
         if (np.array(shape) == 1).sum() > 1:
-            msg = f"{what}: more than one variable has no state but that of AtMostOne; no joint state is possible"
+            msg = f"{what}: more than one variable has only the state of AtMostOne; no joint state is possible"
             raise InconsistentModelError(msg)
         return AtMostOneSource(shape, each)
 

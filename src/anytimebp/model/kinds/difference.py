@@ -49,7 +49,7 @@ class Difference:
         first = self.first
         if first is None:
             if kernel.size % 2 == 0:
-                msg = f"{what}: a kernel of {kernel.size} differences has no centre; say which is the `first`"
+                msg = f"{what}: a kernel of {kernel.size} differences has no centre; set `first`"
                 raise ModelError(msg)
             first = -(kernel.size // 2)
         if isinstance(first, bool) or not isinstance(first, int | np.integer):

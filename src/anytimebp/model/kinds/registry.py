@@ -57,10 +57,10 @@ class Stated(NamedTuple):
             msg = f"{what} needs exactly one of {', '.join(WAYS)}; got {' and '.join(given) or 'none'}"
             raise ModelError(msg)
         if self.default is not None and self.entries is None:
-            msg = f"{what}: `default` goes with entries only"
+            msg = f"{what}: `default` can only be combined with entries"
             raise ModelError(msg)
         if self.propose is not None and self.rule is None:
-            msg = f"{what}: `propose` goes with a rule only"
+            msg = f"{what}: `propose` can only be combined with a rule"
             raise ModelError(msg)
         if self.propose is not None and not callable(self.propose):
             msg = f"propose of {what} must be a function of likely states and a count, got {self.propose!r:.80}"

@@ -184,7 +184,7 @@ def _first_partners(answer: object, n: int, k: int) -> IndexArray:
     try:
         given = np.asarray(answer)
     except (TypeError, ValueError) as error:
-        msg = "returned something that is no array"
+        msg = "returned something that is not an array"
         raise _FaultError(msg) from error
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         what = f"{given.dtype} of shape {given.shape}" if answer is not None else "None"

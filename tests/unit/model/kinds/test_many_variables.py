@@ -108,7 +108,7 @@ def test_files_and_summaries(tmp_path):
     abp.write_model(graph, tmp_path / "a.npz")
     again = abp.read_model(tmp_path / "a.npz")
     assert abp.infer(again).log_z == abp.infer(graph).log_z
-    with pytest.raises(abp.FormatError, match="is no table"):
+    with pytest.raises(abp.FormatError, match="is not a table"):
         abp.write_model(graph, tmp_path / "a.uai")
     with pytest.raises(abp.ModelError, match="no table of it can be made"):
         graph.factor_log_table(N)

@@ -183,7 +183,7 @@ def test_nothing_may_be_proposed(nothing):
         (lambda states, k: [True], "returned bool"),
         (lambda states, k: [[0, 1]], r"returned int64 of shape \(1, 2\)"),
         (lambda states, k: 3, r"returned int64 of shape \(\)"),
-        (lambda states, k: [[0], [1, 2]], "returned something that is no array"),
+        (lambda states, k: [[0], [1, 2]], "returned something that is not an array"),
         (lambda states, k: [0, 5], "returned state 5"),
         (lambda states, k: [-1], "returned state -1"),
         (lambda states, k: np.array([2**63], dtype=np.uint64), "returned state 9223372036854775808"),
@@ -201,7 +201,7 @@ def test_propose_goes_with_a_rule_and_is_a_function():
         lambda **given: graph.add_factor([0, 1], **given),
         lambda **given: graph.add_factors([[0, 1]], **given),
     ):
-        with pytest.raises(abp.ModelError, match=r"factor 0 \(x0, x1\): `propose` goes with a rule only"):
+        with pytest.raises(abp.ModelError, match=r"factor 0 \(x0, x1\): `propose` can only be combined with a rule"):
             add(log_table=np.zeros((3, 3)), propose=near)
         with pytest.raises(abp.ModelError, match=r"propose of factor 0 \(x0, x1\) must be a function"):
             add(rule=np.minimum, propose=[1, 2])

@@ -61,7 +61,7 @@ DIFFERENCES = [
     ([0, 1], abp.Difference([[0.0], [1.0, 2.0]]), "must be log scores"),
     ([0, 1], abp.Difference([0.0, NAN, 0.0]), "kernel of Difference holds nan"),
     ([0, 1], abp.Difference([0.0, INF, 0.0]), "kernel of Difference holds inf"),
-    ([0, 1], abp.Difference([0.0, 1.0]), "2 differences has no centre; say which is the `first`"),
+    ([0, 1], abp.Difference([0.0, 1.0]), "2 differences has no centre; set `first`"),
     ([0, 1], abp.Difference([0.0], first=0.0), "`first` of Difference must be a whole number, got 0.0"),
     ([0, 1], abp.Difference([0.0], first=True), "must be a whole number, got True"),
     ([0, 1], abp.Difference([0.0], default=NAN), "`default` of Difference holds nan"),
@@ -159,7 +159,7 @@ def test_what_is_wrong_with_a_structure_names_the_factor(scope, structure, said)
 def test_a_structure_goes_with_nothing_else():
     with pytest.raises(abp.ModelError, match=r"factor 0 \(x0, x1\) needs exactly one of .*; got table and structure"):
         variables().add_factor([0, 1], table=np.ones((3, 3)), structure=abp.Equality())
-    with pytest.raises(abp.ModelError, match=r"factor 0 \(x0, x1\): `default` goes with entries only"):
+    with pytest.raises(abp.ModelError, match=r"factor 0 \(x0, x1\): `default` can only be combined with entries"):
         variables().add_factor([0, 1], structure=abp.Equality(), default=0.0)
 
 
