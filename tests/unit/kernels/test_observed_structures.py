@@ -97,3 +97,19 @@ def test_factors_with_the_same_observed_states_share_what_they_sum():
     assert len(np.unique(tables.address)) == len(set(states)) < N_TRACES
     for k, one in enumerate(states):
         assert [tables.address[k] == other for other in tables.address] == [one == other for other in states]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("structure", [abp.Xor(), abp.ModularSum([1, 1, -1]), abp.And(), abp.Or()])
+@pytest.mark.parametrize("method", ["bp", "residual", "adaptive"])
+def test_a_run_on_50_of_65536_states_reads_the_pairs_that_are_possible(method, structure, monkeypatch):
+    monkeypatch.undo()
+    rng, graph = np.random.default_rng(0), abp.FactorGraph()
+    graph.add_variables(3, 65_536)
+    graph.add_factors([[0], [1], [2]], log_table=rng.normal(0.0, 1.0, (3, 65_536)))
+    graph.add_factor([0, 1, 2], structure=structure)
+    evidence = {v: {0, *rng.choice(65_536, 49, replace=False).tolist()} for v in range(3)}
+    result = abp.infer(graph, method, evidence=evidence)
+    parts = result.work_parts
+    assert 0 < parts["messages"] <= (2_500 + 150) * result.updates
+    assert parts["growth"] <= 2_500 + 150  # to list them
