@@ -143,7 +143,7 @@ def log_sum(compiled: CompiledGraph, domains: Domains, order: IndexArray | None,
         except StopIteration as end:
             tables = end.value
             break
-    passes = Passes(compiled, domains, part, tree, tables)
+    passes = Passes(compiled, domains, part, tree, tables, with_joints=False)
     while not passes.is_up and passes.is_possible:
         passes.advance(UNLIMITED, UNLIMITED)
     if not passes.is_possible:

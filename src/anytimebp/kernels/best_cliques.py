@@ -10,7 +10,8 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, larger, log, smaller
-from anytimebp.kernels.cliques import DIM, INDEX, STRIDE, _is_linear, _message_axes, _multiply, _place_members
+from anytimebp.kernels.clique_axes import DIM, INDEX, STRIDE, _message_axes, _place_members
+from anytimebp.kernels.cliques import _is_linear, _multiply
 from anytimebp.kernels.codes import MAX_LINEAR_RANGE, OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST_WITHOUT_NAN, borrow, kernel
 
