@@ -339,6 +339,7 @@ def _clique_arrays(compiled: CompiledGraph, domains: Domains, tree: Tree, tables
         place=np.empty(tree.n, dtype=np.int64),
         ratio=np.empty(tree.largest_message),
         is_wanted=np.ones(tree.n, dtype=np.bool_),
+        with_joints=True,
     )
 
 

@@ -138,7 +138,7 @@ def log_sum(compiled: CompiledGraph, domains: Domains, order: IndexArray | None,
     else:
         tree = plan_by_order(compiled, domains.sizes, order, max_memory)
     tables = at_one_go(make_potentials(compiled, domains))
-    passes = Passes(compiled, domains, part, tree, tables)
+    passes = Passes(compiled, domains, part, tree, tables, with_joints=False)
     while not passes.is_up and passes.is_possible:
         passes.advance(UNLIMITED, UNLIMITED)
     if not passes.is_possible:

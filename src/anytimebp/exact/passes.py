@@ -61,7 +61,16 @@ class Passes:
 
     semiring = SUM
 
-    def __init__(self, compiled: CompiledGraph, domains: Domains, part: Part, tree: Tree, tables: Tables) -> None:
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        domains: Domains,
+        part: Part,
+        tree: Tree,
+        tables: Tables,
+        *,
+        with_joints: bool = True,
+    ) -> None:
         """Make room.
 
         Args:
@@ -70,6 +79,7 @@ class Passes:
             part: Of the graph, that is solved.
             tree: Of that part over these domains.
             tables: Of all factors, over these domains; none of them a structure.
+            with_joints: Whether the tables of all cliques are wanted, and not only marginals of variables.
         """
         self.tree, self._sizes, self._layout = tree, domains.sizes, part.layout
         self._tables = tables  # keeps the numbers alive
@@ -93,6 +103,7 @@ class Passes:
             place=np.empty(tree.n, dtype=np.int64),
             ratio=np.empty(tree.largest_message),
             is_wanted=np.ones(tree.n, dtype=np.bool_),
+            with_joints=with_joints,
         )
         if part.targets is not None:
             mark_wanted(tree.arrays, part.targets, self._arrays.is_wanted)
@@ -136,7 +147,8 @@ class Passes:
             self.is_possible = status == OK
             return self._up - before, work
         before = self._down
-        self._down, work = distribute_slice(self.semiring, self._sizes, tree, arrays, self.belief, self._down, cost)
+        given = self.semiring, self._layout, self._sizes, tree, arrays, self.belief
+        self._down, work = distribute_slice(*given, self._down, cost)
         return before - self._down, work
 
     def marginals(self, variables: VariableTable, domains: Domains, targets: IndexArray | None) -> Marginals:
@@ -149,5 +161,5 @@ class Passes:
         return Marginals(variables, self.belief[slots], row_starts(sizes), states, targets)
 
     def joints(self) -> Joints:
-        """Return the joint marginals of all cliques; once the passes are through."""
+        """Return the joint marginals of all cliques; once the passes are through, `with_joints`."""
         return Joints(self.tree.arrays, self._sizes, self._arrays.table)

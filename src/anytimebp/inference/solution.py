@@ -27,7 +27,7 @@ WORTH_A_LOOK = 2**16  # entries read in a slice, from which on Ctrl-C is looked 
 class Solution:
     """The exact answer to a model on given domains, on its way."""
 
-    def __init__(self, task: Task, domains: Domains, part: Part, tree: Tree) -> None:
+    def __init__(self, task: Task, domains: Domains, part: Part, tree: Tree, *, is_calibrated: bool = False) -> None:
         """Do nothing yet.
 
         Args:
@@ -35,7 +35,9 @@ class Solution:
             domains: The active states.
             part: Of the graph, that is solved.
             tree: Of that part over these domains.
+            is_calibrated: Whether `calibrated` will be called.
         """
+        self._with_joints = is_calibrated or task.options.factor_marginals
         self._task, self._compiled = task, compiled_graph(task.graph)
         self._domains, self._part, self._tree = domains, part, tree
         self._tables: Tables | None = None
@@ -60,7 +62,8 @@ class Solution:
             yield Step.WORKING
         parts["growth"] = asked + tables.scored
         self._tables = tables
-        self._passes = Passes(self._compiled, self._domains, self._part, self._tree, tables)
+        given = self._compiled, self._domains, self._part, self._tree, tables
+        self._passes = Passes(*given, with_joints=self._with_joints)
 
     def calibrate(self) -> Iterator[Step]:
         """Go up the tree and down again.

@@ -114,7 +114,8 @@ def make_calibrated(
         tree = _planned(compiled, part, options.max_memory)
         if tree is None:
             return None
-        solution = Solution(task._replace(options=options, figures=figures, limits=Limits()), domains, part, tree)
+        own = task._replace(options=options, figures=figures, limits=Limits())
+        solution = Solution(own, domains, part, tree, is_calibrated=True)
         yield from solution.prepare()
         yield from solution.calibrate()
     except InconsistentModelError:

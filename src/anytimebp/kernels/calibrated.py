@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anytimebp.kernels.arithmetic import log
-from anytimebp.kernels.cliques import DIM, INDEX, STRIDE, SUM_OUT, _message_axes, _place_members, _walk
+from anytimebp.kernels.clique_axes import DIM, INDEX, STRIDE, _message_axes, _place_members
+from anytimebp.kernels.cliques import SUM_OUT, _walk
 from anytimebp.kernels.jit import FAST, borrow, kernel
 from anytimebp.kernels.kept_cliques import _row_sums, _scaled_rows
 

@@ -10,6 +10,9 @@ the joint marginal of a clique is that times the marginal of its separator, summ
 
     P(x_i, s_i) = t_i(x_i, s_i) / m_i(s_i) P(s_i),               0 / 0 = 0.
 
+A clique without children that has one factor, a *leaf*, has no table where nobody wants its joint marginal: both passes
+read the factor's (`leaf_cliques.py`).
+
 Where the semiring is MAX, both passes take the largest number in place of every sum: then t_i / m_i is the part of the
 best score below s_i that a state of x_i reaches, P a max-marginal, and Z the score of the best joint state.
 
@@ -24,11 +27,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, larger, log, smaller
+from anytimebp.kernels.clique_axes import DIM, INDEX, STRIDE, _factor_axes, _message_axes, _place_members
 from anytimebp.kernels.codes import MAX, MAX_LINEAR_RANGE, OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, kernel, table_view
+from anytimebp.kernels.leaf_cliques import is_leaf, sum_leaf_down, sum_leaf_up
 
 MULTIPLY, ADD, ADD_LOG, SUM_OUT, MAX_OUT = range(5)  # what `_walk` does
-DIM, STRIDE, INDEX = range(3)  # rows of `CliqueArrays.axes`
 
 
 class CliqueArrays(NamedTuple):
@@ -51,6 +55,7 @@ class CliqueArrays(NamedTuple):
         place: (N,) scratch: the axis of a member in the present clique.
         ratio: Numbers of the largest message; scratch.
         is_wanted: (N,) whether the way down comes to a clique.
+        with_joints: Whether the joint marginals of all cliques are wanted.
     """
 
     address: Any
@@ -69,6 +74,7 @@ class CliqueArrays(NamedTuple):
     place: Any
     ratio: Any
     is_wanted: Any
+    with_joints: Any
 
 
 @kernel()
@@ -77,7 +83,9 @@ def send_up(semiring, tree, at, clique, is_linear):
     table = at.table[tree.table_start[clique] : tree.table_start[clique + 1]]
     message = at.message[tree.message_start[clique] : tree.message_start[clique + 1]]
     if is_linear:
-        largest, least = _sum_linear(semiring, table, message)
+        if not is_leaf(tree, at, clique):
+            _sum_linear(semiring, table, message)
+        largest, least = _scale(message)
         at.scale[clique], log_largest = largest, log(largest)
     else:
         log_largest, least = _sum_in_logs(semiring, table, message)
@@ -113,7 +121,11 @@ def collect_slice(semiring, layout, size, tree, at, clique, stop, cost_limit):
         start, end = tree.table_start[clique], tree.table_start[clique + 1]
         is_linear = _is_linear(tree, at, clique)
         logs_used |= not is_linear
-        operands = _multiply(layout, size, tree, at, clique, is_linear)
+        operands = -1  # the entries of a leaf are read once
+        if is_linear and is_leaf(tree, at, clique):
+            sum_leaf_up(layout, size, tree, at, clique)
+        else:
+            operands = _multiply(layout, size, tree, at, clique, is_linear)
         log_largest = send_up(semiring, tree, at, clique, is_linear)
         if log_largest == -np.inf:
             return VARIABLE_VANISHED, clique, cost, log_total, logs_used
@@ -165,61 +177,7 @@ def _multiply(layout, size, tree, at, clique, is_linear):
     return operands
 
 
-# ---------------------------------------------------------------- axes
-@kernel()
-def _place_members(tree, at, clique):
-    """Note which axis of the clique's table each member has."""
-    for k in range(tree.scope_start[clique], tree.scope_start[clique + 1]):
-        at.place[tree.scope[k]] = k - tree.scope_start[clique]
-
-
-@kernel()
-def _factor_axes(layout, size, tree, at, clique, factor):
-    """Set the axes along which a factor's table is walked; return how many there are, and its entries."""
-    _clear_axes(size, tree, at, clique)
-    entries = 1
-    for edge in range(layout.factor_edge_start[factor + 1] - 1, layout.factor_edge_start[factor] - 1, -1):
-        variable = layout.edge_variable[edge]
-        if tree.clique_of[variable] >= 0:
-            at.axes[STRIDE, at.place[tree.clique_of[variable]]] = entries
-            entries *= size[variable]
-    return _merge_axes(at.axes, tree.scope_start[clique + 1] - tree.scope_start[clique]), entries
-
-
-@kernel()
-def _message_axes(size, tree, at, clique, child):
-    """Set the axes along which a child's message is walked; return how many there are."""
-    _clear_axes(size, tree, at, clique)
-    entries = 1
-    for k in range(tree.scope_start[child + 1] - 1, tree.scope_start[child], -1):
-        at.axes[STRIDE, at.place[tree.scope[k]]] = entries
-        entries *= size[tree.variable[tree.scope[k]]]
-    return _merge_axes(at.axes, tree.scope_start[clique + 1] - tree.scope_start[clique])
-
-
-@kernel()
-def _clear_axes(size, tree, at, clique):
-    for k in range(tree.scope_start[clique], tree.scope_start[clique + 1]):
-        axis = k - tree.scope_start[clique]
-        at.axes[DIM, axis], at.axes[STRIDE, axis] = size[tree.variable[tree.scope[k]]], 0
-
-
-@kernel()
-def _merge_axes(axes, n):
-    """Make one axis of neighbours that are walked as one; return how many are left."""
-    last = 0
-    for k in range(1, n):
-        if axes[STRIDE, last] == axes[STRIDE, k] * axes[DIM, k]:
-            axes[DIM, last] *= axes[DIM, k]
-            axes[STRIDE, last] = axes[STRIDE, k]
-        else:
-            last += 1
-            axes[DIM, last], axes[STRIDE, last] = axes[DIM, k], axes[STRIDE, k]
-    for k in range(last + 1):
-        axes[INDEX, k] = 0
-    return last + 1
-
-
+# ---------------------------------------------------------------- walking
 @kernel(FAST)
 def _walk(mode, table, axes, n, operand):
     """Go through a clique's table, and through an operand along the axes that it has of it.
@@ -268,8 +226,8 @@ def _walk(mode, table, axes, n, operand):
 # ---------------------------------------------------------------- sums
 @kernel(FAST_WITHOUT_NAN)
 def _sum_linear(semiring, table, message):
-    """Sum a table over its first axis and divide by the largest; return that, and the log of the least that is left."""
-    n, largest, least = message.size, 0.0, 1.0
+    """Sum a table over its first axis."""
+    n = message.size
     for j in range(n):
         message[j] = table[j]
     for start in range(n, table.size, n):
@@ -279,6 +237,12 @@ def _sum_linear(semiring, table, message):
         else:
             for j in range(n):
                 message[j] += table[start + j]
+
+
+@kernel(FAST_WITHOUT_NAN)
+def _scale(message):
+    """Divide a message by its largest number; return that, and the log of the least that is left."""
+    n, largest, least = message.size, 0.0, 1.0
     for j in range(n):
         largest = larger(largest, message[j])
     for j in range(n if largest > 0.0 else 0):
@@ -312,11 +276,12 @@ def _sum_in_logs(semiring, table, message):
 
 # ---------------------------------------------------------------- down
 @kernel()
-def distribute_slice(semiring, size, tree, at, belief, clique, cost_limit):
+def distribute_slice(semiring, layout, size, tree, at, belief, clique, cost_limit):
     """Go on with the way down.
 
     Args:
         semiring: SUM or MAX.
+        layout: Topology.
         size: (V,) domain sizes.
         tree: The cliques.
         at: After the way up; overwritten.
@@ -327,7 +292,7 @@ def distribute_slice(semiring, size, tree, at, belief, clique, cost_limit):
     Returns:
         The clique at which it stopped, -1 after the first; and entries read.
     """
-    tree, at = borrow(tree), borrow(at)
+    layout, tree, at = borrow(layout), borrow(tree), borrow(at)
     cost = 0
     while clique >= 0 and cost < cost_limit:
         if not at.is_wanted[clique]:
@@ -342,7 +307,10 @@ def distribute_slice(semiring, size, tree, at, belief, clique, cost_limit):
             m = at.message[first + j] * scale
             at.ratio[j] = at.ratio[j] / m if m > 0.0 else 0.0
         own = belief[at.slot_start[tree.variable[clique]] : at.slot_start[tree.variable[clique] + 1]]
-        _scale_rows(semiring, table, at.ratio[:n], own)
+        if scale > 0.0 and is_leaf(tree, at, clique):
+            sum_leaf_down(layout, size, tree, at, clique, at.ratio[:n], own)
+        else:
+            _scale_rows(semiring, table, at.ratio[:n], own)
         parent = tree.parent[clique]
         cost += table.size + (tree.table_start[parent + 1] - tree.table_start[parent] if parent >= 0 else 0)
         clique -= 1

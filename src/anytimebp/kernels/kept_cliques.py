@@ -9,17 +9,8 @@ through, and the separator's marginal is summed out of the parent's once for all
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp
-from anytimebp.kernels.cliques import (
-    MULTIPLY,
-    SUM_OUT,
-    _factor_axes,
-    _is_linear,
-    _message_axes,
-    _multiply,
-    _place_members,
-    _walk,
-    send_up,
-)
+from anytimebp.kernels.clique_axes import _factor_axes, _message_axes, _place_members
+from anytimebp.kernels.cliques import MULTIPLY, SUM_OUT, _is_linear, _multiply, _walk, send_up
 from anytimebp.kernels.codes import OK, SUM, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.kept_evidence import DOWN, IN_LOGS, INNER, STALE, UNWANTED, UP, WANTED, _observe
