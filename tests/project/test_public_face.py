@@ -1,8 +1,11 @@
 """The exported names, what importing costs, and what a new process does."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,8 +94,6 @@ def test_methods():
 
 
 def python(code, **environment):
-    import os  # noqa: PLC0415
-
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ | environment
     )
@@ -158,3 +159,15 @@ def test_small_graphs_compile_what_they_need_once_and_say_so(tmp_path):
     assert first[1].count("compiling") == 3
     assert second[1] == ""
     assert {path.name.split("-")[0] for path in tmp_path.rglob("*.nbi")} == OF_SMALL_GRAPHS
+    keep_compiled(tmp_path)
+
+
+def keep_compiled(folder):
+    """Have the tests that follow find what was compiled here, unless they or others have compiled it before."""
+    for index in folder.rglob("*.nbi"):
+        kept = Path(os.environ["NUMBA_CACHE_DIR"]) / index.relative_to(folder)
+        if not kept.exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            for file in index.parent.glob(f"{index.stem}.*.nbc"):
+                shutil.copy(file, kept.parent)
+            shutil.copy(index, kept)
