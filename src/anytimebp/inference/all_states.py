@@ -125,7 +125,7 @@ class AllStates:
         self._begin_sweeps()
         if self._is_large:
             yield Step.WORKING
-        trees = TreeOrder(self.workspace)
+        trees = TreeOrder(self.workspace, may_be_needless=not self._at_any_cost)
         while not trees.advance():
             yield Step.WORKING
         if self._is_large:
