@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
+from anytimebp.inference.control.damping import Damper
 from anytimebp.inference.schedule.sweeps import no_news
 from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.jit import UNCOMPILED
@@ -84,6 +85,21 @@ def test_sweeps_that_pass_factors_over_lead_where_sweeps_over_all_do(seed, zeros
     np.testing.assert_allclose(belief, expected, rtol=1e-10, atol=1e-28)
     np.testing.assert_allclose(figures[:, 1], all_figures[:, 1], rtol=1e-3, atol=1e-12)
     assert (figures[:, 0] <= all_figures[:, 0]).all()
+
+
+@few
+@given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.3]), kind=st.sampled_from([loops, dying, hub]))
+def test_a_looser_tolerance_takes_no_more_updates_where_nothing_is_damped(seed, zeros, kind):
+    graph, updates = kind(seed, zeros), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Damper, "hopeless", lambda *_: False)  # which looks at the tolerance to tell what is slow
+        try:
+            for tolerance in (1e-2, 1e-4, 1e-6, 1e-9):
+                result = abp.infer(graph, "bp", tolerance=tolerance, max_updates=100 * graph.n_factors)
+                updates.append(result.updates)
+        except abp.InconsistentModelError:
+            return
+    assert updates == sorted(updates)
 
 
 @st.composite

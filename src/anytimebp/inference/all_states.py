@@ -135,7 +135,7 @@ class AllStates:
 
     def _peel(self) -> Iterator[Step]:
         """Find the leaves and trees that are summed into the core."""
-        trees = TreeOrder(self.workspace)
+        trees = TreeOrder(self.workspace, may_be_needless=not self._at_any_cost)
         while not trees.advance():
             yield Step.WORKING
         if self._is_large:

@@ -283,7 +283,8 @@ class Run:
             return False
         keeps_estimates = self._recorder.keeps_estimates
         if not callback and not keeps_estimates:
-            self.record(float("nan"))
+            if self.figures.ending is None:  # the end itself is recorded with the result
+                self.record(float("nan"))
             return False
         snapshot = self.snapshot()
         self.record(snapshot.log_z)

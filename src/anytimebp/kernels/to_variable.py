@@ -7,8 +7,9 @@ zeros such a state may fall by a factor a sweep for ever. It takes part in any o
 factor sums over it, its share is at most its belief over that of the state the message is about. So a state of belief b
 is off by GONE / b at the most, in relative terms, through all that is not told of states that are gone. A state that
 is gone and rises counts if it would come back soon: within SOON more such rises. Messages of decoders over large fields
-rise now and then by a fifth of a nat at beliefs of 1e-50, on their way down. States that other factors rule out count,
-and so does every change to or from a hard zero: scores of candidates, which may lift the zeros, hang on them.
+rise now and then by a fifth of a nat at beliefs of 1e-50, on their way down. In log arithmetic, where beliefs are apart
+by hundreds of nats and come back from there, every rise counts. States that other factors rule out count, and so does
+every change to or from a hard zero: scores of candidates, which may lift the zeros, hang on them.
 """
 
 import math
@@ -98,18 +99,17 @@ def _residual_linear(weight, new, old):
 
 @kernel(FAST_WITHOUT_NAN)
 def _residual_log(weight, new, old):
-    """Do as `_residual_linear`, with logs of everything."""
+    """Do as `_residual_linear`, with logs of everything; here every rise counts, as ranges are wide."""
     peak, peak_before = -np.inf, -np.inf
     for v in range(new.size):
         peak = larger(peak, weight[v] + new[v])
         peak_before = larger(peak_before, weight[v] + old[v])
-    gone, gone_before, shift = peak + LOG_GONE, peak_before + LOG_GONE, peak_before - peak
-    high, low = -FAR, FAR
+    gone, gone_before = peak + LOG_GONE, peak_before + LOG_GONE
+    high, low = 0.0, FAR
     for v in range(new.size):
         change = larger(new[v], LOWEST) - larger(old[v], LOWEST)
         counts = (weight[v] == -np.inf) | (weight[v] + new[v] >= gone) | (weight[v] + old[v] >= gone_before)
-        returns = weight[v] + new[v] + SOON * (change + shift) >= gone
-        high = larger(high, change if counts | returns else -FAR)
+        high = larger(high, change)
         low = smaller(low, change if counts & (new[v] > -np.inf) else FAR)
     return larger(0.0, high - low)
 

@@ -260,12 +260,16 @@ class TreeOrder:
         order: (F,) the first `ordered` of them are the factors of trees, leaves first.
         n_open: (F,) open variables of a factor, -1 in trees.
         way: (E,) of the edges.
+        is_needless: Whether nothing is looked for: the graph has loops, and is too small for a core of its own to pay.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
-        """Find nothing yet."""
+    def __init__(self, workspace: Workspace, *, may_be_needless: bool = False) -> None:
+        """Find nothing yet; `may_be_needless` if a graph may stay whole where nothing else pays."""
         layout, sizes = workspace.layout, workspace.arrays.domain_size
         n_factors = len(layout.factor_edge_start) - 1
+        self.is_needless = may_be_needless and _stays_whole(workspace)
+        if self.is_needless:
+            return
         self.order, self.n_open = np.empty(n_factors, dtype=np.int64), np.zeros(n_factors, dtype=np.int64)
         self.way = np.empty(len(layout.edge_variable), dtype=np.int64)
         n_left, left_key = np.zeros((2, len(sizes)), dtype=np.int64)
@@ -274,13 +278,27 @@ class TreeOrder:
 
     def advance(self) -> bool:
         """Go on for a slice; return whether all is found."""
-        return bool(peel_slice(*self._given, PEELED_AT_ONCE))
+        return self.is_needless or bool(peel_slice(*self._given, PEELED_AT_ONCE))
 
     @property
     def counts(self) -> tuple[int, int, int]:
         """How many factors of trees there are, edges of the core, and variables without any edge."""
         _, _, ordered, n_core, linked = self._state.tolist()
         return ordered, n_core, len(self._given[1]) - linked
+
+
+def _most_saved(workspace: Workspace) -> float:
+    """Return the entries that a core could save a run at the most."""
+    n_edges, n_factors = len(workspace.layout.edge_variable), len(workspace.layout.factor_edge_start) - 1
+    return SWEEPS * (EDGE_COST * n_edges + LOG_COST * n_factors * workspace.tables.nbytes / 8)
+
+
+def _stays_whole(workspace: Workspace) -> bool:
+    """Tell whether a graph has so many edges that there must be loops, and no core of it would pay."""
+    layout, sizes = workspace.layout, workspace.arrays.domain_size
+    if len(layout.edge_variable) < len(sizes) + len(layout.factor_edge_start) - 1:
+        return False
+    return _most_saved(workspace) < OVERHEAD and int(np.minimum.reduce(sizes)) > 1
 
 
 def peel(
@@ -301,6 +319,8 @@ def peel(
         at_any_cost: Whether to make a core even where that does not pay.
     """
     layout, arrays = workspace.layout, workspace.arrays
+    if trees.is_needless:
+        return None
     order, n_open, way = trees.order, trees.n_open, trees.way
     ordered, n_core, n_lone = trees.counts
     n_factors = len(order)
@@ -308,8 +328,7 @@ def peel(
     if ordered == n_factors:
         none = np.empty(0)
         return Leaves(workspace, order, LeafArrays(way, address, none, none.astype(np.bool_), none), 0, n_lone)
-    most_saved = SWEEPS * (EDGE_COST * len(way) + LOG_COST * n_factors * workspace.tables.nbytes / 8)
-    if n_core == len(way) or (most_saved < OVERHEAD and not at_any_cost):
+    if n_core == len(way) or (_most_saved(workspace) < OVERHEAD and not at_any_cost):
         return None
     load()
     table_start, limit = np.empty(n_factors, dtype=np.int64), _room(workspace, max_memory)
