@@ -175,45 +175,6 @@ def fill_entries(factor_edge_start, edge_variable, size, entries):
         entries[factor] = product
 
 
-@kernel()
-def fill_orders(factor_edge_start, edge_variable, place, orders):
-    """Fill the orders of two sweeps: factors by their last variable, then by their first; and in reverse.
-
-    Args:
-        factor_edge_start: (F + 1,).
-        edge_variable: (E,).
-        place: (2, V + 1) zeros, overwritten: where the factors of a first and of a last variable go.
-        orders: (2, F) overwritten.
-    """
-    n_factors = orders.shape[1]
-    for factor in range(n_factors):
-        lowest, highest = _ends(factor_edge_start, edge_variable, factor)
-        place[0, lowest + 1] += 1
-        place[1, highest + 1] += 1
-    for variable in range(1, place.shape[1]):
-        place[0, variable] += place[0, variable - 1]
-        place[1, variable] += place[1, variable - 1]
-    for factor in range(n_factors):  # sorted by counting, twice; the second time keeps the order of the first
-        lowest, _ = _ends(factor_edge_start, edge_variable, factor)
-        orders[1, place[0, lowest]] = factor
-        place[0, lowest] += 1
-    for position in range(n_factors):
-        _, highest = _ends(factor_edge_start, edge_variable, orders[1, position])
-        orders[0, place[1, highest]] = orders[1, position]
-        place[1, highest] += 1
-    for position in range(n_factors):
-        orders[1, n_factors - 1 - position] = orders[0, position]
-
-
-@kernel(inline=True)
-def _ends(factor_edge_start, edge_variable, factor):
-    """Return the first and the last variable of a factor."""
-    lowest = highest = edge_variable[factor_edge_start[factor]]
-    for edge in range(factor_edge_start[factor] + 1, factor_edge_start[factor + 1]):
-        lowest, highest = min(lowest, edge_variable[edge]), max(highest, edge_variable[edge])
-    return lowest, highest
-
-
 @kernel(FAST_WITHOUT_NAN)
 def fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest):
     """Add the scores of unary tables to the log priors; then subtract each variable's largest log prior.
