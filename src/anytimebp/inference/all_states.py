@@ -18,7 +18,7 @@ from anytimebp.inference.schedule.in_parts import schedule_in_parts
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.residual import ResidualSchedule
-from anytimebp.inference.schedule.sweeps import LazySchedule, SweepSchedule, is_tiny, plain_schedule
+from anytimebp.inference.schedule.sweeps import LazySchedule, SweepSchedule, is_tiny, parents_first, plain_schedule
 from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
@@ -204,15 +204,17 @@ class AllStates:
             schedule.on_core = self._plain_schedule(core, disturbed)
 
     def _plain_schedule(self, messages: Messages, disturbed: IndexArray | None) -> Schedule:
-        if self._options.max_memory is None and not self._sweeps:
-            self._bands_due = 0 if self._at_any_cost else sweeps_before_bands(messages.layout, messages.arrays)
         is_adaptive = self._options.method == "adaptive"
+        if self._options.max_memory is None and not self._sweeps:
+            due = sweeps_before_bands(messages.layout, messages.arrays)
+            self._bands_due = 0 if self._at_any_cost else max(due, is_adaptive)  # a first answer is sooner without
         may_be_quick = is_adaptive and self._peels and not self._at_any_cost
         self._is_quick = may_be_quick and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
-        is_lazy, options = is_adaptive and not self._is_quick, self._options
+        is_lazy, options, core = is_adaptive and not self._is_quick, self._options, self._core
         if (options.parts or 1) > 1:
-            return schedule_in_parts(self._compiled, messages, self._core, options, is_lazy=is_lazy)
-        return plain_schedule(messages, options, disturbed, is_lazy=is_lazy)
+            return schedule_in_parts(self._compiled, messages, core, options, is_lazy=is_lazy)
+        rank = parents_first(self._compiled.arrays, None if core is None else core.variables) if is_adaptive else None
+        return plain_schedule(messages, options, disturbed, rank, is_lazy=is_lazy)
 
     @property
     def _core(self) -> Core | None:

@@ -26,12 +26,14 @@ from anytimebp.kernels.codes import (
     VARIABLE_VANISHED,
     WIDE_TABLE,
 )
-from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, kernel, table_view
+from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, fetch, kernel, table_view
 from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.messages import EDGE_COST
 from anytimebp.kernels.to_factor import SMALLEST_NORMAL, gather_at, is_lone_hub
 
 LINES = 4  # of a table that are read at a time: alone, half of the time goes into adding up the parts of a vector
+LINES_AHEAD = 8  # lines that are fetched while others are added up; single entries are fetched as soon without
+WORDS = 8  # numbers that come from memory together
 MOST_ODDS = 600.0  # nats by which a state outside may seem likelier than its domain, so that sums stay finite
 PICK_COST = 8  # entries that could be read in order in the time of picking one up and exponentiating it
 
@@ -52,11 +54,20 @@ def _sum_line(source, first, stride, weight):
     return total
 
 
+@kernel(inline=True)
+def _fetch_line(source, first, n):
+    """Have entries next to each other fetched."""
+    for word in range(0, n + WORDS - 1, WORDS):
+        fetch(source, first + min(word, n - 1))
+
+
 @kernel(FAST)
 def _sum_lines(source, place, stride, weight, line):
     """Fill `line` with the sums of entries along an axis, times weights, for every place where the axis begins."""
     n, k = weight.size, 0
     while stride == 1 and k + LINES <= line.size:
+        for later in range(k + LINES_AHEAD, min(k + LINES_AHEAD + LINES, line.size)):
+            _fetch_line(source, place[later], n)
         a, b = source[place[k] : place[k] + n], source[place[k + 1] : place[k + 1] + n]
         c, d = source[place[k + 2] : place[k + 2] + n], source[place[k + 3] : place[k + 3] + n]
         sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
@@ -113,6 +124,8 @@ def _sum_leaf(source, place, stride, weight, kind, shift, line):
     """Fill `line` with sums over a leaf's states, one for every place where these begin."""
     if kind == LOG_TABLE:
         for k in range(line.size):
+            if stride == 1 and k + LINES_AHEAD < line.size:
+                _fetch_line(source, place[k + LINES_AHEAD], weight.size)
             line[k] = _sum_log_line(source, place[k], stride, weight, shift)
     else:
         _sum_lines(source, place, stride, weight, line)

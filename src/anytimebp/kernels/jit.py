@@ -132,6 +132,9 @@ if UNCOMPILED:
         """Return the int64 numbers at an address as an array."""
         return np.ctypeslib.as_array((ctypes.c_int64 * size).from_address(int(address)))
 
+    def fetch(numbers: np.ndarray, place: int) -> None:
+        """Do nothing: it would not change anything but the time."""
+
     def borrow(arrays: Any) -> Any:
         """Return the arrays as they are."""
         return arrays
@@ -219,6 +222,22 @@ else:
     def index_view(_context: Any, _address: Any, _size: Any) -> Any:
         """Return the int64 numbers at an address as an array."""
         return types.Array(types.int64, 1, "C")(types.int64, types.int64), _build_view
+
+    @intrinsic
+    def fetch(_context: Any, numbers: Any, _place: Any) -> Any:
+        """Have the processor fetch what lies at a place of an array, or behind its end, while others are computed."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, value=arguments[0])
+            word, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [word, number, number, number])
+            prefetch = builder.module.declare_intrinsic("llvm.prefetch", [word], kind)
+            place = builder.bitcast(builder.gep(array.data, [arguments[1]]), word)
+            reads, soon, data = (ir.Constant(number, code) for code in (0, 3, 1))
+            builder.call(prefetch, [place, reads, soon, data])
+            return context.get_dummy_value()
+
+        return types.void(numbers, types.int64), build
 
     def address_of(made: Any, *arguments: Any) -> int:
         """Return the address of a kernel, compiled or loaded for arguments such as these; named tuples are borrowed."""

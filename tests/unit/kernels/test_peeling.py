@@ -112,3 +112,12 @@ def test_a_graph_of_a_million_variables_is_peeled_by_one_call():
     _, way, *counts, _ = peeled(layout, np.full(n, 2))
     assert counts == [n - 1, 0, 0]
     assert (np.bincount(layout.edge_factor, way == UP) <= 1).all()
+
+
+@pytest.mark.parametrize("n", [3, 63, 64, 101])
+@pytest.mark.parametrize("rows", [1, 4, 7])
+def test_short_and_long_rows_are_summed_alike(n, rows):
+    rng = np.random.default_rng(n + rows)
+    table, weight, out = rng.random((rows, n)), rng.random(n), np.empty(rows)
+    sum_axis(SUM, table.ravel(), rows, n, 1, weight, out)
+    np.testing.assert_allclose(out, table @ weight, rtol=1e-13)

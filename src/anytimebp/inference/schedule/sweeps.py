@@ -14,6 +14,7 @@ from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.lazy import MOST, lazy_slice
 from anytimebp.kernels.messages import EDGE_COST, sweep_slice
+from anytimebp.kernels.orders import fill_orders, rank_variables
 from anytimebp.kernels.setting_up import orders_slice
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.factor import row_items, row_starts
@@ -171,13 +172,44 @@ def orders_of_pairs(layout: GraphLayout) -> Iterator[IndexArray | None]:
 
 def sequential_orders(layout: GraphLayout) -> Iterator[IndexArray | None]:
     """Yield the same orders one by one, in turn."""
-    for both in orders_of_pairs(layout):
+    return one_by_one(orders_of_pairs(layout))
+
+
+def one_by_one(orders: Iterator[IndexArray | None]) -> Iterator[IndexArray | None]:
+    """Yield orders that come in pairs one after the other."""
+    for both in orders:
         yield from (None,) if both is None else both
 
 
-def there_and_back(layout: GraphLayout) -> IndexArray:
-    """Return (2, F) the factors by their last variable, then by their first; and in reverse."""
-    return next(both for both in orders_of_pairs(layout) if both is not None)
+def there_and_back(layout: GraphLayout, rank: IndexArray | None = None) -> IndexArray:
+    """Return (2, F) the factors by their last variable, then by their first; and in reverse.
+
+    Args:
+        layout: Topology.
+        rank: (V,) different numbers for the variables, which say what is first and last; None: they are in order.
+    """
+    if rank is None:
+        return next(both for both in orders_of_pairs(layout) if both is not None)
+    orders = np.empty((2, len(layout.factor_edge_start) - 1), dtype=np.int64)
+    place = np.zeros((2, int(rank.max(initial=0)) + 2), dtype=np.int64)
+    fill_orders(layout.factor_edge_start, layout.edge_variable, rank, place, orders)
+    return orders
+
+
+def parents_first(layout: GraphLayout, variables: IndexArray | None) -> IndexArray | None:
+    """Return (V,) ranks of the variables of what looks like a Bayesian network, parents before children.
+
+    Without evidence, messages to parents say nothing, so that one sweep in this order ends where others have to go on.
+    None where variables are in such an order already, or there is none.
+
+    Args:
+        layout: Topology of the whole graph. A child is the last variable of its factor.
+        variables: The numbers of a core's variables, whose ranks are returned; None for the whole graph.
+    """
+    waiting, queue, rank = np.empty((3, len(layout.variable_edge_start) - 1), dtype=np.int64)
+    if not rank_variables(layout, waiting, queue, rank):
+        return None
+    return rank if variables is None else rank[variables]
 
 
 def random_orders(n_factors: int, rng: np.random.Generator) -> Iterator[IndexArray]:
@@ -327,15 +359,13 @@ def is_tiny(messages: Messages) -> bool:
     return entries + EDGE_COST * len(layout.edge_variable) < TINY
 
 
-def sweep_orders(layout: GraphLayout, options: RunOptions) -> Iterator[IndexArray | None]:
-    """Yield the order of one sweep after the other; None while the first is being found."""
-    if options.schedule == "random":
-        return random_orders(len(layout.factor_edge_start) - 1, options.generator())
-    return sequential_orders(layout)
-
-
 def plain_schedule(
-    messages: Messages, options: RunOptions, disturbed: IndexArray | None, *, is_lazy: bool
+    messages: Messages,
+    options: RunOptions,
+    disturbed: IndexArray | None,
+    rank: IndexArray | None = None,
+    *,
+    is_lazy: bool,
 ) -> ResidualSchedule | LazySchedule | SweepSchedule:
     """Return residual BP or sweeps over a graph or its core.
 
@@ -343,14 +373,17 @@ def plain_schedule(
         messages: The graph, or its core.
         options: Of the run.
         disturbed: Of residual BP: the factors that have to be updated; None for all.
+        rank: (V,) of the variables, by which sweeps go; None: by their numbers.
         is_lazy: Whether sweeps leave out factors whose incoming messages have hardly moved.
     """
     if options.method == "residual":
         return ResidualSchedule(messages, options.tolerance, disturbed)
-    if is_lazy:
-        return LazySchedule(messages, sweep_orders(messages.layout, options), options.tolerance)
     if options.schedule == "random":
-        n_factors = len(messages.layout.factor_edge_start) - 1
-        single = (order[np.newaxis] for order in random_orders(n_factors, options.generator()))
-        return SweepSchedule(messages, single, options.tolerance)
-    return SweepSchedule(messages, orders_of_pairs(messages.layout), options.tolerance)
+        orders = random_orders(len(messages.layout.factor_edge_start) - 1, options.generator())
+        if is_lazy:
+            return LazySchedule(messages, orders, options.tolerance)
+        return SweepSchedule(messages, (order[np.newaxis] for order in orders), options.tolerance)
+    both = repeat(there_and_back(messages.layout, rank)) if rank is not None else orders_of_pairs(messages.layout)
+    if is_lazy:
+        return LazySchedule(messages, one_by_one(both), options.tolerance)
+    return SweepSchedule(messages, both, options.tolerance)
