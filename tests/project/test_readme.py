@@ -43,6 +43,13 @@ def test_the_examples_run(capsys, name, count):
     assert UNCOMPILED or "converged" in capsys.readouterr().out  # plain Python uses up the examples' time budgets
 
 
+def test_the_example_of_learning_runs():
+    pytest.importorskip("scipy", minversion="1.11")
+    text = (README.parent / "docs" / "learning.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(block, "learning.md", "exec"), {})  # noqa: S102
+
+
 @pytest.mark.compiled
 def test_the_example_of_large_universes_runs(capsys):
     text = (README.parent / "docs" / "universes.md").read_text(encoding="utf-8")
