@@ -104,7 +104,7 @@ class Objective:
         gradient = self._blocks.joined(total, "gradient")
         pull = self._penalties * vector / (n_all or self.n_examples)
         value = value / self.n_examples + 0.5 * float(pull @ vector)
-        return Evaluation(value, gradient / self.n_examples + pull, work, unsettled, exact)
+        return Evaluation(float(value), gradient / self.n_examples + pull, int(work), int(unsettled), bool(exact))
 
     def log_likelihood(self, vector: FloatArray, accuracy: Accuracy) -> float:
         """Return the mean log likelihood of an example."""
@@ -112,7 +112,7 @@ class Objective:
         for batch, result in self._solved(weights, accuracy, factor_marginals=False):
             total += batch.known_score - result.log_z
             total += sum(float(np.vdot(own, weights[name])) for name, own in batch.observed.items())
-        return total / self.n_examples
+        return float(total / self.n_examples)
 
     def _solved(
         self, weights: dict[str, FloatArray], accuracy: Accuracy, *, factor_marginals: bool = True

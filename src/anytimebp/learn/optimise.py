@@ -80,7 +80,9 @@ class Training:
             held_out = self._held_out.log_likelihood(vector, self.stages[-1])
         size = float(np.abs(last.gradient).max())
         state.is_exact &= last.is_exact
-        state.note(Iteration(last.value, size, accuracy.tolerance, work, last.n_unsettled, held_out), vector)
+        state.note(
+            Iteration(float(last.value), size, accuracy.tolerance, int(work), last.n_unsettled, held_out), vector
+        )
 
     def is_stale(self, state: State) -> bool:
         """Tell whether held-out examples have not gained for too long."""
