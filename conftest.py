@@ -57,6 +57,11 @@ def nerel_folder():
     return real("ie_nerel")
 
 
+@pytest.fixture(scope="session")
+def conll04_folder():
+    return real("ie_conll04")
+
+
 @pytest.fixture(params=["linear", "log"])
 def any_arithmetic(request, monkeypatch):
     """Run a test in the arithmetic that the library would choose, and in log arithmetic by force."""

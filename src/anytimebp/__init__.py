@@ -167,8 +167,8 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     """Import the rest when it is first asked for."""
-    if name == "parallel":
-        return import_module("anytimebp.parallel")
+    if name in {"learn", "parallel"}:
+        return import_module(f"anytimebp.{name}")
     if name in _LATER:
         found = globals()[name] = getattr(import_module(_LATER[name]), name)
         return found

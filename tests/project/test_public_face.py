@@ -89,6 +89,12 @@ def test_exported_names():
         _ = abp.nothing
 
 
+def test_names_of_learning():
+    assert set(abp.learn.__all__) == {"CRF", "Example"}
+    out, _ = python("import sys, anytimebp as abp; abp.learn.CRF(); print('scipy.optimize' in sys.modules)")
+    assert out.strip() == "False"
+
+
 def test_methods():
     assert abp.METHODS == ("bp", "residual", "truncated", "random", "fixed", "dynamic", "adaptive", "exact", "auto")
 

@@ -47,6 +47,39 @@ class Joints(NamedTuple):
         marginal: FloatArray = summed.transpose(axes).reshape(self.sizes[scope])
         return marginal
 
+    def marginals(self, scopes: IndexArray) -> FloatArray:
+        """Return (n, ...) the joint marginals of factors, all of one shape; those of cliques that are alike at once.
+
+        Args:
+            scopes: (n, arity) variables.
+        """
+        tree, own, found = self.tree, self.tree.clique_of[scopes], np.empty((len(scopes), *self.sizes[scopes[0]]))
+        first = np.where(own < 0, np.iinfo(np.int64).max, own).min(axis=1)
+        is_whole = (own >= 0).all(axis=1)
+        for k in np.flatnonzero(~is_whole).tolist():
+            found[k] = self.marginal(scopes[k].tolist())
+        n_members = np.zeros(len(scopes), dtype=np.int64)
+        n_members[is_whole] = tree.scope_start[first[is_whole] + 1] - tree.scope_start[first[is_whole]]
+        for n in np.unique(n_members[is_whole]).tolist():
+            rows = np.flatnonzero(n_members == n)
+            members = tree.scope[tree.scope_start[first[rows]][:, np.newaxis] + np.arange(n)]
+            axes = (members[:, np.newaxis, :] == own[rows][:, :, np.newaxis]).argmax(axis=2)
+            shape = self.sizes[tree.variable[members]]
+            kinds, kind = np.unique(np.hstack([axes, shape]), axis=0, return_inverse=True)
+            for number, row in enumerate(kinds):
+                chosen = rows[kind.reshape(-1) == number]
+                found[chosen] = self._of_kind(first[chosen], row[: scopes.shape[1]].tolist(), row[scopes.shape[1] :])
+        return found
+
+    def _of_kind(self, cliques: IndexArray, axes: list[int], shape: IndexArray) -> FloatArray:
+        """Return the joint marginals of some axes, in this order, of cliques that have one shape."""
+        entries = self.tree.table_start[cliques][:, np.newaxis] + np.arange(int(shape.prod()))
+        table = self.table[entries].reshape(-1, *shape)
+        summed = table.sum(axis=tuple(k + 1 for k in range(len(shape)) if k not in axes))
+        order = np.argsort(np.argsort(axes))
+        marginals: FloatArray = summed.transpose(0, *(1 + order))
+        return marginals
+
 
 class Passes:
     """Numbers on a tree, on their way up and down.

@@ -20,7 +20,8 @@ from anytimebp.model.evidence import Observation
 from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.model.variable import VariableTable
-from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
+from anytimebp.results.factor_marginals import NOT_ASKED_FOR, FactorMarginals
+from anytimebp.results.marginals import Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.store import Tables

@@ -17,7 +17,8 @@ from anytimebp.kernels.readout import read_beliefs, read_weights, sum_bethe_term
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray, read_only
-from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, FactorMarginals, Marginals
+from anytimebp.results.factor_marginals import NOT_ASKED_FOR, FactorMarginals
+from anytimebp.results.marginals import REPORT_IT, Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.leaves import Leaves, copied

@@ -17,7 +17,7 @@ from anytimebp.exact.tree import Tree
 from anytimebp.inference.method import Step, Task
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import read_only
-from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals
+from anytimebp.results.factor_marginals import NOT_ASKED_FOR, FactorMarginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.store import Tables
 

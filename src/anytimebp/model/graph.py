@@ -318,6 +318,11 @@ class FactorGraph:
         self._watch = self._watch.renewed()
         self.compiled = None
 
+    def add_blocks(self, blocks: Iterable[FactorBlock], first: int) -> None:
+        """Add factors of another graph, which share its sources; its variable 0 is variable `first` here."""
+        for block in blocks:
+            self._append(block.scopes + first, block.source)
+
     def take_log_table(self, factors: FactorKey | range, log_table: npt.ArrayLike) -> range:
         """Replace the table of a factor, of all that are tied to it, or of a range of factors that were added together.
 

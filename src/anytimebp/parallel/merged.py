@@ -22,7 +22,8 @@ from anytimebp.model.evidence import Observation
 from anytimebp.model.factor import WIDTH, FactorBlock, MessageBlock, row_starts
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import IndexArray, read_only
-from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
+from anytimebp.results.factor_marginals import NOT_ASKED_FOR
+from anytimebp.results.marginals import Marginals
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace

@@ -22,7 +22,8 @@ from anytimebp.kernels.codes import OK
 from anytimebp.kernels.readout import read_beliefs, sum_bethe_terms
 from anytimebp.model.source import FloatArray, read_only
 from anytimebp.parallel.merged import Item, Merged, merged_evidence
-from anytimebp.results.marginals import NOT_ASKED_FOR, REPORT_IT, Marginals
+from anytimebp.results.factor_marginals import NOT_ASKED_FOR
+from anytimebp.results.marginals import REPORT_IT, Marginals
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace

@@ -31,7 +31,7 @@ class RunDisplay:
         self._n_states = max(1, n_states)
         self._seconds = seconds
         self._leaves_line = leaves_line
-        self._bar = _new_bar() if sys.stderr.isatty() else None
+        self._bar = new_bar() if sys.stderr.isatty() else None
         self._rewrites = type(sys.stderr).__module__.startswith("ipykernel")
         self._due = 0.0 if self._bar or self._rewrites else BETWEEN_LINES
         self._fields: list[str] = []
@@ -103,7 +103,7 @@ class RunDisplay:
         self._written = text
 
 
-def _new_bar() -> Progress:
+def new_bar() -> Progress:
     """Return a bar that vanishes in the end; what is printed meanwhile appears above it."""
     from rich.console import Console  # noqa: PLC0415  (loads slowly, and most runs show nothing)
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415

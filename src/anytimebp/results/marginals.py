@@ -1,23 +1,17 @@
-"""Marginals by variable name and by factor, made from frozen arrays when asked for."""
+"""Marginals by variable name, made from frozen arrays when asked for."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
-from anytimebp.errors import (
-    InconsistentModelError,
-    InternalError,
-    OptionError,
-    UnknownFactorError,
-    UnknownVariableError,
-)
-from anytimebp.model.factor import FactorBlock, FactorKey, describe_factor, row_items, row_starts
+from anytimebp.errors import InternalError, UnknownVariableError
+from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
+from anytimebp.results.expected_counts import dense_rows
 
 REPORT_IT = "this is a defect of anytimebp, and nothing that you have done: please report it, with the model if you can"
 FEW = 16  # states that Python adds up faster than NumPy
@@ -116,6 +110,11 @@ class Marginals(Mapping[str, FloatArray]):
         return place
 
     @property
+    def are_whole(self) -> bool:
+        """Whether every domain is the universe in order."""
+        return not len(self._states)
+
+    @property
     def is_limited(self) -> bool:
         """Whether there are targets."""
         return self._targets is not None
@@ -158,6 +157,24 @@ class Marginals(Mapping[str, FloatArray]):
         self._check(made)
         made.flags.writeable = True
         return made
+
+    def rows(self, variables: IndexArray) -> FloatArray:
+        """Return (n, states) the marginals of some variables, all of which have as many states."""
+        return self.spread(variables, self._belief, self._slot_start[variables], 0.0)
+
+    def spread(self, variables: IndexArray, values: FloatArray, first: IndexArray, empty: float) -> FloatArray:
+        """Return numbers for the states of some variables, of as many states each, as rows over the universe.
+
+        Args:
+            variables: (n,) indices.
+            values: Numbers, those of a variable one after the other in the order of its domain.
+            first: (n,) where the numbers of each start.
+            empty: What stands in places of states outside the domain.
+        """
+        width, start = self.variables.size(int(variables[0])), self._slot_start[variables]
+        sizes = self._slot_start[variables + 1] - start
+        states = self._states[row_items(start, sizes)] if len(self._states) else None
+        return dense_rows(values, first, states, sizes, width, empty)
 
     def domain(self, index: int) -> IndexArray | None:
         """Return the states in a variable's slots, or None for the whole universe in order."""
@@ -234,125 +251,3 @@ def _check_beliefs(marginals: Marginals, belief: FloatArray, slot_start: IndexAr
         f"its sum is {own.sum()} and its smallest number {own.min()}; {REPORT_IT}"
     )
     raise InternalError(msg)
-
-
-class FactorMarginals(Mapping[int, FloatArray]):
-    """A read-only mapping from factor index to the factor's marginal over the joint states of its variables.
-
-    A factor that was added under a name is found by that name as well.
-    """
-
-    __slots__ = ("_blocks", "_factor_edge", "_firsts", "_log_weight", "_marginals", "_slot_start")
-
-    def __init__(
-        self,
-        marginals: Marginals,
-        blocks: tuple[FactorBlock, ...],
-        factor_edge: IndexArray,
-        slot_start: IndexArray,
-        log_weight: FloatArray,
-    ) -> None:
-        """Hold the messages from variables to factors; they and the tables make the marginals.
-
-        Args:
-            marginals: Of the variables, which are also those of unary factors.
-            blocks: The factors.
-            factor_edge: The first edge of each factor, -1 for unary ones.
-            slot_start: The first slot of each edge.
-            log_weight: Log messages from variables to factors, per edge slot.
-        """
-        self._marginals = marginals
-        self._blocks = blocks
-        self._firsts = [block.first for block in blocks]
-        self._factor_edge = factor_edge
-        self._slot_start = slot_start
-        self._log_weight = log_weight
-
-    def __getitem__(self, key: FactorKey) -> FloatArray:
-        """Return the marginal of a factor, its axes in the order of its scope."""
-        block, offset = self._located(key)
-        index, scope = block.first + offset, block.scopes[offset].tolist()
-        if len(scope) == 1:
-            return self._marginals[scope[0]]
-        domains = [self._marginals.domain(i) for i in scope]
-        states = [np.arange(n) if d is None else d for d, n in zip(domains, block.source.shape, strict=True)]
-        log_belief = np.array(block.log_values(offset, states, self._marginals.variables))
-        for axis, allowed in enumerate(states):
-            start = self._slot_start[self._factor_edge[index] + axis]
-            weight = self._log_weight[start : start + len(allowed)]
-            log_belief += weight.reshape([-1 if k == axis else 1 for k in range(len(scope))])
-        marginal = np.zeros(block.source.shape)
-        marginal[np.ix_(*states)] = self._normalised(log_belief, index)
-        return marginal
-
-    def _located(self, key: FactorKey) -> tuple[FactorBlock, int]:
-        """Return the block of a factor, and its place in it."""
-        index = self._index_of(key)
-        block = self._blocks[bisect_right(self._firsts, index) - 1]
-        return block, index - block.first
-
-    def _index_of(self, key: FactorKey) -> int:
-        if isinstance(key, str):
-            for block in self._blocks:
-                if block.name == key:
-                    return block.first
-            msg = f"there is no factor named {key!r}"
-            raise UnknownFactorError(msg)
-        if not isinstance(key, int | np.integer) or not 0 <= key < len(self):
-            msg = f"expected the index of a factor, 0 to {len(self) - 1}, or its name, got {key!r}"
-            raise UnknownFactorError(msg)
-        return int(key)
-
-    def _normalised(self, log_belief: FloatArray, index: int) -> FloatArray:
-        """Return beliefs from their logs; raise if there are none."""
-        highest = log_belief.max()
-        if highest == -np.inf:
-            name = describe_factor(self._blocks, self._marginals.variables, index)
-            msg = f"{name} has no marginal: no joint state of the active states of its variables is possible"
-            raise InconsistentModelError(msg)
-        belief: FloatArray = np.exp(log_belief - highest)
-        belief /= belief.sum()
-        if not belief.min() >= 0.0:  # NaN
-            name = describe_factor(self._blocks, self._marginals.variables, index)
-            msg = f"internal error: the marginal of {name} holds {belief.min()}; {REPORT_IT}"
-            raise InternalError(msg)
-        return belief
-
-    def __iter__(self) -> Iterator[int]:
-        """Go through the factors in order."""
-        return iter(range(len(self)))
-
-    def __len__(self) -> int:
-        """Return the number of factors."""
-        return len(self._factor_edge)
-
-
-class NoFactorMarginals(FactorMarginals):
-    """Stands where a snapshot has no marginals of factors: false, and an OptionError on every use."""
-
-    __slots__ = ("_reason",)
-
-    def __init__(self, reason: str) -> None:
-        """Hold what errors say."""
-        self._reason = reason
-
-    def __getitem__(self, key: FactorKey) -> FloatArray:
-        """Raise OptionError."""
-        raise OptionError(self._reason)
-
-    def __iter__(self) -> Iterator[int]:
-        """Raise OptionError."""
-        raise OptionError(self._reason)
-
-    def __len__(self) -> int:
-        """Return 0, so that it is false."""
-        return 0
-
-    def __repr__(self) -> str:
-        """Return the reason."""
-        return f"<no factor marginals: {self._reason}>"
-
-
-NOT_ASKED_FOR = NoFactorMarginals(
-    "factor marginals were not asked for: pass `factor_marginals=True` to `infer` or `Inference`"
-)

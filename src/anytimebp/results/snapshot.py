@@ -14,8 +14,10 @@ from anytimebp.model.factor import FactorKey
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableKey
 from anytimebp.results import tables
+from anytimebp.results.expected_counts import expected_counts
+from anytimebp.results.factor_marginals import NOT_ASKED_FOR, FactorMarginals
 from anytimebp.results.html import result_html
-from anytimebp.results.marginals import NOT_ASKED_FOR, FactorMarginals, Marginals
+from anytimebp.results.marginals import Marginals
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Trace
 
@@ -190,7 +192,7 @@ class Snapshot:
         state = variables[variables.index_of(variable)].state_index(label)
         return float(self.marginals[variable][state])
 
-    def expected_log_table(self, factors: FactorKey | range) -> FloatArray:
+    def expected_log_table(self, factors: FactorKey | range, features: Any = None) -> FloatArray:
         """Return the derivative of `log_z` with respect to the log scores of a factor, or of tied factors.
 
         This is the sum of the factors' joint marginals: how often each joint state is expected to occur. At a fixed
@@ -198,23 +200,20 @@ class Snapshot:
 
         Args:
             factors: The index or name of a factor, or a range of indices of factors with the same shape.
+            features: If the log scores of factor number k of the range are `features[k] @ weights`: an array or a
+                sparse matrix of shape (factors, features). The derivative is then with respect to the weights, of shape
+                (features, *shape of the factors).
         """
-        chosen = factors if isinstance(factors, range) else [factors]
-        if not len(chosen):
+        if not isinstance(factors, range):
+            block, offset = self.factor_marginals.located(factors)
+            factors = range(block.first + offset, block.first + offset + 1)
+        if not factors:
             msg = "expected_log_table: the range of factors is empty"
             raise OptionError(msg)
-        total: FloatArray | None = None
-        for key in chosen:  # one marginal is in memory at a time
-            own = self.factor_marginals[key]
-            if total is not None and total.shape != own.shape:
-                msg = (
-                    f"expected_log_table: factor {key} has a table of shape {own.shape}, the others of {total.shape}; "
-                    "only factors of one shape can share their scores"
-                )
-                raise OptionError(msg)
-            total = own.copy() if total is None else np.add(total, own, out=total)
-        assert total is not None  # noqa: S101  (the range is not empty)
-        return total
+        if features is not None and (len(features.shape) != 2 or features.shape[0] != len(factors)):  # noqa: PLR2004
+            msg = f"expected_log_table: features need a row for each of {len(factors)} factors, got {features.shape}"
+            raise OptionError(msg)
+        return expected_counts(self.factor_marginals, factors, features)
 
     def __repr__(self) -> str:
         """Return a line with what matters."""

@@ -18,7 +18,8 @@ from anytimebp.inference.look.pair_readout import pairs_of_rounds
 from anytimebp.inference.readout import bethe_terms
 from anytimebp.kernels.codes import LINEAR
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals, NoFactorMarginals
+from anytimebp.results.factor_marginals import NOT_ASKED_FOR, NoFactorMarginals
+from anytimebp.results.marginals import Marginals
 
 STILL_UNDECIDED = NoFactorMarginals(
     "there are no factor marginals yet: some variables have no active states so far; run on, or take a later snapshot"
