@@ -5,7 +5,8 @@
 DOCUMENTS is the folder that `anytimebp reproduce nerel` reads; classifiers are trained and the joint model is tuned as
 there. `--bare` is a file with a bare loop of full BP (`yardstick`), as for `anytime.py`: every test document is given
 1/32 of the time in which that loop settles, from a built graph on. A first answer is begun even where the time is used
-up by setting up, so the table says how long answers really took, until all marginals are in one array. Processor time.
+up by setting up, so the table says how long answers really took, until all marginals are in one array. Processor time;
+budgets go by that as well, so that other programs on the machine do not shorten them.
 """
 
 import argparse
@@ -20,6 +21,8 @@ import numpy as np
 from timing import keep_freed_memory, table
 
 import anytimebp as abp
+from anytimebp.inference import budget
+from anytimebp.inference.adaptive import adaptive_run
 from anytimebp_evaluation.nerel.classifiers import train
 from anytimebp_evaluation.nerel.documents import read_documents, read_labels
 from anytimebp_evaluation.nerel.joint import biased
@@ -103,6 +106,7 @@ def main():
     sys.path.insert(0, str(Path(arguments.bare).parent))  # Numba's disk cache finds the module by its name
     bare = importlib.import_module(Path(arguments.bare).stem)
     bare.time = type("Clock", (), {"perf_counter": staticmethod(time.process_time)})
+    budget.perf_counter = adaptive_run.perf_counter = time.process_time
     measure(bare, arguments.documents, arguments.parts, quick=arguments.quick)
 
 

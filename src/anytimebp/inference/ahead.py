@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from anytimebp.exact.possible import ZEROS
-from anytimebp.inference.adaptive.adaptive_run import BEYOND_MEMORY, ROUNDS
+from anytimebp.inference.adaptive.adaptive_run import AFTER_RELATIONS, BEYOND_MEMORY, RELATIONS, ROUNDS
 from anytimebp.inference.inference import Inference
 from anytimebp.inference.kept_exact import KEPT
 from anytimebp.inference.method import FORESTS, LEAVES, LOGS
@@ -26,7 +26,7 @@ from anytimebp.tables.making import BANDS
 GROUPS: dict[str, tuple[str, ...]] = {
     "bp": ("bp", LEAVES, LOGS, BANDS, PARTS),
     "exact": ("exact", FORESTS, ZEROS, KEPT),
-    "adaptive": ("adaptive", ROUNDS, BEYOND_MEMORY, LEAVES, LOGS),
+    "adaptive": ("adaptive", ROUNDS, RELATIONS, AFTER_RELATIONS, BEYOND_MEMORY, LEAVES, LOGS),
     "residual": ("residual", LEAVES, LOGS),
     "dynamic": ("dynamic", LOGS),
     **{f"factors: {name}": (name,) for name in MODULES},

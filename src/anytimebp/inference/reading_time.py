@@ -1,4 +1,4 @@
-"""How long a snapshot of a large graph will take: so much earlier the clock ends a call. Nothing else depends on it."""
+"""How long it takes to read the next answer: so much earlier the clock ends a call. Nothing else depends on it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from anytimebp.tables.arrays import WorkspaceArrays
 LARGE = 2**17  # states of all variables together, under which reading takes a few milliseconds
 AS_PRIORS = 1.5  # times as long as folding the priors takes reading them
 TRIES, PART, RUN = 3, 192, 64  # one in so many variables is read in each try, always some that follow one another
+SECONDS_PER_ENTRY = 2e-10  # of a look, at the least, by its cost: those of lines of tables in the processor's cache
 WITH_CHECKS = 2.5  # times as long as reading beliefs takes a snapshot: checks, log Z, memory that is touched first
 
 
@@ -30,6 +31,12 @@ def first_domains(task: Task, compiled: CompiledGraph) -> Domains:
     if len(domains.log_prior) > LARGE and not domains.scored:  # rules may take any time
         figures.reading = AS_PRIORS * (perf_counter() - began)
     return domains
+
+
+def expect_another(task: Task, seconds: float) -> None:
+    """Note that there is no other answer for some seconds: a call that ends before may as well end now."""
+    if task.limits.has_deadline:
+        task.figures.reading = seconds
 
 
 def expect_reading(figures: Figures, layout: GraphLayout, arrays: WorkspaceArrays, belief_start: IndexArray) -> None:

@@ -18,7 +18,7 @@ from anytimebp.exact.possible import ZEROS, possible_part
 from anytimebp.exact.relevance import Part
 from anytimebp.exact.tree import Tree, is_forest, plan
 from anytimebp.inference.active_exact import ActiveExactRun
-from anytimebp.inference.adaptive.adaptive_run import BEYOND_MEMORY, ROUNDS, AdaptiveRun
+from anytimebp.inference.adaptive.adaptive_run import AFTER_RELATIONS, BEYOND_MEMORY, RELATIONS, ROUNDS, AdaptiveRun
 from anytimebp.inference.adaptive.choice import may_pay
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import AutoRun
@@ -30,6 +30,7 @@ from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS, METHODS
 from anytimebp.inference.one_by_one import OneByOne
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.part_sweeps import PARTS, sweep_all_parts
+from anytimebp.inference.small_models import banded, related, with_leaf
 from anytimebp.inference.staying import make_calibrated
 from anytimebp.kernels import (
     active,
@@ -51,6 +52,7 @@ from anytimebp.kernels import (
     messages,
     parts,
     readout,
+    relations,
     relevance,
     residual,
     setting_up,
@@ -72,6 +74,8 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "adaptive": (lazy.lazy_slice,),
     "exact": (elimination.greedy_order, cliques.distribute_slice),
     ROUNDS: (active.look_outside, active_readout.read_leaves, lazy.settle_slice),
+    RELATIONS: (relations.begin_relations, relations.settle_relations, relations.read_relations),
+    AFTER_RELATIONS: (relations.hand_over,),
     BEYOND_MEMORY: (
         active.look_outside,
         active.weigh_outside,
@@ -95,6 +99,8 @@ SECONDS = {
     "adaptive": 8,
     "residual": 9,
     ROUNDS: 15,
+    RELATIONS: 3,
+    AFTER_RELATIONS: 1,
     BEYOND_MEMORY: 15,
     LOGS: 4,
     LEAVES: 4,
@@ -256,14 +262,14 @@ def run_small_models(method: str, options: RunOptions) -> Iterator[Step]:
         yield from SMALL_RUNS[method](graph, options)
         return
     if method == BANDS:
-        yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_banded(), options))
+        yield from _run_small(partial(AllStates, at_any_cost=True), new_task(banded(), options))
         return
     if method == LOGS:
         graph.add_factor([0, 1], log_table=[[0.0, -1000.0], [-np.inf, 0.0]])
         yield from _run_small(make_method, new_task(graph, options))
         return
     if method == LEAVES:
-        yield from _run_small(partial(AllStates, at_any_cost=True), new_task(_with_leaf(-np.inf), options))
+        yield from _run_small(partial(AllStates, at_any_cost=True), new_task(with_leaf(-np.inf), options))
         return
     _load_for_larger_models(graph, method)
     yield from _run_small(make_method, new_task(graph, options))
@@ -293,7 +299,7 @@ def _method_of(kernels: str, options: RunOptions) -> str:
         return "exact"
     if kernels == PARTS:
         return "bp"
-    return "adaptive" if kernels in {ROUNDS, BEYOND_MEMORY, FORESTS} else kernels
+    return "adaptive" if kernels in {ROUNDS, RELATIONS, AFTER_RELATIONS, BEYOND_MEMORY, FORESTS} else kernels
 
 
 def _run_observed(make: Callable[[Task], Method], graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
@@ -326,19 +332,18 @@ def _load_for_larger_models(graph: FactorGraph, method: str) -> None:
         may_pay(compiled.arrays, domains)
 
 
-def _banded() -> FactorGraph:
-    """Return a loop through a table that is large enough to have a band."""
-    graph = FactorGraph()
-    graph.add_variables(2, 24)
-    graph.add_factor([0, 1], table=np.eye(24))
-    graph.add_factor([0, 1], table=np.ones((24, 24)))
-    return graph
-
-
 def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     """Send `adaptive` through all its stages."""
     yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(graph, options))
-    yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(_with_leaf(0.0), options))
+    yield from _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(with_leaf(0.0), options))
+
+
+def _run_relations(_: FactorGraph, options: RunOptions, *, goes_on: bool = False) -> Iterator[Step]:
+    """Make a first round on relations, and go on from there if need be."""
+    for step in _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(related(), options)):
+        yield step
+        if not goes_on:
+            return
 
 
 def _run_large(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
@@ -373,15 +378,6 @@ def _run_kept(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
     yield from _run_small(lambda task: KeptExactRun(task, compiled, kept, Evidence([1], [0]), None), task)
 
 
-def _with_leaf(score: float) -> FactorGraph:
-    """Return a loop with a leaf in one of its factors, and a score in the table of the others."""
-    graph = FactorGraph()
-    graph.add_variables(4, 2)
-    graph.add_factors([[0, 1], [1, 2]], log_table=[[0.1, score], [0.0, 0.2]])
-    graph.add_factor([2, 3, 0], log_table=np.zeros((2, 2, 2)))
-    return graph
-
-
 def _run_small(make: Callable[[Task], Method], task: Task) -> Iterator[Step]:
     method = make(task)
     for step in steps(method, task.figures):
@@ -394,6 +390,8 @@ def _run_small(make: Callable[[Task], Method], task: Task) -> Iterator[Step]:
 SMALL_RUNS: dict[str, Callable[[FactorGraph, RunOptions], Iterator[Step]]] = {
     KEPT: _run_kept,
     ROUNDS: _run_stages,
+    RELATIONS: _run_relations,
+    AFTER_RELATIONS: partial(_run_relations, goes_on=True),
     BEYOND_MEMORY: _run_large,
     ZEROS: _run_cut,
     PARTS: _run_parts,

@@ -253,7 +253,7 @@ def plan_active(layout, address, size, table_start):
 
 # ---------------------------------------------------------------- messages from round to round
 @kernel()
-def _sum_hub(layout, bp, hub):
+def sum_hub(layout, bp, hub):
     """Fill the totals of a variable of high degree from its prior and messages."""
     variable = bp.hub_variable[hub]
     start, target = bp.variable_slot_start[variable], bp.hub_start[hub]
@@ -321,4 +321,4 @@ def carry_messages(layout, bp, start, slot, new_layout, new, new_start, new_slot
             new.message[target + v] = math.log(value) if to_logs else value
         new.edge_min[new_edge[edge]] = min(least, bp.edge_min[edge]) if new.arithmetic == LINEAR else 1.0
     for hub in range(new.hub_variable.size):
-        _sum_hub(new_layout, new, hub)
+        sum_hub(new_layout, new, hub)

@@ -279,7 +279,7 @@ def fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest):
 
 # ---------------------------------------------------------------- rounds on active states
 @kernel()
-def _longest_leaf(layout, universe_sizes, factor):
+def longest_leaf(layout, universe_sizes, factor):
     """Return the edge of a factor to its longest leaf, the last one of equals; -1 where two axes would not be left."""
     first, last, found = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1], -1
     for edge in range(last - 1, first - 1, -1):
@@ -349,7 +349,7 @@ def find_leaves(layout, universe_sizes, sum_out, edge, sources, is_leaf):
         first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
         kind, summed = sources.kind[factor], -1
         if sum_out and kind in (LOG_TABLE, POTENTIALS, SCALED):
-            summed = _longest_leaf(layout, universe_sizes, factor)
+            summed = longest_leaf(layout, universe_sizes, factor)
         sources.leaf[factor], sources.leaf_stride[factor] = -1, 0
         stride, place = 1, n_left + last - first - (1 if summed >= 0 else 0)
         n_left = place

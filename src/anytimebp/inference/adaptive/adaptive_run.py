@@ -8,17 +8,19 @@ as far as it reaches (`large_rounds.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
+from time import perf_counter
 
 from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.choice import Choice, Way, first_choice, may_pay
 from anytimebp.inference.adaptive.large_rounds import LargeRounds
+from anytimebp.inference.adaptive.relations import FirstRound, first_round, may_have_relations
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Method, Stages, Step, Task
-from anytimebp.inference.reading_time import LARGE, first_domains
+from anytimebp.inference.reading_time import LARGE, expect_another, first_domains
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
@@ -26,6 +28,7 @@ from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.memory import check_memory, check_universe, update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
+RELATIONS, AFTER_RELATIONS = "adaptive: a first round on relations", "adaptive: rounds after one on relations"
 BEYOND_MEMORY = "adaptive: models larger than memory"  # all kernels of runs whose tables do not fit into memory
 FLAT = "unary scores say little: more than half of all states would be needed to hold most of the prior"
 QUICK = 2**18  # slots of all edges together, up to which setting up takes no more than some milliseconds
@@ -51,22 +54,34 @@ class AdaptiveRun(Stages):
             is_large: Whether to act as if whole tables did not fit into memory.
         """
         super().__init__()
+        self._began = perf_counter()
         self._task, self._options, self._figures = task, task.options, task.figures
         self._at_any_cost = at_any_cost
         self._compiled = compiled_graph(task.graph)
+        self._sizes = domain_sizes(self._compiled, self._options.observed)
         self._full_fits = not is_large and self._check_memory()
-        self._domains: Domains = first_domains(task, self._compiled)
         self._rounds: Rounds | None = None
         self._n_rounds = 0
-        self._entries = update_entries(self._compiled, self._domains.sizes)
-        self._figures.states = int(self._domains.slot_start[-1])
+        self._entries = update_entries(self._compiled, self._sizes)
+        self._may_have_relations = (
+            self._full_fits and self._compiled.n_slots <= QUICK and may_have_relations(task, self._compiled)
+        )
+        if self._may_have_relations:
+            self._figures.states = self._compiled.n_states
+        else:
+            self._figures.states = int(self._domains.slot_start[-1])
+
+    @cached_property
+    def _domains(self) -> Domains:
+        """All states that the evidence allows; a first round on relations does without."""
+        return first_domains(self._task, self._compiled)
 
     # ------------------------------------------------------------ decisions
     def _check_memory(self) -> bool:
         """Tell whether whole tables fit into memory; raise MemoryLimitError if not even a few numbers per state do."""
         compiled, limit = self._compiled, self._options.max_memory
         try:
-            check_memory(compiled, domain_sizes(compiled, self._options.observed), limit)
+            check_memory(compiled, self._sizes, limit)
         except MemoryLimitError:
             check_universe(compiled, limit)
             return False
@@ -113,29 +128,49 @@ class AdaptiveRun(Stages):
     def begins_at_once(self) -> bool:
         """Whether a run whose budget ends while it is set up goes on to its first round, and answers with that."""
         compiled = self._compiled
+        if self._may_have_relations:
+            return not why_full(self._entries)
         return self._full_fits and compiled.has_tables_only and compiled.n_slots <= QUICK and not self._why_full
 
     def begin(self) -> Iterator[Step]:
         """Decide how to begin, and prepare that."""
-        why_full = self._why_full
-        while not why_full and not self._task.load(ROUNDS if self._full_fits else BEYOND_MEMORY):
+        if self._may_have_relations and (self._at_any_cost or not why_full(self._entries)):
+            while not self._task.load(RELATIONS):
+                yield Step.WORKING
+            first = first_round(self._task, self._compiled, at_any_cost=self._at_any_cost)
+            if first is not None:
+                self.now, self._figures.choice = first, str(first.choice)
+                expect_another(self._task, perf_counter() - self._began)
+                return
+        reason = self._why_full
+        while not reason and not self._task.load(ROUNDS if self._full_fits else BEYOND_MEMORY):
             yield Step.WORKING
         if self._figures.states > LARGE:
             yield Step.WORKING
         choice, self.now = self._begin_with()
         self._figures.choice = str(choice)
-        if not why_full and not (self._rounds is not None and self._rounds.is_quick):
+        if not reason and not (self._rounds is not None and self._rounds.is_quick):
             yield Step.WORKING
         yield from self.current.begin()
 
     def grow(self) -> Iterator[Step]:
         """Grow as the stage does; where it has come to its end, the next one begins."""
+        if isinstance(self.now, FirstRound):
+            while not (self._task.load(ROUNDS) and self._task.load(AFTER_RELATIONS)):
+                yield Step.WORKING
+            self._rounds = self.now = self._rounds_after(self.now)
         stage = self.current
         if stage is not self._rounds and self._figures.rounds > self._n_rounds:
             self._rounds = None  # sweeps over all states know more by now
         yield from stage.grow()
         if isinstance(stage, Rounds) and stage.outcome:
             yield from self._after(stage)
+
+    def _rounds_after(self, first: FirstRound) -> Rounds:
+        """Return rounds that go on from a first one."""
+        all_domains = partial(first_domains, self._task, self._compiled)  # no way back to this run
+        given = self._task, first.whole(), first.beginning
+        return Rounds(*given, at_any_cost=self._at_any_cost, first=first, all_domains=all_domains)
 
     def _large(self) -> tuple[Choice, Method]:
         """Return rounds whose domains grow as far as there is memory."""

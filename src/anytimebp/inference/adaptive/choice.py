@@ -6,6 +6,7 @@ Costs are in entries that could be read in order from a table in the time.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.structure_costs import structured_costs, structured_entries
 from anytimebp.inference.adaptive.whole_model import ActiveLists, WholeModel
+from anytimebp.inference.figures import SLICE_COST
 from anytimebp.kernels.active_states import count_entries, weigh_near
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE
 from anytimebp.layout.graph_layout import GraphLayout
@@ -40,8 +42,12 @@ MORE_DOMAINS = (8.0, 12.0, 18.0)  # nats of larger first domains, where they cos
 FIXED_COST = 5e5  # of a round in Python, whatever its size
 MORE = 1.5  # times the cost of a round, with that, that one on larger domains may have
 FEW = 0.5  # part of all states that first domains may hold; with more, rounds are not thought about
+FIRST_SLICE = 2 * SLICE_COST  # cost of a first round that is made in one slice, of some five milliseconds
 FIRST_WORTH = 0.2  # part of full BP that a first answer may cost
 FIRST_MASS = 0.8  # of the priors that the first states have to hold, or their answer would be worth little
+
+NONE = np.empty(0, dtype=np.int64)
+UNLISTED: ActiveLists = (NONE, NONE, NONE)
 
 
 class Way(Enum):
@@ -82,26 +88,53 @@ def whole_cost(whole: WholeModel) -> float:
     """
     sizes = np.where(whole.is_leaf, 1, whole.domains.sizes)
     entries, _, _, with_leaves, _ = _counted(whole, sizes, sizes)
-    made = FULL_COST * whole.log_entries
+    made = 0.0
     for _, block in whole.compiled.message_blocks if whole.asked else ():
         if block.source.sums is not None:
             made += FULL_COST * float(structured_entries(block.source, np.array([block.source.shape], dtype=float))[0])
         elif block.source.tables is None:
             made += ASK_COST * block.source.n_members * math.prod(block.source.shape)
-    return made + 2.0 * with_leaves + SWEEPS * (entries + EDGE_COST * len(whole.compiled.arrays.edge_variable))
+    return made + full_sweeps(whole.log_entries, entries, with_leaves, len(whole.compiled.arrays.edge_variable))
+
+
+def full_sweeps(log_entries: float, entries: float, with_leaves: float, n_edges: int) -> float:
+    """Return about what full BP costs on tables.
+
+    Args:
+        log_entries: Entries that have to be exponentiated.
+        entries: Of all tables, without leaves that are summed out.
+        with_leaves: Of those tables from which leaves are summed out, with all their states.
+        n_edges: Edges, without those of these leaves.
+    """
+    return FULL_COST * log_entries + 2.0 * with_leaves + SWEEPS * (entries + EDGE_COST * n_edges)
 
 
 def round_cost(whole: WholeModel, size: IndexArray) -> float:
     """Return about what a round on so many active states costs."""
     entries, filling, _, _, busy = _counted(whole, size, size)
-    edges = EDGE_COST * len(whole.compiled.arrays.edge_variable)
-    return _least_cost(whole) + filling + edges + SETTLING * (entries + EDGE_COST * busy)
+    return _asking_cost(whole) + sweeps_cost(entries, filling, busy, len(whole.compiled.arrays.edge_variable))
 
 
-def _least_cost(whole: WholeModel) -> float:
+def sweeps_cost(entries: float, filling: float, busy: float, n_edges: int) -> float:
+    """Return about what a round on tables over active states costs.
+
+    Args:
+        entries: Of all these tables.
+        filling: What it costs to fill them.
+        busy: Edges that have to be updated more than once.
+        n_edges: All edges.
+    """
+    return _least_cost(n_edges) + filling + EDGE_COST * n_edges + SETTLING * (entries + EDGE_COST * busy)
+
+
+def _asking_cost(whole: WholeModel) -> float:
+    """Return what it costs in a round to ask factors from Python, however few the states."""
+    return CALL_COST * len(whole.asked) + STRUCTURE_COST * whole.n_structures
+
+
+def _least_cost(n_edges: int) -> float:
     """Return what a round costs, however few the states."""
-    calls = CALL_COST * len(whole.asked) + STRUCTURE_COST * whole.n_structures
-    return ROUND_COST + SETTING_UP * len(whole.compiled.arrays.edge_variable) + calls
+    return ROUND_COST + SETTING_UP * n_edges
 
 
 def look_cost(whole: WholeModel, size: IndexArray, candidates: IndexArray) -> float:
@@ -139,12 +172,12 @@ class Beginning(NamedTuple):
     nats: float
 
 
-class _Offer(NamedTuple):
+class Offer(NamedTuple):
     """First domains, and what they are worth.
 
     Attributes:
         nats: Under the best prior, within which states are.
-        likely: Sizes, starts and slots of them.
+        likely: Sizes, starts and slots of them; UNLISTED if they are listed once they are chosen.
         mass: Part of the prior that they hold.
         cost: Of a round on them.
     """
@@ -155,30 +188,43 @@ class _Offer(NamedTuple):
     cost: float
 
 
-def _offer(whole: WholeModel, nats: float) -> _Offer:
+def _offer(whole: WholeModel, nats: float) -> Offer:
     likely, mass = whole.likely(nats)
-    return _Offer(nats, likely, mass, round_cost(whole, likely[0]))
+    return Offer(nats, likely, mass, round_cost(whole, likely[0]))
 
 
 def first_choice(whole: WholeModel) -> Beginning:
     """Decide between rounds and full BP, before any table is read."""
     full = whole_cost(whole)
-    if whole.asked and _least_cost(whole) > FIRST_WORTH * full:
+    least = _asking_cost(whole) + _least_cost(len(whole.compiled.arrays.edge_variable))
+    if whole.asked and least > FIRST_WORTH * full:
         reason = (
             f"{len(whole.asked):,} factors have no tables, and to ask each of them for a few scores would take more "
             f"than {FIRST_WORTH:.0%} of the time of full BP"
         )
         nats = FIRST_DOMAINS[0]
         return Beginning(Choice(Way.FULL, reason), full, math.inf, whole.likely(nats)[0], nats)
-    for nats in WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS:
-        offer = _offer(whole, nats)
+    ladder = WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS
+    return best_offer(full, ladder, lambda nats: _offer(whole, nats))
+
+
+def best_offer(full: float, ladder: tuple[float, ...], offer_of: Callable[[float], Offer]) -> Beginning:
+    """Decide between rounds and full BP, given what that costs, and what first domains are on offer.
+
+    Args:
+        full: What full BP costs.
+        ladder: Nats of first domains, falling; the most that pay are taken.
+        offer_of: Returns the domains within some nats.
+    """
+    for nats in ladder:
+        offer = offer_of(nats)
         if offer.cost <= FIRST_WORTH * full and offer.mass >= FIRST_MASS:
-            offer = _with_more(whole, offer, FIRST_WORTH * full)
+            offer = _with_more(offer_of, offer, FIRST_WORTH * full)
             return Beginning(Choice(Way.ROUNDS, _in_words(offer, full)), full, offer.cost, offer.likely, offer.nats)
     return Beginning(Choice(Way.FULL, _in_words(offer, full)), full, offer.cost, offer.likely, offer.nats)
 
 
-def _in_words(offer: _Offer, full: float) -> str:
+def _in_words(offer: Offer, full: float) -> str:
     """Return what first domains hold and cost, and what speaks against them."""
     states = f"the states within {offer.nats:g} nats of the best unary score"
     if offer.mass < FIRST_MASS:
@@ -189,17 +235,17 @@ def _in_words(offer: _Offer, full: float) -> str:
     return f"{cost} the time of full BP"
 
 
-def _with_more(whole: WholeModel, offer: _Offer, most: float) -> _Offer:
+def _with_more(offer_of: Callable[[float], Offer], offer: Offer, most: float) -> Offer:
     """Return larger domains, as long as they cost little more: the first answer is better, and as soon.
 
     Args:
-        whole: The graph.
+        offer_of: Returns the domains within some nats.
         offer: The smallest.
         most: What a round may cost.
     """
     most = min(most, MORE * (offer.cost + FIXED_COST) - FIXED_COST)
     for nats in MORE_DOMAINS:
-        larger = _offer(whole, nats)
+        larger = offer_of(nats)
         if larger.cost > most:
             break
         offer = larger

@@ -30,6 +30,9 @@ FAR = 2.0
 The deviation is what messages have been seen to add to active states, or more if the ranges of tables allow for it."""
 MOST = 700.0  # nats that messages are expected to add, so that numbers stay finite
 UNCERTAIN = 3.0  # times what beliefs leave to all but the best state, on average: part of the moves that reach them
+LEFT_UNREAD = 0.1
+"""Times the threshold for active states: part of the weight of a factor's joint active states that leaves do not count.
+"""
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
 
 

@@ -17,7 +17,8 @@ from anytimebp.inference.adaptive.choice import Beginning, Choice
 from anytimebp.inference.adaptive.first_domains import FIRST_DOMAIN, first_domains_of, smallest_domain
 from anytimebp.inference.adaptive.known import Known, Outcome, Tail, moved
 from anytimebp.inference.adaptive.rough_look import RoughLook
-from anytimebp.inference.adaptive.rounds import FIRST_TOLERANCE, SETTLED, Rounds
+from anytimebp.inference.adaptive.rounds import SETTLED, Rounds
+from anytimebp.inference.adaptive.settling import FIRST_TOLERANCE
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Candidates, WholeModel
 from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.control.vanishing import vanished

@@ -9,24 +9,44 @@ have been seen to raise any.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
+from anytimebp.domains.domains import Domains
 from anytimebp.inference.adaptive.active_model import ActiveModel, ImpossibleRoundError, OutOfRangeError
-from anytimebp.inference.adaptive.choice import FIXED_COST, STRUCTURE_COST, Beginning, look_cost, round_cost
-from anytimebp.inference.adaptive.known import FAR, NO_STATES, Known, Outcome, Tail, cut_off, moved, moved_on
-from anytimebp.inference.adaptive.settling import settle
+from anytimebp.inference.adaptive.choice import (
+    FIRST_SLICE,
+    FIXED_COST,
+    STRUCTURE_COST,
+    Beginning,
+    look_cost,
+    round_cost,
+)
+from anytimebp.inference.adaptive.known import (
+    FAR,
+    LEFT_UNREAD,
+    NO_STATES,
+    Known,
+    Outcome,
+    Tail,
+    cut_off,
+    moved,
+    moved_on,
+)
+from anytimebp.inference.adaptive.looks import Looks
+from anytimebp.inference.adaptive.relations import FirstRound
+from anytimebp.inference.adaptive.settling import FIRST_TOLERANCE, settle
 from anytimebp.inference.adaptive.whole_model import ActiveLists, Candidates, WholeModel
 from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.control.estimated_error import TINY
-from anytimebp.inference.figures import SLICE_COST, UNLIMITED
+from anytimebp.inference.figures import UNLIMITED
 from anytimebp.inference.method import LOGS, Step, Task
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.sweeps import there_and_back
-from anytimebp.kernels.active import look_outside, message_spread, weigh_outside
-from anytimebp.kernels.codes import LINEAR, LOG, OK
+from anytimebp.kernels.active import message_spread, weigh_outside
+from anytimebp.kernels.codes import LINEAR, LOG
 from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.readable import readable
@@ -39,8 +59,6 @@ A larger first one, and the second look starts from too few states to know who i
 ten times its threshold: what is left of it, full BP takes out by sweeps over whole tables."""
 MORE = 2.0  # times what a round has cost that the next one is expected to
 SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
-FIRST_SLICE = 2 * SLICE_COST  # cost of a first round that is made in one slice, of some five milliseconds
-FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 SETTLED = 150.0  # times the threshold that later ones settle to: what is left then is little beside what is left out
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
 LOST = 0.25  # the same of all rounds together, where full BP does not go on from their messages
@@ -48,7 +66,6 @@ LEFT_OUT = 0.01
 """Part of the weight of a factor's joint active states that a look may leave out: most of them weigh next to nothing.
 
 It is less where messages say much, as tables may favour what is left out; and nothing where there are hard zeros."""
-LEFT_UNREAD = 0.1  # times the threshold: the same where leaves are read
 LATER = 0.1  # part of the prior outside the domains that may be left for the second half of a look
 QUICK = 0.6  # part of the cost of a look that its first half may have, or there is none
 LOSES = 1.0
@@ -56,10 +73,8 @@ LOSES = 1.0
 longer, above which the answer after that look stays the answer."""
 NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
-T = TypeVar("T")
 
-
-class Rounds:
+class Rounds(Looks):
     """Rounds on active states.
 
     Attributes:
@@ -67,15 +82,27 @@ class Rounds:
         is_quick: Whether the first round is so cheap that nobody looks at the clock before it has settled.
     """
 
-    def __init__(self, task: Task, whole: WholeModel, begin: Beginning, *, at_any_cost: bool = False) -> None:
-        """Stand before the first round.
+    def __init__(
+        self,
+        task: Task,
+        whole: WholeModel,
+        begin: Beginning,
+        *,
+        at_any_cost: bool = False,
+        first: FirstRound | None = None,
+        all_domains: Callable[[], Domains] | None = None,
+    ) -> None:
+        """Stand before the first round, or behind it.
 
         Args:
             task: What is to be done.
             whole: The graph.
             begin: The first states, and what full BP would cost.
             at_any_cost: Whether to go on even where it does not pay.
+            first: The first round, if it has been made.
+            all_domains: Returns domains with the log priors of leaves, where those of the graph are without.
         """
+        self._all_domains = all_domains or (lambda: whole.domains)
         self._task, self._figures, self._whole = task, task.figures, whole
         self._at_any_cost = at_any_cost
         self.outcome: Outcome | None = None
@@ -98,6 +125,11 @@ class Rounds:
         self._ranges = np.empty(0)
         self._outside = self._cut = np.ones(len(whole.is_leaf))  # nobody has looked outside
         self._begin_round(begin.likely)
+        if first is not None:
+            first.put_messages(self._model)
+            self.is_quick = False
+            given = self._model, task.figures.copy(), None, self._outside, self._cut
+            self._note(Known(*given, left=1.0, left_out=self._left_unread))
 
     def _locate(self, whole: WholeModel) -> None:
         """Find where tables lie, and the orders of sweeps."""
@@ -123,7 +155,7 @@ class Rounds:
         is_active[lists[2]] = True
         if before.has_leaves:
             is_active |= np.repeat(before.is_leaf, before.domains.sizes)
-            self._locate(WholeModel(before.graph, before.domains, sum_out=False))
+            self._locate(WholeModel(before.graph, self._all_domains(), sum_out=False))
         self._model = self._cut_down(self._whole.listed(is_active), None)
 
     def _cut_down(self, lists: ActiveLists, before: ActiveModel | None) -> ActiveModel:
@@ -250,6 +282,8 @@ class Rounds:
         near = self._nearest(candidates, cost) if seen < SMALL_SPREAD else None
         halves = [] if near is None else [(near, np.zeros(len(model.size)))]  # states left for later keep their priors
         for found, raised in [*halves, (candidates, spread)]:
+            if self._task.limits.has_deadline:
+                yield from self._expect_look(look_cost(whole, model.size, np.diff(found.start)))
             yield from self._look(found)
             if self.outcome is not None:
                 return
@@ -266,16 +300,6 @@ class Rounds:
         near = self._whole.nearest(self._model.active, candidates, LATER)
         is_quick = look_cost(self._whole, self._model.size, np.diff(near.start)) <= QUICK * cost
         return near if is_quick and len(near.slot) else None
-
-    def _counted(self, part: str, asking: Generator[int, None, T]) -> Generator[Step, None, T]:
-        """Return what was asked for, and count the scores that it took as a part of the work."""
-        while True:
-            try:
-                self._figures.work_parts[part] += next(asking)
-            except StopIteration as end:
-                found: T = end.value
-                return found
-            yield Step.WORKING
 
     def _pays(self, cost: float) -> bool:
         return cost <= self._most_cost - self._spent or self._at_any_cost
@@ -335,25 +359,6 @@ class Rounds:
         self._known = known
         if is_told:
             self._told, self._figures.estimated_error = known, known.figures.estimated_error
-
-    def _look(self, candidates: Candidates) -> Iterator[Step]:
-        """Add up what factors say of the candidates."""
-        model, sources, position, figures = self._model, self._model.sources, 0, self._figures
-        while position < len(sources.kind):
-            given = model.layout, model.arrays, sources, model.active, candidates, model.scratch, self._left_out
-            status, position, read = look_outside(*given, position, self._task.limits.slice_cost(figures.work))
-            figures.work_parts["scoring"] += read
-            if status != OK:
-                self.outcome = Outcome.IMPOSSIBLE
-                return
-            yield Step.WORKING
-        for asked in self._ask(candidates):
-            figures.work_parts["scoring"] += asked
-            yield Step.WORKING
-
-    def _ask(self, candidates: Candidates) -> Iterator[int]:
-        """Add what factors say that have no numbers in memory; yields the scores asked for."""
-        return self._model.ask_outside(candidates)
 
     # ------------------------------------------------------------ what others take from here
     def release(self) -> None:

@@ -24,6 +24,7 @@ from anytimebp.kernels.codes import (
 from anytimebp.kernels.lazy import settle_slice
 from anytimebp.model.source import IndexArray
 
+FIRST_TOLERANCE = 0.05  # nats to which the first domains settle
 MAX_SWEEPS = 60  # after which messages of a round are damped
 EVERYTHING = 1e300  # nats: a tolerance with which every factor is updated once
 MOST_SWEEPS = 240  # more, after which a round does not settle; BP on all states has more patience

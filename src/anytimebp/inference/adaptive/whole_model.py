@@ -114,8 +114,24 @@ class WholeModel:
         block: Scores that rules are asked for at a time.
     """
 
-    def __init__(self, compiled: CompiledGraph, domains: Domains, *, sum_out: bool) -> None:
-        """Find where numbers come from, and the leaves, if they are to be summed out."""
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        domains: Domains,
+        *,
+        sum_out: bool,
+        prior: FloatArray | None = None,
+        owner: object = None,
+    ) -> None:
+        """Find where numbers come from, and the leaves, if they are to be summed out.
+
+        Args:
+            compiled: The graph.
+            domains: All states that the evidence allows; log priors of leaves that are summed out may be missing.
+            sum_out: Whether leaves are to be summed out.
+            prior: The exponentials of log priors, if they are there.
+            owner: Of the memory that priors are in; held.
+        """
         self.block = ASKED_AT_ONCE
         self.graph = self.compiled = compiled
         self.domains = domains
@@ -141,7 +157,8 @@ class WholeModel:
         self.is_constrained = bool(self.constrains.any())
         self.can_wait = self.has_leaves and n_others == 0 and not self.is_constrained
         self._owners = [np.empty(0)]
-        self._prior = np.exp(domains.log_prior)
+        self._prior = np.exp(domains.log_prior) if prior is None else prior
+        self._owner = owner
         self._nowhere = np.empty(0, dtype=np.int64)
         self.leaf_weight = self._prior
 

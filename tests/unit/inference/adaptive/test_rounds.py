@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.inference.adaptive import rounds, settling
+from anytimebp.inference.adaptive import relations, rounds, settling
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import first_choice
 from anytimebp.inference.adaptive.known import Outcome
@@ -101,9 +101,10 @@ def states_of(found):
 @pytest.fixture
 def tight(monkeypatch):
     """Have every round settle to all digits and be answered with, and every joint state count."""
-    monkeypatch.setattr(rounds, "FIRST_TOLERANCE", 1e-13)
+    for module in (rounds, relations):
+        monkeypatch.setattr(module, "FIRST_TOLERANCE", 1e-13)
+        monkeypatch.setattr(module, "LEFT_UNREAD", 0.0)
     monkeypatch.setattr(rounds, "SETTLED", 0.0)
-    monkeypatch.setattr(rounds, "LEFT_UNREAD", 0.0)
     monkeypatch.setattr(rounds, "LEFT_OUT", 0.0)
     monkeypatch.setattr(rounds, "LOSES", 0.0)
 

@@ -1,0 +1,217 @@
+"""The first round on relations: BP on its active states, as the general rounds are, and what goes on from there."""
+
+import gc
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anytimebp as abp
+from anytimebp.inference.adaptive import adaptive_run, relations
+from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
+from anytimebp.inference.adaptive.relations import FirstRound
+from anytimebp.inference.adaptive.rounds import Rounds
+from anytimebp.inference.adaptive.whole_model import WholeModel
+from anytimebp.inference.method import Step, new_task, steps
+from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.tables.spare import SpareMemory
+
+seeds = st.integers(0, 10**6)
+few = settings(max_examples=8 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 25)
+KINDS = ("log_table", "table", "tied log_table", "tied table")
+
+
+def related(seed, kind="tied log_table", *, n_ends=5, n_factors=12, n_states=6, leaf=7, scale=0.7):
+    """Return tags of some variables, and relations of random pairs of them; unary factors are of all kinds."""
+    rng = np.random.default_rng(seed)
+    graph = abp.FactorGraph()
+    ends, leaves = graph.add_variables(n_ends, n_states), graph.add_variables(n_factors, leaf)
+    pairs = np.array([rng.choice(n_ends, 2, replace=False) for _ in range(n_factors)])
+    scores = rng.normal(0.0, scale, (1 if kind.startswith("tied") else n_factors, n_states, n_states, leaf))
+    stated, table = ("log_table", scores) if kind.endswith("log_table") else ("table", np.exp(scores - 2.0))
+    scopes = np.column_stack([np.array(ends)[pairs], np.array(leaves)])
+    graph.add_factors(scopes, **{stated: table[0] if kind.startswith("tied") else table})
+    graph.add_factors(np.array(ends)[:, None], log_table=rng.normal(0.0, 3.0, (n_ends, n_states)))
+    graph.add_factors(np.array(ends)[:2, None], table=rng.random((2, n_states)) + 0.1)  # twice as many for some
+    for k in range(0, n_factors - 2, 3):  # none for some
+        own = rng.normal(0.0, 2.0, leaf)
+        own[rng.random(leaf) < 0.3] = -np.inf
+        own[0] = 0.0
+        graph.add_factor([leaves[k]], log_table=own)
+        graph.add_factor([leaves[k + 1]], table=rng.random(leaf) + 0.01)
+    return graph
+
+
+def first_of(graph, **options):
+    """Return a run with its first round, forced to be made."""
+    task = new_task(graph, abp.Inference(graph, "adaptive", **options)._options)
+    run = AdaptiveRun(task, at_any_cost=True)
+    slices = steps(run, task.figures)
+    while next(slices) is not Step.RECORD:
+        pass
+    return run
+
+
+@pytest.fixture
+def tight(monkeypatch):
+    """Have first rounds settle to all digits, and every joint state count."""
+    monkeypatch.setattr(relations, "FIRST_TOLERANCE", 1e-13)
+    monkeypatch.setattr(relations, "LEFT_UNREAD", 0.0)
+
+
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("kind", KINDS)
+@settings(parent=few, suppress_health_check=["function_scoped_fixture"])
+@given(seed=seeds)
+def test_a_first_round_is_bp_on_its_active_states(kind, seed):
+    graph = related(seed, kind)
+    run = first_of(graph, tolerance=1e-13)
+    assert isinstance(run.now, FirstRound)
+    ours = run.read(settled=True)
+    allowed = {v: set(np.flatnonzero(own > 0.0)) for v, own in enumerate(map(ours.marginals.get, ours.marginals))}
+    expected = abp.infer(graph, "bp", evidence=allowed, tolerance=1e-13)
+    assert ours.consistent
+    assert ours.domain_sizes[:5].tolist() == [len(allowed[v]) for v in range(5)]
+    assert ours.domain_sizes[5:].tolist() == [7] * 12
+    assert ours.distance(expected) < 1e-9
+    assert ours.log_z == pytest.approx(expected.log_z, abs=1e-8)
+    assert ours.estimated_error == np.inf
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_round_and_the_general_one_say_the_same(monkeypatch, kind):
+    graphs = related(7, kind), related(7, kind)
+    ours = first_of(graphs[0]).read(settled=True)
+    monkeypatch.setattr(adaptive_run, "may_have_relations", lambda *_: False)
+    general = first_of(graphs[1])
+    assert isinstance(general.now, Rounds)
+    theirs = general.read(settled=True)
+    assert ours.distance(theirs) < 0.02  # both settle to a twentieth of a nat
+    assert ours.domain_sizes.tolist() == theirs.domain_sizes.tolist()
+    assert ours.choice == theirs.choice
+    assert ours.log_z == pytest.approx(theirs.log_z, abs=1e-2)
+
+
+@pytest.mark.usefixtures("tight")
+@few
+@given(seed=seeds)
+def test_messages_are_handed_over(seed):
+    """What rounds go on from is what they would have come to themselves, to scales and totals of hubs."""
+    run = first_of(related(seed, n_ends=3, n_factors=40, scale=0.1), tolerance=1e-13)
+    handed = run._rounds_after(run.now)
+    whole = WholeModel(run._compiled, run._domains, sum_out=True)
+    itself = Rounds(run._task, whole, run.now.beginning, at_any_cost=True)
+    itself._loose = 1e-13
+    for _ in itself.settle():
+        pass
+    for name in ("message", "edge_scale", "factor_total", "hub_high"):
+        ours, theirs = (getattr(rounds._model.arrays, name) for rounds in (handed, itself))
+        assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+    assert len(handed._model.arrays.hub_variable)
+    assert handed.read(settled=True).log_z == pytest.approx(itself.read(settled=True).log_z, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_end_where_bp_does(kind):
+    graph = related(3, kind)
+    task = new_task(graph, abp.Inference(graph, "adaptive", tolerance=1e-10)._options)
+    run = AdaptiveRun(task, at_any_cost=True)
+    for _ in steps(run, task.figures):
+        pass
+    assert run.read(settled=False).distance(abp.infer(related(3, kind), "bp", tolerance=1e-10)) < 1e-7
+
+
+def test_messages_that_do_not_settle_are_left_to_the_general_rounds(monkeypatch):
+    monkeypatch.setattr(relations, "MAX_SWEEPS", 1)
+    graph = related(0, scale=2.0)
+    assert relations.first_round(*given_to(graph), at_any_cost=True) is None
+    assert not isinstance(first_of(graph).now, FirstRound)
+
+
+def given_to(graph, **options):
+    """Return a task on a graph, and the graph compiled."""
+    return new_task(graph, abp.Inference(graph, "adaptive", **options)._options), compiled_graph(graph)
+
+
+def unrelated():
+    """Yield graphs that are none of relations, and options with which none is taken for one."""
+    yield related(0), {"damping": 0.2}
+    yield related(0), {"factor_marginals": True}
+    yield related(0), {"evidence": {0: 1}}
+    graph = related(0)
+    graph.add_factor([0, 1], log_table=np.zeros((6, 6)))
+    yield graph, {}
+    graph = related(0)
+    graph.add_factor([0, 1, 2], log_table=np.zeros((6, 6, 6)))  # no leaf
+    yield graph, {}
+    graph = related(0)
+    table = np.zeros((6, 6, 7))
+    table[0, 0, 0] = -np.inf
+    graph.add_variables(1, 7)
+    graph.add_factor([0, 1, 17], log_table=table)
+    yield graph, {}
+    graph = related(0)
+    graph.add_variables(1, 7)
+    graph.add_factor([17, 0, 1], log_table=np.zeros((7, 6, 6)))  # the leaf comes first
+    yield graph, {}
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_other_graphs_and_options_take_the_general_way(number):
+    graph, options = list(unrelated())[number]
+    run = first_of(graph, tolerance=1e-9, **options)
+    assert not isinstance(run.now, FirstRound)
+    evidence = options.get("evidence")
+    right = abp.infer(graph, "bp", evidence=evidence, tolerance=1e-10)
+    assert abp.infer(graph, "adaptive", tolerance=1e-10, **options).distance(right) < 1e-7
+
+
+def test_a_variable_without_a_possible_state_is_named():
+    graph = related(0)
+    graph.add_factors([[3], [3]], table=np.eye(6)[:2])
+    with pytest.raises(abp.InconsistentModelError, match="'x3' has no possible state"):
+        first_of(graph)
+
+
+def test_marginals_are_read_again_and_again():
+    snapshot = first_of(related(5)).read(settled=True)
+    first = snapshot.marginals.concatenated()
+    kept = first.copy()
+    first[:] = -1.0
+    assert (snapshot.marginals.concatenated() == kept).all()
+    assert (snapshot.marginals["x0"] == kept[:6]).all()
+
+
+def test_memory_is_used_again_but_never_while_somebody_reads_from_it():
+    SpareMemory._spare.clear()
+    snapshots = [first_of(related(seed)).read(settled=True) for seed in range(3)]
+    assert not SpareMemory._spare
+    expected = [snapshot.marginals.concatenated() for snapshot in snapshots]
+    again = [first_of(related(seed)).read(settled=True) for seed in range(3)]
+    assert all((a.marginals.concatenated() == b).all() for a, b in zip(again, expected, strict=True))
+    gc.disable()
+    try:
+        del snapshots, again
+        assert len(SpareMemory._spare) == 1  # without the garbage collector
+        assert (first_of(related(1)).read(settled=True).marginals.concatenated() == expected[1]).all()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_that_change_later_do_not_change_an_answer(kind):
+    rng = np.random.default_rng(0)
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 6)
+    leaves = graph.add_variables(12, 7)
+    shape = (6, 6, 7) if kind.startswith("tied") else (12, 6, 6, 7)
+    table, own = rng.random(shape) + 0.1, rng.normal(0.0, 2.0, (12, 7))
+    scopes = np.array([[0, 1, leaf] for leaf in leaves])
+    graph.add_factors(scopes, **{kind.split()[-1]: table})
+    graph.add_factors(scopes[:, 2:], log_table=own)
+    snapshot = first_of(graph).read(settled=True)
+    expected = first_of(graph).read(settled=True).marginals.concatenated()
+    table[:], own[:] = 0.5, 0.0
+    assert (snapshot.marginals.concatenated() == expected).all()
