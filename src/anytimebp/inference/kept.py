@@ -23,7 +23,8 @@ from anytimebp.inference.staying import Staying
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray, read_only
-from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
+from anytimebp.results.factor_marginals import NOT_ASKED_FOR
+from anytimebp.results.marginals import Marginals
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment, Trace

@@ -54,7 +54,8 @@ from anytimebp.kernels.relations_setup import (
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import row_starts
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray, read_only
-from anytimebp.results.marginals import NOT_ASKED_FOR, Marginals
+from anytimebp.results.factor_marginals import NOT_ASKED_FOR
+from anytimebp.results.marginals import Marginals
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.spare import NO_NUMBERS, SpareMemory
 
