@@ -139,7 +139,6 @@ OF_SMALL_GRAPHS = {
     "leaves.peel_slice",
     "messages.sweep_slice",
     "messages.update",
-    "orders.fill_orders",
     "orders.rank_variables",
     "readout.read_beliefs",
     "readout.sum_bethe_terms",

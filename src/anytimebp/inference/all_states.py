@@ -9,22 +9,22 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.inference.control.damping import Damper
-from anytimebp.inference.control.estimated_error import BeliefHistory, SweepError, expected_moves, share_of_core
+from anytimebp.inference.control.estimated_error import BeliefHistory, SweepError, share_of_core
 from anytimebp.inference.control.vanishing import vanished
 from anytimebp.inference.method import LEAVES, LOGS, Step, Task
 from anytimebp.inference.reading_time import LARGE, expect_reading, first_domains
 from anytimebp.inference.readout import beliefs_if_any, part_of, prior_snapshot, take_snapshot
 from anytimebp.inference.schedule.in_parts import schedule_in_parts
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
+from anytimebp.inference.schedule.moves import moves_left
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
-from anytimebp.inference.schedule.residual import ResidualSchedule
-from anytimebp.inference.schedule.sweeps import LazySchedule, SweepSchedule, is_tiny, parents_first, plain_schedule
+from anytimebp.inference.schedule.sweeps import SweepSchedule, is_tiny, parents_first, plain_schedule
 from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.carry_over import Start, carry_over, set_priors
+from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.core import Core
 from anytimebp.tables.leaves import Leaves, TreeOrder, peel
 from anytimebp.tables.making import NEVER, make_bands, sweeps_before_bands
@@ -48,7 +48,10 @@ class AllStates:
         workspace: Messages and tables, of a large graph once `begin` has set them up. `complete` sends to leaves.
         leaves: Trees and leaves that are summed into the core, if there are any; the core of a forest is empty.
         disturbed: Message factors that have to be updated, where the run started from given messages; None for all.
+        may_be_quick: Whether `adaptive` begins with plain sweeps where they are tiny.
     """
+
+    may_be_quick = True
 
     def __init__(
         self,
@@ -60,7 +63,6 @@ class AllStates:
         start: Start | None = None,
         put: Callable[[Workspace], None] | None = None,
         error: float = float("inf"),
-        peels: bool = True,
     ) -> None:
         """Compile the graph, if need be, and check the memory.
 
@@ -72,12 +74,11 @@ class AllStates:
             start: Messages to start from.
             put: Puts messages to start from into a workspace.
             error: Estimated, of the marginals that belong to those messages.
-            peels: Whether leaves and trees are summed into the core. Not where `set_priors` changes their priors.
         """
         self._task, self._options = task, task.options
         self._n_threads = task.options.n_threads
         self._figures, self._limits = task.figures, task.limits
-        self._at_any_cost, self._peels = at_any_cost, peels
+        self._at_any_cost = at_any_cost
         self._start, self._put, self._error_before = start, put, error
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
@@ -126,8 +127,7 @@ class AllStates:
         self._begin_sweeps()
         if self._is_large:
             yield Step.WORKING
-        if self._peels:
-            yield from self._peel()
+        yield from self._peel()
         leaves = self.leaves
         self._schedule = LeavesFirst(leaves) if leaves else self._plain_schedule(self.workspace, self.disturbed)
         while self.leaves is not None and not self._task.load(LEAVES):
@@ -140,24 +140,10 @@ class AllStates:
             yield Step.WORKING
         if self._is_large:
             yield Step.WORKING
-        load = partial(self._task.load, LEAVES)
-        self.leaves = peel(self.workspace, self._options.max_memory, load, trees, at_any_cost=self._at_any_cost)
+        given = self.workspace, self._options.max_memory, partial(self._task.load, LEAVES), trees
+        self.leaves = peel(*given, at_any_cost=self._at_any_cost)
         if self._is_large:
             yield Step.WORKING
-
-    def set_priors(self, variables: IndexArray, log_prior: FloatArray, tolerance: float) -> None:
-        """Replace the priors of some variables in a run that does not peel, and let it go on to a tolerance.
-
-        Args:
-            variables: Whose domains are their universes.
-            log_prior: Log priors over the universes, row after row; also in the `unary` scores of the task.
-            tolerance: To which messages are to settle.
-        """
-        schedule, figures = self._schedule, self._figures
-        assert isinstance(schedule, LazySchedule)  # noqa: S101  (which those have that do not peel)
-        _, moved = set_priors(self.workspace, variables, log_prior)
-        schedule.disturb(variables, moved)
-        schedule.tolerance, figures.ending = tolerance, None
 
     def go_on_in_logs(self) -> Iterator[Step]:
         """Turn to log arithmetic; start over where the messages cannot be kept."""
@@ -208,7 +194,7 @@ class AllStates:
         if self._options.max_memory is None and not self._sweeps:
             due = sweeps_before_bands(messages.layout, messages.arrays)
             self._bands_due = 0 if self._at_any_cost else max(due, is_adaptive)  # a first answer is sooner without
-        may_be_quick = is_adaptive and self._peels and not self._at_any_cost
+        may_be_quick = is_adaptive and self.may_be_quick and not self._at_any_cost
         self._is_quick = may_be_quick and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
         is_lazy, options, core = is_adaptive and not self._is_quick, self._options, self._core
         if (options.parts or 1) > 1:
@@ -397,7 +383,7 @@ class AllStates:
             return self._error
         history = self._history
         on_core = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
-        edge_variable, residual = self._moves(on_core, history.followed)
+        edge_variable, residual = moves_left(self._messages, on_core, history.followed)
         has_settled, n_variables = self._figures.ending is StopReason.CONVERGED, len(self._slot_start) - 1
         part: Callable[[FloatArray], FloatArray] = np.asarray if of_part else history.part
         marks, time = history.marks, self._time
@@ -412,17 +398,6 @@ class AllStates:
             share=1.0 if self._core is None else share_of_core(n_variables, self.workspace.domains.sizes),
             at_most=AS_BEFORE * self._error_before if self._sweeps <= FIRST_SWEEPS else float("inf"),
         )
-
-    def _moves(self, schedule: Schedule | None, followed: IndexArray | None) -> tuple[IndexArray, FloatArray]:
-        """Return the variables that edges lead to, and what their messages may still move; of variables followed."""
-        layout, arrays, edges = self._messages.layout, self._messages.arrays, None
-        moved = arrays.edge_residual
-        if followed is not None:
-            layout, _ = part_of(layout, arrays, followed)
-            edges = layout.variable_edge
-            moved = moved[edges]
-        pending = schedule.pending(edges) if isinstance(schedule, ResidualSchedule | LazySchedule) else None
-        return layout.edge_variable, expected_moves(moved, pending)
 
     @property
     def _time(self) -> float:

@@ -7,7 +7,7 @@ point of all parts, the messages are a fixed point of BP on the whole graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from time import perf_counter
 from typing import NamedTuple
@@ -18,8 +18,9 @@ from anytimebp.domains.domains import full_domains
 from anytimebp.errors import InconsistentModelError
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.inference import Inference
-from anytimebp.inference.method import new_task
+from anytimebp.inference.method import Step, new_task
 from anytimebp.inference.options import RunOptions
+from anytimebp.inference.schedule.sweeps import LazySchedule
 from anytimebp.inference.warm_up import load_kernels
 from anytimebp.kernels.codes import LOG, MAX_LINEAR_RANGE
 from anytimebp.layout.graph_layout import compiled_graph
@@ -29,7 +30,7 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.carry_over import messages_in
+from anytimebp.tables.carry_over import messages_in, set_priors
 
 
 class Report(NamedTuple):
@@ -74,6 +75,30 @@ class Reading(NamedTuple):
     mean_residual: float
 
 
+class PartStates(AllStates):
+    """Lazy sweeps over all states of a part, on priors that can be replaced. So nothing is summed out beforehand."""
+
+    may_be_quick = False
+
+    def _peel(self) -> Iterator[Step]:
+        """Keep leaves and trees: what they send depends on priors that may change."""
+        return iter(())
+
+    def set_priors(self, variables: IndexArray, log_prior: FloatArray, tolerance: float) -> None:
+        """Replace the priors of some variables, and let the run go on to a tolerance.
+
+        Args:
+            variables: Whose domains are their universes.
+            log_prior: Log priors over the universes, row after row; also in the `unary` scores of the task.
+            tolerance: To which messages are to settle.
+        """
+        schedule, figures = self._schedule, self._figures
+        assert isinstance(schedule, LazySchedule)  # noqa: S101  (of `adaptive`, where it may not be quick)
+        _, moved = set_priors(self.workspace, variables, log_prior)
+        schedule.disturb(variables, moved)
+        schedule.tolerance, figures.ending = tolerance, None
+
+
 class PartRun:
     """A part and its messages."""
 
@@ -104,7 +129,7 @@ class PartRun:
                 self._observe(place, evidence[index])
         self._unary: dict[int, FloatArray] = {}
         self._task = new_task(graph, self._options, self._load, self._unary)
-        self._method: AllStates | None = None
+        self._method: PartStates | None = None
         self._priors = self._own
 
     def _observe(self, place: int, seen: Observation) -> None:
@@ -152,7 +177,7 @@ class PartRun:
                 break
         return self._report(method)
 
-    def _take_in(self, outside: FloatArray, tolerance: float) -> AllStates:
+    def _take_in(self, outside: FloatArray, tolerance: float) -> PartStates:
         priors = self._priors = self._own + outside
         shared, first = self._shared, self._first
         for place, index in enumerate(shared.tolist()):
@@ -163,7 +188,7 @@ class PartRun:
                 raise InconsistentModelError(msg)
         method = self._method
         if method is None:
-            method = AllStates(self._task, peels=False)
+            method = PartStates(self._task)
             for _ in method.begin():
                 pass
         elif method.workspace.arrays.arithmetic != LOG and self._widest() > MAX_LINEAR_RANGE:
@@ -181,7 +206,7 @@ class PartRun:
         low = np.minimum.reduceat(np.where(self._priors > -inf, self._priors, inf), self._first[:-1])
         return float((high - low).max())
 
-    def _report(self, method: AllStates) -> Report:
+    def _report(self, method: PartStates) -> Report:
         figures = self._task.figures
         return Report(
             self._own + messages_in(method.workspace, self._shared),

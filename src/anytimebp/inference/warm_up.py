@@ -57,6 +57,7 @@ from anytimebp.kernels import (
     residual,
     setting_up,
 )
+from anytimebp.kernels.codes import LINEAR
 from anytimebp.kernels.disk_cache import is_kept
 from anytimebp.kernels.held_signals import LoadingStoppedError, hold_signals, let_signals_in
 from anytimebp.kernels.setting_up import start_hubs
@@ -65,8 +66,10 @@ from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FactorSource
+from anytimebp.tables.leaves import TreeOrder
 from anytimebp.tables.making import BANDS
 from anytimebp.tables.memory import factor_entries
+from anytimebp.tables.workspace import Workspace
 
 FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "bp": (messages.sweep_slice,),
@@ -321,13 +324,14 @@ def _run_cut(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
 
 
 def _load_for_larger_models(graph: FactorGraph, method: str) -> None:
-    """Load what small models do without: sizes of tables, totals of hubs, and a look at priors."""
+    """Load what small models do without: sizes of tables, totals of hubs, a search for trees, and a look at priors."""
     compiled = compiled_graph(graph)
     factor_entries(compiled.arrays, compiled.universe_sizes)
     if method == "exact":
         return
     domains, nothing = full_domains(compiled, {}), np.empty(0, dtype=np.int64)
     start_hubs(nothing, nothing, domains.slot_start, domains.sizes, domains.log_prior, np.empty(0), nothing)
+    TreeOrder(Workspace(compiled, full_domains(compiled, {}), LINEAR)).advance()
     if method == "adaptive":
         may_pay(compiled.arrays, domains)
 

@@ -280,7 +280,7 @@ def _sum_rows(table, sums, belief):
             total += table[start + j]
         belief[v] = total
         whole += total
-    for v in range(belief.size):
+    for v in range(belief.size if whole > 0.0 else 0):  # otherwise the observations exclude each other
         belief[v] /= whole
     return whole
 

@@ -43,7 +43,6 @@ from anytimebp.kernels.to_variable import store_at
 
 TIED_WORTH = 4  # states of leaves together, from which on summing them out of a table that factors share pays
 
-
 STAGE, POSITION, ORDERED, CORE_EDGES, LINKED = range(5)
 """Places in the state of `peel_slice`: how far it is; factors of trees, edges of the core, variables with any edge."""
 

@@ -296,7 +296,8 @@ def _most_saved(workspace: Workspace) -> float:
 def _stays_whole(workspace: Workspace) -> bool:
     """Tell whether a graph has so many edges that there must be loops, and no core of it would pay."""
     layout, sizes = workspace.layout, workspace.arrays.domain_size
-    if len(layout.edge_variable) < len(sizes) + len(layout.factor_edge_start) - 1:
+    n_edges = len(layout.edge_variable)
+    if not n_edges or n_edges < len(sizes) + len(layout.factor_edge_start) - 1:
         return False
     return _most_saved(workspace) < OVERHEAD and int(np.minimum.reduce(sizes)) > 1
 

@@ -106,7 +106,7 @@ def out_of_memory(states=30, memory=20_000):
 
 
 def test_an_answer_that_knows_next_to_nothing_warns():
-    with pytest.warns(abp.UncertainResultWarning, match="knows next to nothing.*estimated_error") as caught:
+    with pytest.warns(abp.UncertainResultWarning, match="little more than a guess.*estimated_error") as caught:
         result = out_of_memory()
     assert [w.filename for w in caught] == [__file__]
     assert result.consistent

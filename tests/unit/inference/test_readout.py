@@ -61,7 +61,7 @@ def test_a_kernel_that_gives_nan_is_noticed_by_every_method(method, monkeypatch)
 def test_a_kernel_that_gives_nan_is_noticed_by_exact(monkeypatch):
     def spoiled(*arguments):
         status = real(*arguments)
-        arguments[3][-1] = np.nan
+        arguments[5][-1] = np.nan
         return status
 
     abp.infer(small(), "exact")

@@ -28,6 +28,7 @@ PARTS = {
     ("llvmlite", "binding"),
     ("llvmlite", "ir"),
     ("llvmlite.binding", "get_host_cpu_features"),
+    ("llvmlite.ir", "Constant"),
     ("llvmlite.ir", "FunctionType"),
     ("llvmlite.ir", "IntType"),
     ("llvmlite.ir", "VoidType"),
