@@ -148,5 +148,5 @@ class Runs:
             seconds=Spread.of([mine.seconds for mine in paid if np.isfinite(mine.seconds)]),
             faster=Spread.of([bp.seconds / mine.seconds for mine, bp in pairs]),
             less_work=Spread.of([bp.work / mine.work for mine, bp in pairs]),
-            less_messages=Spread.of([bp.work / mine.message_work for mine, bp in pairs]),
+            less_messages=Spread.of([bp.work / max(1, mine.message_work) for mine, bp in pairs]),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from anytimebp.exact.passes import Passes
@@ -20,14 +22,17 @@ class BestPasses(Passes):
     """
 
     semiring = MAX
-    state: IndexArray
+
+    def __init__(self, *given: Any) -> None:
+        """Make room; where every variable has one state, there is no clique, and no way up."""
+        super().__init__(*given)
+        self.state: IndexArray = np.zeros(len(self._sizes), dtype=np.int64)
 
     def advance(self, cliques: int, cost: int) -> tuple[int, int]:
         """Go on; return the cliques that were passed, and the entries that were read."""
         was_up = self.is_up
         passed = super().advance(cliques, cost)
         if self.is_up and self.is_possible and not was_up:
-            self.state = np.zeros(len(self._sizes), dtype=np.int64)
             choose_best(self._sizes, self.tree.arrays, self._arrays, self.tree.n, self.state)
         return passed
 

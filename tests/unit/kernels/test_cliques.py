@@ -153,3 +153,9 @@ def test_wide_scores_are_summed_in_logs():
             go_up(passes)
             found.append(passes.in_logs)
         assert found == [False, True]
+
+
+def test_a_graph_whose_variables_have_one_state_each_has_a_best_joint_state():
+    passes, _, _ = prepared(BestPasses, random_loopy(34367))
+    assert passes.tree.n == 0
+    assert passes.state.tolist() == [0] * 6
