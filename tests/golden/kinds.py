@@ -93,8 +93,8 @@ def at_most_one(graph):
     rng = np.random.default_rng(46)
     graph.add_variables(9, 2)
     graph.add_factors([[i] for i in range(9)], log_table=np.stack([np.zeros(9), scores(rng, 9, 1.5)], axis=1))
-    place = np.arange(9).reshape(3, 3)
-    graph.add_factors([*place.tolist(), *place.T.tolist()], structure=abp.AtMostOne())
+    position = np.arange(9).reshape(3, 3)
+    graph.add_factors([*position.tolist(), *position.T.tolist()], structure=abp.AtMostOne())
     graph.add_variable("spare", 3)
     graph.add_factor([0, 4, "spare"], structure=abp.AtMostOne([1, 0, 2]))
 

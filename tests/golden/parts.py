@@ -45,10 +45,10 @@ def ring(n):
 def add_grid(graph, rng, rows, columns, states, unary, coupling):
     """Add a grid with stacked tables."""
     graph.add_variables(rows * columns, states)
-    place = np.arange(rows * columns).reshape(rows, columns)
-    pairs = [*zip(place[:, :-1].flat, place[:, 1:].flat, strict=True)]
-    pairs += [*zip(place[:-1].flat, place[1:].flat, strict=True)]
-    graph.add_factors(place.reshape(-1, 1), log_table=scores(rng, (place.size, states), unary))
+    position = np.arange(rows * columns).reshape(rows, columns)
+    pairs = [*zip(position[:, :-1].flat, position[:, 1:].flat, strict=True)]
+    pairs += [*zip(position[:-1].flat, position[1:].flat, strict=True)]
+    graph.add_factors(position.reshape(-1, 1), log_table=scores(rng, (position.size, states), unary))
     graph.add_factors(np.array(pairs), log_table=scores(rng, (len(pairs), states, states), coupling))
 
 

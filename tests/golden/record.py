@@ -38,9 +38,9 @@ def noisy(scores, seed):
     rng = np.random.default_rng(seed)
     for name in {"table", "log_table"} & scores.keys():
         values = np.asarray(scores[name], dtype=float)
-        known, place = np.unique(values, return_inverse=True)
+        known, position = np.unique(values, return_inverse=True)
         known = known * (1.0 + NOISE * rng.choice([-1.0, 1.0], known.shape))
-        scores[name] = known[place].reshape(values.shape)
+        scores[name] = known[position].reshape(values.shape)
     if "entries" in scores:
         indices, values = scores["entries"]
         scores["entries"] = indices, values * (1.0 + NOISE * rng.choice([-1.0, 1.0], values.shape))

@@ -60,9 +60,9 @@ class Builder:
             self.sizes += [4] * n_leaves
             core = len(self.sizes) - (k + 1) * n_leaves - count
             scopes.append([core + k, core + (k + 1) % count, *range(first, first + n_leaves)])
-        places = rng.permutation(2 + n_leaves)
-        shape = np.array([size, size, *[4] * n_leaves])[places]
-        self.graph.add_factors(np.array(scopes)[:, places], log_table=0.6 * rng.normal(size=shape))
+        positions = rng.permutation(2 + n_leaves)
+        shape = np.array([size, size, *[4] * n_leaves])[positions]
+        self.graph.add_factors(np.array(scopes)[:, positions], log_table=0.6 * rng.normal(size=shape))
 
 
 def leafy_graph(seed, kinds, *, observed):
@@ -82,8 +82,8 @@ def leafy_graph(seed, kinds, *, observed):
         for leaf in build.variables(18):
             build.factor([core[0], leaf])
     for _ in range(int(rng.integers(1, 7))):
-        place = int(rng.integers(len(build.sizes)))
-        build.factor([place, *build.variables(int(rng.integers(1, 4)))])
+        position = int(rng.integers(len(build.sizes)))
+        build.factor([position, *build.variables(int(rng.integers(1, 4)))])
     if kinds == "tied":
         build.tied()
     if rng.random() < 0.3:  # a tree of its own, and a variable without factors

@@ -79,14 +79,14 @@ def grid(side, states, unary, pairwise, seed):
     rng = np.random.default_rng(seed)
     graph = abp.FactorGraph()
     graph.add_variables(side * side, states)
-    place = np.arange(side * side).reshape(side, side)
+    position = np.arange(side * side).reshape(side, side)
     pairs = np.concatenate(
         [
-            np.stack([place[:, :-1], place[:, 1:]], -1).reshape(-1, 2),
-            np.stack([place[:-1], place[1:]], -1).reshape(-1, 2),
+            np.stack([position[:, :-1], position[:, 1:]], -1).reshape(-1, 2),
+            np.stack([position[:-1], position[1:]], -1).reshape(-1, 2),
         ]
     )
-    graph.add_factors(place.reshape(-1, 1), log_table=rng.normal(0, unary, (side * side, states)))
+    graph.add_factors(position.reshape(-1, 1), log_table=rng.normal(0, unary, (side * side, states)))
     graph.add_factors(pairs, log_table=rng.normal(0, pairwise, (len(pairs), states, states)))
     return graph
 

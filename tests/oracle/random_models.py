@@ -115,8 +115,8 @@ def random_plan(seed):
         sizes.append(int(rng.integers(1, 4)))
     order = rng.permutation(len(sizes))
     sizes = [sizes[i] for i in order]
-    place = np.argsort(order)
-    scopes = [[int(place[i]) for i in scope] for scope in scopes]
+    position = np.argsort(order)
+    scopes = [[int(position[i]) for i in scope] for scope in scopes]
     is_plain = bool(rng.random() < 0.3)
     rate = 1.0 if is_plain else rng.choice([0.0, 0.5, 1.0])
     scopes += [[i] for i in range(len(sizes)) if rng.random() < rate]
@@ -216,8 +216,8 @@ def _wide(rng):
 def _grid(rng):
     rows, columns = int(rng.integers(2, 4)), int(rng.integers(2, 5))
     sizes = _limited(rng, rows * columns, 4)
-    place = np.arange(rows * columns).reshape(rows, columns)
-    lines = [*place.tolist(), *place.T.tolist()]
+    position = np.arange(rows * columns).reshape(rows, columns)
+    lines = [*position.tolist(), *position.T.tolist()]
     return sizes, [list(pair) for line in lines for pair in pairwise(line)]
 
 

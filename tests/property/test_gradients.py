@@ -30,11 +30,11 @@ def test_tied_factors_have_the_derivative_of_their_table(scopes, method):
     result = abp.infer(graph, method, tolerance=1e-13, factor_marginals=True, evidence=evidence)
     found = result.expected_log_table(range(1, graph.n_factors))
     assert found.sum() == pytest.approx(len(scopes))
-    for place in np.ndindex(3, 3):
+    for position in np.ndindex(3, 3):
         shift = np.zeros((3, 3))
-        shift[place] = STEP
+        shift[position] = STEP
         slope = (log_z(table + shift, unary) - log_z(table - shift, unary)) / (2 * STEP)
-        assert found[place] == pytest.approx(slope, abs=1e-6)
+        assert found[position] == pytest.approx(slope, abs=1e-6)
     shift = np.array([0.0, STEP, 0.0])
     slope = (log_z(table, unary + shift) - log_z(table, unary - shift)) / (2 * STEP)
     assert result.expected_log_table(0)[1] == pytest.approx(slope, abs=1e-6)

@@ -164,10 +164,10 @@ class Universe:
         """Return priors and permission by state, from priors over the states that evidence leaves."""
         if domains.is_whole:
             return domains.log_prior, np.ones(len(domains.log_prior), dtype=np.bool_)
-        place = domains.slot_state + np.repeat(self.start[:-1], domains.sizes)
+        position = domains.slot_state + np.repeat(self.start[:-1], domains.sizes)
         spread, allowed = np.full(int(self.start[-1]), -np.inf), np.zeros(int(self.start[-1]), dtype=np.bool_)
-        spread[place] = domains.log_prior
-        allowed[place] = True
+        spread[position] = domains.log_prior
+        allowed[position] = True
         return spread, allowed
 
     def domains(self, sizes: IndexArray, states: IndexArray) -> Domains:

@@ -52,7 +52,7 @@ class CalibratedTree:
             down=np.empty(n_entries),
             ratio=np.empty(tree.largest_message),
             axes=np.empty((3, n_axes), dtype=np.int64),
-            place=np.empty(n, dtype=np.int64),
+            position=np.empty(n, dtype=np.int64),
             seen=seen,
             marks=marks,
             inputs=inputs,
@@ -65,7 +65,7 @@ class CalibratedTree:
         find_alike(tree.arrays, n, alike)
         sum_separators(self._sizes, tree.arrays, self._arrays, n)
 
-    def place_of(self, variable: int, state: int) -> int:
+    def position_of(self, variable: int, state: int) -> int:
         """Return where a state is in the domain of a variable; -1 where the observations that stay exclude it."""
         if not len(self.slot_state):
             return state
@@ -85,14 +85,14 @@ class CalibratedTree:
             Whether the observations are possible, and not so unlikely that numbers may have been lost; cliques that
             were moved, and entries read.
         """
-        free = {v: place for v, place in seen.items() if self.tree.arrays.clique_of[v] >= 0}
-        variables, places = np.array([*free], dtype=np.int64), np.array([*free.values()], dtype=np.int64)
+        free = {v: position for v, position in seen.items() if self.tree.arrays.clique_of[v] >= 0}
+        variables, positions = np.array([*free], dtype=np.int64), np.array([*free.values()], dtype=np.int64)
         for v in wanted.tolist():
             own = slice(int(self.slot_start[v]), int(self.slot_start[v + 1]))
             belief[own] = self._belief[own]
         if not len(wanted):
             belief[:] = self._belief
         given = self._sizes, self.tree.arrays, self._arrays, self.tree.n
-        log_share, moved, work = add_observations(*given, variables, places, wanted, belief)
+        log_share, moved, work = add_observations(*given, variables, positions, wanted, belief)
         self.log_z = self._log_z + log_share
         return log_share > -np.inf, moved, work

@@ -336,7 +336,7 @@ def _clique_arrays(compiled: CompiledGraph, domains: Domains, tree: Tree, tables
         message_in_logs=np.empty(tree.n, dtype=np.bool_),
         scale=np.empty(tree.n),
         axes=np.empty((3, int((scopes[1:] - scopes[:-1]).max(initial=1))), dtype=np.int64),
-        place=np.empty(tree.n, dtype=np.int64),
+        position=np.empty(tree.n, dtype=np.int64),
         ratio=np.empty(tree.largest_message),
         is_wanted=np.ones(tree.n, dtype=np.bool_),
         with_joints=True,

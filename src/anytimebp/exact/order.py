@@ -199,7 +199,7 @@ def _is_enough(best: Order, n_searches: int, cost: float, idle: float) -> bool:
 
 def _arrays(n: int, room: int) -> OrderArrays:
     whole = np.zeros((8, n), dtype=np.int64)
-    first, count, own_room, mark, seen, heap, place, order = whole
+    first, count, own_room, mark, seen, heap, position, order = whole
     state = np.zeros(5, dtype=np.int64)
     neighbours = np.empty(room, dtype=np.int64)
-    return OrderArrays(neighbours, first, count, own_room, mark, seen, heap, place, np.empty(n), state, order)
+    return OrderArrays(neighbours, first, count, own_room, mark, seen, heap, position, np.empty(n), state, order)

@@ -110,8 +110,8 @@ class Outside:
         keep = self._keep.copy()
         keep[slots] = False
         keep[outside] = True
-        has_place = len(outside) == 1 or np.count_nonzero(self._keep[slots]) > 1  # in the order
-        order = self._order if has_place else None
+        has_position = len(outside) == 1 or np.count_nonzero(self._keep[slots]) > 1  # in the order
+        order = self._order if has_position else None
         try:
             return log_sum(self._compiled, restricted(self._whole, keep), order, self._max_memory)
         except InconsistentModelError:

@@ -133,7 +133,7 @@ class Passes:
             message_in_logs=np.empty(tree.n, dtype=np.bool_),
             scale=np.empty(tree.n),
             axes=np.empty((3, n_axes), dtype=np.int64),
-            place=np.empty(tree.n, dtype=np.int64),
+            position=np.empty(tree.n, dtype=np.int64),
             ratio=np.empty(tree.largest_message),
             is_wanted=np.ones(tree.n, dtype=np.bool_),
             with_joints=with_joints,

@@ -93,15 +93,15 @@ def possible_part(compiled: CompiledGraph, domains: Domains, part: Part) -> Poss
         part: Of the graph, that is to be solved.
     """
     start, known = row_starts(compiled.universe_sizes), _without_evidence(compiled)
-    place: slice | IndexArray = slice(None)
+    position: slice | IndexArray = slice(None)
     if not domains.is_whole:
-        place = domains.slot_state + np.repeat(start[:-1], domains.sizes)
+        position = domains.slot_state + np.repeat(start[:-1], domains.sizes)
     is_possible: BoolArray = np.zeros(int(start[-1]), dtype=np.bool_)
-    is_possible[place] = domains.log_prior > -np.inf
+    is_possible[position] = domains.log_prior > -np.inf
     is_possible &= known
     is_news: BoolArray = np.logical_or.reduceat(is_possible != known, start[:-1])
     gone, _ = exclude_states(part.layout, _arrays(compiled, part.layout, is_possible, is_news), MOST_ENTRIES)
-    keep: BoolArray = is_possible[place]
+    keep: BoolArray = is_possible[position]
     if gone < 0 or keep.all() or not np.logical_or.reduceat(keep, domains.slot_start[:-1]).all():
         return None
     left = restricted(domains, keep)

@@ -139,10 +139,10 @@ class Kept:
         tree = self.tree
         if tree is None or (targets is None and not self.is_small):
             return None
-        places = None if targets is None else self.places(targets, tree)
-        return _Answer(self.compiled, tree, evidence, tolerance).of_kept(tree, places)
+        positions = None if targets is None else self.positions(targets, tree)
+        return _Answer(self.compiled, tree, evidence, tolerance).of_kept(tree, positions)
 
-    def places(self, targets: IndexArray, tree: KeptTree) -> TargetSlots:
+    def positions(self, targets: IndexArray, tree: KeptTree) -> TargetSlots:
         """Return where the marginals of some variables are in the beliefs of a tree."""
         key = targets.tobytes()
         found = self.targets.get(key)
@@ -173,13 +173,13 @@ class _Answer:
 
     def of_calibrated(self, tree: CalibratedTree, added: dict[int, int], targets: IndexArray | None) -> Result | None:
         """Return the answer of calibrated cliques; None where numbers may have been lost, or nothing is possible."""
-        places = None if targets is None else TargetSlots.of(targets, tree.slot_start, tree.slot_state)
-        belief, wanted = self._room(places)
+        positions = None if targets is None else TargetSlots.of(targets, tree.slot_start, tree.slot_state)
+        belief, wanted = self._room(positions)
         is_possible, updates, work = tree.answer(added, wanted, belief)
         if not is_possible:
             return None
         choice = ADDED.format(len(self._evidence.variables) - len(added), len(added))
-        return self._result(belief, places, updates, work, choice)
+        return self._result(belief, positions, updates, work, choice)
 
     def _room(self, targets: TargetSlots | None) -> tuple[FloatArray, IndexArray]:
         """Return where marginals go, and the variables whose marginals are wanted."""

@@ -124,17 +124,17 @@ class PartRun:
         self._first, self._sizes = row_starts(sizes), sizes
         own = domains.log_prior[row_items(domains.slot_start[shared], sizes)]
         self._own: FloatArray = own + np.repeat(domains.log_prior_scale[shared], sizes)
-        for place, index in enumerate(shared.tolist()):
+        for position, index in enumerate(shared.tolist()):
             if index in evidence:
-                self._observe(place, evidence[index])
+                self._observe(position, evidence[index])
         self._unary: dict[int, FloatArray] = {}
         self._task = new_task(graph, self._options, self._load, self._unary)
         self._method: PartStates | None = None
         self._priors = self._own
 
-    def _observe(self, place: int, seen: Observation) -> None:
+    def _observe(self, position: int, seen: Observation) -> None:
         """Take evidence on a shared variable as scores: all its states stay."""
-        row = self._own[self._first[place] : self._first[place + 1]]
+        row = self._own[self._first[position] : self._first[position + 1]]
         chosen = slice(None) if seen.states is None else seen.states
         scores = np.full(len(row), -inf)
         scores[chosen] = row[chosen] if seen.log_scores is None else row[chosen] + seen.log_scores
@@ -180,8 +180,8 @@ class PartRun:
     def _take_in(self, outside: FloatArray, tolerance: float) -> PartStates:
         priors = self._priors = self._own + outside
         shared, first = self._shared, self._first
-        for place, index in enumerate(shared.tolist()):
-            row = self._unary[index] = priors[first[place] : first[place + 1]]
+        for position, index in enumerate(shared.tolist()):
+            row = self._unary[index] = priors[first[position] : first[position + 1]]
             if row.max() == -inf:
                 name = self._graph.variables.name(index)
                 msg = f"no joint state is possible: messages exclude every state of variable {name!r}"

@@ -208,7 +208,7 @@ class SessionRun:
                 return f"evidence leaves cliques of {cold.entries:,.0f} entries, kept ones have {entries:,.0f}"
         figures.method, figures.choice = "exact", "a kept junction tree"
         figures.reason = f"{stale:,} of the {entries:,.0f} entries of its cliques are out of date"
-        targets = None if self._targets is None else self._kept.places(self._targets, tree)
+        targets = None if self._targets is None else self._kept.positions(self._targets, tree)
         self.now = KeptExactRun(self._task, compiled, tree, evidence, targets)
         return ""
 

@@ -69,11 +69,11 @@ class Staying:
         for v, s in self._held.items():
             if found.pop(v, None) != s:
                 return None
-        places = {v: self.tree.place_of(v, s) for v, s in found.items()}
-        if -1 in places.values():
+        positions = {v: self.tree.position_of(v, s) for v, s in found.items()}
+        if -1 in positions.values():
             raise no_joint_state(is_observed=True)
         self._answered, self._is_of_use = self._answered + 1, True
-        return places
+        return positions
 
     def wanted(self) -> dict[int, int] | None:
         """Return the observations that a tree is to be made for after this query; None for no tree.

@@ -62,14 +62,14 @@ def _fetch_line(source, first, n):
 
 
 @kernel(FAST)
-def _sum_lines(source, place, stride, weight, line):
+def _sum_lines(source, position, stride, weight, line):
     """Fill `line` with the sums of entries along an axis, times weights, for every place where the axis begins."""
     n, k = weight.size, 0
     while stride == 1 and k + LINES <= line.size:
         for later in range(k + LINES_AHEAD, min(k + LINES_AHEAD + LINES, line.size)):
-            _fetch_line(source, place[later], n)
-        a, b = source[place[k] : place[k] + n], source[place[k + 1] : place[k + 1] + n]
-        c, d = source[place[k + 2] : place[k + 2] + n], source[place[k + 3] : place[k + 3] + n]
+            _fetch_line(source, position[later], n)
+        a, b = source[position[k] : position[k] + n], source[position[k + 1] : position[k + 1] + n]
+        c, d = source[position[k + 2] : position[k + 2] + n], source[position[k + 3] : position[k + 3] + n]
         sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
         for v in range(n):
             sum_a += a[v] * weight[v]
@@ -79,7 +79,7 @@ def _sum_lines(source, place, stride, weight, line):
         line[k], line[k + 1], line[k + 2], line[k + 3] = sum_a, sum_b, sum_c, sum_d
         k += LINES
     while k < line.size:
-        line[k] = _sum_line(source, place[k], stride, weight)
+        line[k] = _sum_line(source, position[k], stride, weight)
         k += 1
 
 
@@ -120,29 +120,29 @@ def _convert(line, kind, shift):
 
 
 @kernel()
-def _sum_leaf(source, place, stride, weight, kind, shift, line):
+def _sum_leaf(source, position, stride, weight, kind, shift, line):
     """Fill `line` with sums over a leaf's states, one for every place where these begin."""
     if kind == LOG_TABLE:
         for k in range(line.size):
             if stride == 1 and k + LINES_AHEAD < line.size:
-                _fetch_line(source, place[k + LINES_AHEAD], weight.size)
-            line[k] = _sum_log_line(source, place[k], stride, weight, shift)
+                _fetch_line(source, position[k + LINES_AHEAD], weight.size)
+            line[k] = _sum_log_line(source, position[k], stride, weight, shift)
     else:
-        _sum_lines(source, place, stride, weight, line)
+        _sum_lines(source, position, stride, weight, line)
         _convert(line, kind, shift)
 
 
 @kernel()
-def _pick(sources, active, factor, place, shift, line):
+def _pick(sources, active, factor, position, shift, line):
     """Fill `line` with a factor's entries at some places, with the leaf summed out."""
     kind = sources.kind[factor]
     source = table_view(sources.address[factor], sources.size[factor])
     start, end = leaf_span(sources, active, factor)
     if start < end:
-        _sum_leaf(source, place, sources.leaf_stride[factor], active.leaf_weight[start:end], kind, shift, line)
+        _sum_leaf(source, position, sources.leaf_stride[factor], active.leaf_weight[start:end], kind, shift, line)
         return
     for k in range(line.size):
-        line[k] = source[place[k]]
+        line[k] = source[position[k]]
     _convert(line, kind, shift)
 
 
@@ -255,12 +255,12 @@ def _look_along(layout, sources, active, candidates, scratch, edge, rows, log_sc
     begin, last = candidates.start[variable], candidates.start[variable + 1]
     while begin < last:
         n = min(last - begin, max(1, scratch.line.size // rows))
-        place, line, told = scratch.place[: n * rows], scratch.line[: n * rows], scratch.told[:n]
+        position, line, told = scratch.position[: n * rows], scratch.line[: n * rows], scratch.told[:n]
         for k in range(n):
-            moved, own = candidates.state[begin + k] * stride, place[k * rows : k * rows + rows]
+            moved, own = candidates.state[begin + k] * stride, position[k * rows : k * rows + rows]
             for r in range(rows):
                 own[r] = base[r] + moved
-        _pick(sources, active, factor, place, active.shift[factor], line)
+        _pick(sources, active, factor, position, active.shift[factor], line)
         _sum_rows(line, weight, told)
         _add_told(told, log_scale, candidates.log_belief[begin : begin + n])
         if candidates.told.size:
@@ -276,11 +276,11 @@ def _look_along_wide(layout, sources, active, candidates, scratch, edge, rows, l
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     source = table_view(sources.address[factor], sources.size[factor])
     line, scale = scratch.line[:rows], active.shift[factor] + log_scale
-    for place in range(candidates.start[variable], candidates.start[variable + 1]):
-        moved = candidates.state[place] * sources.edge_stride[edge]
+    for position in range(candidates.start[variable], candidates.start[variable + 1]):
+        moved = candidates.state[position] * sources.edge_stride[edge]
         for r in range(rows):
             line[r] = source[scratch.row_base[r] + moved]
-        candidates.log_belief[place] += log_sum(line, scratch.row_weight[:rows]) - scale
+        candidates.log_belief[position] += log_sum(line, scratch.row_weight[:rows]) - scale
 
 
 @kernel()
@@ -386,9 +386,9 @@ def weigh_outside(layout, bp, candidates, outside):
             total += exp(weight[d]) if bp.arithmetic == LOG else weight[d]
         log_total = math.log(total) + math.log(peak) + log_peak
         highest = -np.inf
-        for place in range(candidates.start[variable], candidates.start[variable + 1]):
-            highest = max(highest, candidates.log_belief[place])
+        for position in range(candidates.start[variable], candidates.start[variable + 1]):
+            highest = max(highest, candidates.log_belief[position])
         log_total += max(0.0, highest - log_total - MOST_ODDS)  # the domain is worth nothing beside those
-        for place in range(candidates.start[variable], candidates.start[variable + 1]):
-            candidates.belief[place] = exp(candidates.log_belief[place] - log_total)
-            outside[variable] += candidates.belief[place]
+        for position in range(candidates.start[variable], candidates.start[variable + 1]):
+            candidates.belief[position] = exp(candidates.log_belief[position] - log_total)
+            outside[variable] += candidates.belief[position]

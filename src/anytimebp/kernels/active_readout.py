@@ -43,12 +43,12 @@ def place_beliefs(active, candidates, outside, is_leaf, domain_belief, belief):
 
 
 @kernel(FAST)
-def _add_lines(source, base, place, scale, weight, stride, kind, shift, sums):
+def _add_lines(source, base, position, scale, weight, stride, kind, shift, sums):
     """Add lines of a table to `sums`, times weights: those along a leaf's axis that begin at `base` and a place."""
     n, k = sums.size, 0
     if kind == LOG_TABLE:
-        for k in range(place.size):
-            first, w = base + place[k], scale * weight[k]
+        for k in range(position.size):
+            first, w = base + position[k], scale * weight[k]
             if stride == 1:  # vectorised
                 row = source[first : first + n]
                 for v in range(n):
@@ -58,15 +58,15 @@ def _add_lines(source, base, place, scale, weight, stride, kind, shift, sums):
                 for v in range(n):
                     sums[v] += w * exp(row[v * stride] - shift)
         return
-    while stride == 1 and k + LINES <= place.size:  # vectorised
-        a, b, c, d = base + place[k], base + place[k + 1], base + place[k + 2], base + place[k + 3]
+    while stride == 1 and k + LINES <= position.size:  # vectorised
+        a, b, c, d = base + position[k], base + position[k + 1], base + position[k + 2], base + position[k + 3]
         row_a, row_b, row_c, row_d = source[a : a + n], source[b : b + n], source[c : c + n], source[d : d + n]
         w, x, y, z = scale * weight[k], scale * weight[k + 1], scale * weight[k + 2], scale * weight[k + 3]
         for v in range(n):
             sums[v] += w * row_a[v] + x * row_b[v] + y * row_c[v] + z * row_d[v]
         k += LINES
-    while k < place.size:
-        first, w = base + place[k], scale * weight[k]
+    while k < position.size:
+        first, w = base + position[k], scale * weight[k]
         if stride == 1:  # vectorised
             row = source[first : first + n]
             for v in range(n):
@@ -87,7 +87,7 @@ def _choose_outside(candidates, told, divided, least, begin, last, stride, scrat
     n = 0
     for k in range(begin, last):
         log_weight = candidates.log_belief[k] - max(candidates.told[told + k], LOWEST) - divided
-        scratch.place[n], scratch.told[n] = candidates.state[k] * stride, log_weight
+        scratch.position[n], scratch.told[n] = candidates.state[k] * stride, log_weight
         n += 1 if log_weight > least else 0  # no for a hard zero
     weight, log_weights = scratch.line[:n], scratch.told[:n]
     for k in range(n):  # vectorised
@@ -110,10 +110,10 @@ def _add_outside(layout, bp, sources, active, candidates, scratch, edge, left_ou
     while begin < end:
         last = min(end, begin + scratch.told.size)
         n = _choose_outside(candidates, told, divided, least, begin, last, stride, scratch)
-        place, weight = scratch.place[:n], scratch.line[:n]
+        position, weight = scratch.position[:n], scratch.line[:n]
         for r in range(rows):
             base, scale = scratch.row_base[r], scratch.row_weight[r]
-            _add_lines(source, base, place, scale, weight, leaf_stride, kind, shift, sums)
+            _add_lines(source, base, position, scale, weight, leaf_stride, kind, shift, sums)
         begin = last
 
 

@@ -106,15 +106,15 @@ def join_likely(active, candidates, threshold, left, size, start, slot):
     for variable in range(size.size):
         start[variable], left[variable] = total, 0.0
         k, last = active.start[variable], active.start[variable + 1]
-        for place in range(candidates.start[variable], candidates.start[variable + 1]):
-            if candidates.belief[place] <= threshold:
-                left[variable] += candidates.belief[place]
+        for position in range(candidates.start[variable], candidates.start[variable + 1]):
+            if candidates.belief[position] <= threshold:
+                left[variable] += candidates.belief[position]
             else:
-                while k < last and active.slot[k] < candidates.slot[place]:
+                while k < last and active.slot[k] < candidates.slot[position]:
                     slot[total] = active.slot[k]
                     k += 1
                     total += 1
-                slot[total] = candidates.slot[place]
+                slot[total] = candidates.slot[position]
                 total += 1
         while k < last:
             slot[total] = active.slot[k]
@@ -261,15 +261,15 @@ def sum_hub(layout, bp, hub):
     for v in range(bp.domain_size[variable]):
         high, low, zeros = 0.0, 0.0, 0
         value = bp.prior[start + v]
-        for place in range(layout.variable_edge_start[variable], last + 1):
+        for position in range(layout.variable_edge_start[variable], last + 1):
             if bp.arithmetic == LINEAR:
                 value = log(value)
             if value == -np.inf:
                 zeros += 1
             else:
                 high, low = add_exactly(high, low, value)
-            if place < last:
-                value = bp.message[bp.edge_slot_start[layout.variable_edge[place]] + v]
+            if position < last:
+                value = bp.message[bp.edge_slot_start[layout.variable_edge[position]] + v]
         bp.hub_high[target + v], bp.hub_low[target + v], bp.hub_zeros[target + v] = high, low, zeros
 
 

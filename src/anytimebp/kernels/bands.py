@@ -52,7 +52,7 @@ def find_bands(layout, bp, width, start):
     Returns:
         The words that the bands need.
     """
-    words = place = 0
+    words = position = 0
     for factor in range(width.size):
         first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
         width[factor] = 0
@@ -64,10 +64,10 @@ def find_bands(layout, bp, width, start):
         if n < LEAST_COLUMNS or rows * n < LEAST_ENTRIES:
             continue
         table = table_view(bp.table_address[factor], rows * n)
-        width[factor] = _width(table, n, start[place : place + rows])
+        width[factor] = _width(table, n, start[position : position + rows])
         if width[factor]:
             words += 2 + n - width[factor] + rows * (1 + width[factor])
-            place += rows
+            position += rows
     return words
 
 
@@ -104,7 +104,7 @@ def fill_bands(layout, bp, width, start, made, base):
         made: Room for the bands, overwritten.
         base: Its address.
     """
-    place = word = 0
+    position = word = 0
     for factor in range(width.size):
         w = width[factor]
         if w == 0:
@@ -118,6 +118,6 @@ def fill_bands(layout, bp, width, start, made, base):
         header, band = index_view(base + 8 * word, n_words), made[word + n_words : word + n_words + w * rows]
         table = table_view(bp.table_address[factor], rows * n)
         header[0] = w
-        _fill_band(table, n, start[place : place + rows], header[1 : 2 + n - w], header[2 + n - w :], band)
-        place += rows
+        _fill_band(table, n, start[position : position + rows], header[1 : 2 + n - w], header[2 + n - w :], band)
+        position += rows
         word += n_words + w * rows

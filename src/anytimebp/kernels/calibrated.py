@@ -39,7 +39,7 @@ class CalibratedArrays(NamedTuple):
         down: As `marginal`, at the place of the clique that stands for those that are alike: sums of the parent.
         ratio: Numbers of the largest separator.
         axes: (3, members of the largest clique).
-        place: (N,) the axis of a member in the present clique.
+        position: (N,) the axis of a member in the present clique.
         seen: (N,) the observed state of a clique's variable, or NOT_SEEN.
         marks: (N,) observed and wanted variables whose cliques are this one or below.
         inputs: (N,) children that have moved a clique.
@@ -60,7 +60,7 @@ class CalibratedArrays(NamedTuple):
     down: Any
     ratio: Any
     axes: Any
-    place: Any
+    position: Any
     seen: Any
     marks: Any
     inputs: Any

@@ -61,10 +61,10 @@ def _add_terms(total, row, weight, peak):
 
 
 @kernel()
-def _read_line(line, source, place, stride, states, is_potential, shift):
+def _read_line(line, source, position, stride, states, is_potential, shift):
     """Fill a line with the log scores of some states, in the scale of the factor's table."""
     for k in range(line.size):
-        line[k] = source[place + stride * states[k]]
+        line[k] = source[position + stride * states[k]]
     if is_potential:
         for k in range(line.size):
             line[k] = log(line[k])
@@ -107,9 +107,9 @@ def _list_joints(layout, bp, domain, candidates, edge, fixed, slot, begin, count
     factor = layout.edge_factor[edge]
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
     by_slot = domain.source_kind[factor] == ASKED
-    places, weights = candidates.joint_place[:count], candidates.joint_weight[:count]
+    positions, weights = candidates.joint_position[:count], candidates.joint_weight[:count]
     for k in range(count):
-        places[k], weights[k] = 0, 0.0
+        positions[k], weights[k] = 0, 0.0
     repeat, stride = 1, 1
     for other in range(last - 1, first - 1, -1):
         if other == edge:
@@ -122,7 +122,7 @@ def _list_joints(layout, bp, domain, candidates, edge, fixed, slot, begin, count
         for k in range(count):
             x = slot if other == fixed else ((begin + k) // repeat) % n
             weights[k] += seen[x]
-            places[k] += stride * x if by_slot else step * states[x]
+            positions[k] += stride * x if by_slot else step * states[x]
         stride *= bp.edge_capacity[other]
         repeat *= 1 if other == fixed else n
 
@@ -145,14 +145,14 @@ def _sums(layout, bp, domain, candidates, edge, fixed, slot, states):
     line, peak, total = candidates.line[:n], candidates.peak[:n], candidates.total[:n]
     source, stride = _source(layout, bp, domain, candidates, edge)
     is_potential, shift = domain.source_kind[factor] == POTENTIALS, domain.table_scale[factor]
-    joints, step = _joints(layout, bp, edge, fixed), candidates.joint_place.size
+    joints, step = _joints(layout, bp, edge, fixed), candidates.joint_position.size
     for k in range(n):
         peak[k], total[k] = -np.inf, 0.0
     for chunk in range(0, joints, step):
         count = min(step, joints - chunk)
         _list_joints(layout, bp, domain, candidates, edge, fixed, slot, chunk, count)
         for j in range(count):
-            _read_line(line, source, candidates.joint_place[j], stride, states, is_potential, shift)
+            _read_line(line, source, candidates.joint_position[j], stride, states, is_potential, shift)
             _raise_peaks(peak, line, candidates.joint_weight[j])
     for k in range(n):
         peak[k] = peak[k] if peak[k] > -np.inf else 0.0  # -inf less -inf would be NaN
@@ -163,7 +163,7 @@ def _sums(layout, bp, domain, candidates, edge, fixed, slot, states):
         for j in range(count):
             if candidates.joint_weight[j] > -np.inf:
                 if joints > 1:
-                    _read_line(line, source, candidates.joint_place[j], stride, states, is_potential, shift)
+                    _read_line(line, source, candidates.joint_position[j], stride, states, is_potential, shift)
                 _add_terms(total, line, candidates.joint_weight[j], peak)
     for k in range(n):
         total[k] = peak[k] + log(total[k])
@@ -181,8 +181,8 @@ def _log_add(a, b):
 def _sum_key(layout, domain, candidates, variable, state):
     """Return the part of a state's score that differs between the states of its variable, less the slack."""
     key = domain.log_prior[domain.universe_start[variable] + state]
-    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-        key += candidates.outside[candidates.outside_start[layout.variable_edge[place]] + state]
+    for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        key += candidates.outside[candidates.outside_start[layout.variable_edge[position]] + state]
     return key
 
 
@@ -195,8 +195,8 @@ def _score(layout, bp, domain, candidates, variable, state):
     for k in range(states.size):
         candidates.key[start + states[k]] = domain.log_prior[start + states[k]]
         candidates.fresh[start + states[k]] = candidates.version[variable]
-    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-        edge = layout.variable_edge[place]
+    for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        edge = layout.variable_edge[position]
         work += _sums(layout, bp, domain, candidates, edge, np.int64(-1), np.int64(0), states)
         if whole:
             candidates.edge_slack[edge] = 0.0
@@ -244,8 +244,8 @@ def set_bound(domain, candidates, variable):
 @kernel(merge=True)
 def _refresh_cost(layout, bp, domain, variable):
     cost = 0
-    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-        cost += domain.n_open[variable] * _joints(layout, bp, layout.variable_edge[place], np.int64(-1))
+    for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        cost += domain.n_open[variable] * _joints(layout, bp, layout.variable_edge[position], np.int64(-1))
     return cost
 
 
@@ -333,8 +333,8 @@ def set_base(layout, bp, candidates, mode, variable):
             top = log(top)
         base -= top if top > -np.inf else 0.0
     slack, stale = 0.0, candidates.stale[variable]
-    for place in range(first, last):
-        edge = layout.variable_edge[place]
+    for position in range(first, last):
+        edge = layout.variable_edge[position]
         scale = bp.edge_scale[edge]
         base -= scale if bp.arithmetic == LOG else math.log(scale)
         slack += candidates.edge_slack[edge]
@@ -372,8 +372,8 @@ def _add_to_neighbour(layout, bp, domain, candidates, edge, fixed, slot):
 def extend_candidates(layout, bp, domain, candidates, variable):
     """Take in the last slot of a variable: the weight it has for each factor, and what it adds to the neighbours."""
     n, work = bp.domain_size[variable], 0
-    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-        edge = layout.variable_edge[place]
+    for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        edge = layout.variable_edge[position]
         weight, start = bp.incoming[:n], bp.edge_slot_start[edge]
         log_weights(layout, bp, variable, edge, weight)
         top = 0

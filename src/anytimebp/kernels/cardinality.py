@@ -25,7 +25,7 @@ from anytimebp.kernels.count_trees import (
     fill_scores,
     fill_weights,
     log_add_variable,
-    place_of,
+    position_of,
 )
 from anytimebp.kernels.either_arithmetic import add, dot, sum_of
 from anytimebp.kernels.jit import FAST, index_view, kernel, table_view
@@ -106,7 +106,7 @@ def _sum_counts(arithmetic, arity, deepest, p, q, scores, least, tree, is_on, is
             return np.inf
         fill_scores(arithmetic, arity, deepest, weight, low, high, score)
     for node in range(1 << deepest):
-        at, begin, n = place_of(arity, deepest, deepest, node)
+        at, begin, n = position_of(arity, deepest, deepest, node)
         end, behind = begin + n, score[at : at + n + 1]
         _sum_block(arithmetic, p[begin:end], q[begin:end], behind, rows, is_on[begin:end], is_off[begin:end])
     return (4.0 * deepest + 1.0) * left_out

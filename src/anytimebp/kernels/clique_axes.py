@@ -13,7 +13,7 @@ DIM, STRIDE, INDEX = range(3)  # rows of `CliqueArrays.axes`
 def _place_members(tree, at, clique):
     """Note which axis of the clique's table each member has."""
     for k in range(tree.scope_start[clique], tree.scope_start[clique + 1]):
-        at.place[tree.scope[k]] = k - tree.scope_start[clique]
+        at.position[tree.scope[k]] = k - tree.scope_start[clique]
 
 
 @kernel()
@@ -31,7 +31,7 @@ def factor_strides(layout, size, tree, at, clique, factor):
     for edge in range(layout.factor_edge_start[factor + 1] - 1, layout.factor_edge_start[factor] - 1, -1):
         variable = layout.edge_variable[edge]
         if tree.clique_of[variable] >= 0:
-            at.axes[STRIDE, at.place[tree.clique_of[variable]]] = entries
+            at.axes[STRIDE, at.position[tree.clique_of[variable]]] = entries
             entries *= size[variable]
     return entries
 
@@ -42,7 +42,7 @@ def _message_axes(size, tree, at, clique, child):
     _clear_axes(size, tree, at, clique)
     entries = 1
     for k in range(tree.scope_start[child + 1] - 1, tree.scope_start[child], -1):
-        at.axes[STRIDE, at.place[tree.scope[k]]] = entries
+        at.axes[STRIDE, at.position[tree.scope[k]]] = entries
         entries *= size[tree.variable[tree.scope[k]]]
     return merge_axes(at.axes, 0, tree.scope_start[clique + 1] - tree.scope_start[clique])
 

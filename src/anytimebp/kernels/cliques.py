@@ -52,7 +52,7 @@ class CliqueArrays(NamedTuple):
         message_in_logs: (N,) whether it is in logs.
         scale: (N,) what a message was divided by; 0 where the table was summed in logs.
         axes: (3, members of the largest clique) scratch.
-        place: (N,) scratch: the axis of a member in the present clique.
+        position: (N,) scratch: the axis of a member in the present clique.
         ratio: Numbers of the largest message; scratch.
         is_wanted: (N,) whether the way down comes to a clique.
         with_joints: Whether the joint marginals of all cliques are wanted.
@@ -71,7 +71,7 @@ class CliqueArrays(NamedTuple):
     message_in_logs: Any
     scale: Any
     axes: Any
-    place: Any
+    position: Any
     ratio: Any
     is_wanted: Any
     with_joints: Any

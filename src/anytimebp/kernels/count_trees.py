@@ -28,7 +28,7 @@ BLOCK = 32  # variables of a node that has no children
 
 
 @kernel(inline=True)
-def place_of(arity, depth, deepest, node):
+def position_of(arity, depth, deepest, node):
     """Return where the numbers of a node begin, its first variable, and how many it has."""
     begin, end = (node * arity) >> depth, ((node + 1) * arity) >> depth
     return depth * (arity + (1 << deepest)) + begin + node, begin, end - begin
@@ -93,7 +93,7 @@ def _trim(weight, first, last, least):
 def _fill_blocks(arithmetic, arity, deepest, p, q, lowest, highest, weight, low, high, rows):
     """Fill P_N of the nodes without children, from rows that grow variable by variable."""
     for node in range(1 << deepest):
-        at, begin, n = place_of(arity, deepest, deepest, node)
+        at, begin, n = position_of(arity, deepest, deepest, node)
         rows[0] = 0.0 if arithmetic == LOG else 1.0
         for k in range(n):
             before = rows[(k % 2) * (BLOCK + 1) :][: k + 1]
@@ -131,8 +131,8 @@ def fill_weights(arithmetic, arity, deepest, p, q, lowest, highest, least, weigh
     left_out = 0.0
     for depth in range(deepest - 1, 0, -1):
         for node in range(1 << depth):
-            at, _, n = place_of(arity, depth, deepest, node)
-            at_left, _, n_left = place_of(arity, depth + 1, deepest, 2 * node)
+            at, _, n = position_of(arity, depth, deepest, node)
+            at_left, _, n_left = position_of(arity, depth + 1, deepest, 2 * node)
             left = (2 << depth) + 2 * node
             begin, end = low[left] + low[left + 1], high[left] + high[left + 1] - 1
             at_right, product = at_left + n_left + 1, weight[at + begin : at + end]
@@ -160,9 +160,9 @@ def fill_scores(arithmetic, arity, deepest, weight, low, high, score):
     from_count, to_count = 0, arity + 1  # of which the root knows its score
     for depth in range(1, deepest + 1):
         for node in range(1 << depth):
-            at, _, n = place_of(arity, depth, deepest, node)
-            at_sibling, _, _ = place_of(arity, depth, deepest, node ^ 1)
-            at_parent, _, _ = place_of(arity, depth - 1, deepest, node >> 1)
+            at, _, n = position_of(arity, depth, deepest, node)
+            at_sibling, _, _ = position_of(arity, depth, deepest, node ^ 1)
+            at_parent, _, _ = position_of(arity, depth - 1, deepest, node >> 1)
             own, sibling, parent = (1 << depth) + node, (1 << depth) + (node ^ 1), (1 << (depth - 1)) + (node >> 1)
             if depth > 1:
                 from_count, to_count = max(0, low[parent] - 1), high[parent] + 1

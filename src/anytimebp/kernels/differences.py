@@ -98,15 +98,15 @@ def _slide(arithmetic, scores, backwards, shift, default, weight, below, above, 
     for v in range(sums.size):
         begin = min(max(0, v + shift), m)
         end = max(begin, min(m, v + shift + scores.size))
-        place, rest = begin - v - shift, nothing
+        position, rest = begin - v - shift, nothing
         if default != nothing:
             rest = times(arithmetic, default, add(arithmetic, below[begin], above[end]))
         total = np.nan
         if has_line and begin < end:
-            near, far = linear_scores[place : place + end - begin], linear_weight[begin:end]
+            near, far = linear_scores[position : position + end - begin], linear_weight[begin:end]
             total = _from_line(arithmetic, line[v + shift + scores.size - 1], least, rest, near, far)
         if math.isnan(total):
-            total = add(arithmetic, dot(arithmetic, scores[place : place + end - begin], weight[begin:end]), rest)
+            total = add(arithmetic, dot(arithmetic, scores[position : position + end - begin], weight[begin:end]), rest)
         sums[v] = total
 
 

@@ -28,7 +28,7 @@ class OrderArrays(NamedTuple):
         mark: (V,) zeros; stamps of who has been counted already.
         seen: (V,) zeros; stamps of who has a new score already.
         heap: (V,) variables, the least score on top.
-        place: (V,) where each is in the heap, -1 if it is not.
+        position: (V,) where each is in the heap, -1 if it is not.
         key: (V,) scores.
         state: (5,) the last stamp, steps taken, the random number, how much of `neighbours` is in use, and twice the
             edges that eliminating has added.
@@ -42,7 +42,7 @@ class OrderArrays(NamedTuple):
     mark: Any
     seen: Any
     heap: Any
-    place: Any
+    position: Any
     key: Any
     state: Any
     order: Any
@@ -70,10 +70,10 @@ def greedy_order(layout, log_size, rule, noise, most_entries, most_steps, at):
     n, entries = 0, 0.0
     at.state[FILL] = 0
     for v in range(log_size.size):
-        at.place[v] = -1
+        at.position[v] = -1
         if log_size[v] > 0.0:
             at.key[v] = _score(log_size, rule, noise, v, at)
-            at.heap[n], at.place[v] = v, n
+            at.heap[n], at.position[v] = v, n
             n += 1
             _sift_up(at, n - 1)
             if at.state[STEPS] > most_steps:
@@ -83,7 +83,7 @@ def greedy_order(layout, log_size, rule, noise, most_entries, most_steps, at):
         v = at.heap[0]
         left -= 1
         last = at.heap[left]
-        at.heap[0], at.place[last], at.place[v] = last, 0, -1
+        at.heap[0], at.position[last], at.position[v] = last, 0, -1
         _sift_down(at, 0, left)
         at.order[n - 1 - left] = v
         entries += math.exp(min(700.0, log_size[v] + _sum_of_neighbours(log_size, v, at)))
@@ -118,10 +118,10 @@ def least_clique(layout, log_size, enough, at):
         return 0.0, False
     left, bound = 0, 0.0
     for v in range(log_size.size):
-        at.place[v] = -1
+        at.position[v] = -1
         if log_size[v] > 0.0:
             at.key[v] = log_size[v] + _sum_of_neighbours(log_size, v, at)
-            at.heap[left], at.place[v] = v, left
+            at.heap[left], at.position[v] = v, left
             left += 1
     for k in range(left // 2 - 1, -1, -1):
         _sift_down(at, k, left)
@@ -129,14 +129,14 @@ def least_clique(layout, log_size, enough, at):
         v = at.heap[0]
         left -= 1
         last = at.heap[left]
-        at.heap[0], at.place[last], at.place[v] = last, 0, -1
+        at.heap[0], at.position[last], at.position[v] = last, 0, -1
         _sift_down(at, 0, left)
         bound = max(bound, at.key[v])
         for k in range(at.first[v], at.first[v] + at.count[v]):
             u = at.neighbours[k]
-            if at.place[u] >= 0:
+            if at.position[u] >= 0:
                 at.key[u] -= log_size[v]
-                _sift_up(at, at.place[u])
+                _sift_up(at, at.position[u])
     return bound, True
 
 
@@ -276,9 +276,9 @@ def _put(v, key, size, at):
     rises = key < at.key[v]
     at.key[v] = key
     if rises:
-        _sift_up(at, at.place[v])
+        _sift_up(at, at.position[v])
     else:
-        _sift_down(at, at.place[v], size)
+        _sift_down(at, at.position[v], size)
 
 
 @kernel()
@@ -288,9 +288,9 @@ def _sift_up(at, start):
         above = at.heap[(k - 1) // 2]
         if not (at.key[v] < at.key[above] or (at.key[v] == at.key[above] and v < above)):
             break
-        at.heap[k], at.place[above] = above, k
+        at.heap[k], at.position[above] = above, k
         k = (k - 1) // 2
-    at.heap[k], at.place[v] = v, k
+    at.heap[k], at.position[v] = v, k
 
 
 @kernel()
@@ -309,6 +309,6 @@ def _sift_down(at, start, size):
         below = at.heap[child]
         if not (at.key[below] < at.key[v] or (at.key[below] == at.key[v] and below < v)):
             break
-        at.heap[k], at.place[below] = below, k
+        at.heap[k], at.position[below] = below, k
         k = child
-    at.heap[k], at.place[v] = v, k
+    at.heap[k], at.position[v] = v, k

@@ -60,14 +60,14 @@ def best_ranked(domain, ranking):
         if ranking.priority[variable] == EXHAUSTED:
             return -1, -1
         start, end = domain.universe_start[variable], domain.universe_start[variable + 1]
-        place = ranking.next_place[variable]
-        while start + place < end and not domain.is_open[start + ranking.state[start + place]]:
-            place += 1
-        if place == ranking.next_place[variable]:
-            return variable, ranking.state[start + place]
-        ranking.next_place[variable] = place
-        open_left = start + place < end
-        ranking.priority[variable] = ranking.score[start + ranking.state[start + place]] if open_left else EXHAUSTED
+        position = ranking.next_position[variable]
+        while start + position < end and not domain.is_open[start + ranking.state[start + position]]:
+            position += 1
+        if position == ranking.next_position[variable]:
+            return variable, ranking.state[start + position]
+        ranking.next_position[variable] = position
+        open_left = start + position < end
+        ranking.priority[variable] = ranking.score[start + ranking.state[start + position]] if open_left else EXHAUSTED
         sift(ranking, variable)
     return -1, -1
 
@@ -213,8 +213,8 @@ def _end_convergence(layout, bp, heap, journal, domain, candidates, progress, re
     progress[ACCOUNTED] = progress[SCORED] = progress[NEXT] = candidates.n_dirty[0] = 0
     if status == CONVERGED:
         settle(bp, journal)
-        for place in range(COUNTERS):
-            progress[COUNTERS + place] = progress[place]
+        for position in range(COUNTERS):
+            progress[COUNTERS + position] = progress[position]
         residual[0] = heap.priority[heap.item[0]] if heap.item.size else 0.0
 
 

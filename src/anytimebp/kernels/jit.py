@@ -132,7 +132,7 @@ if UNCOMPILED:
         """Return the int64 numbers at an address as an array."""
         return np.ctypeslib.as_array((ctypes.c_int64 * size).from_address(int(address)))
 
-    def fetch(numbers: np.ndarray, place: int) -> None:
+    def fetch(numbers: np.ndarray, position: int) -> None:
         """Do nothing: it would not change anything but the time."""
 
     def borrow(arrays: Any) -> Any:
@@ -187,10 +187,10 @@ else:
 
     @lower_getattr_generic(Borrowed)
     def _read_field(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
-        place = kind.record.fields.index(name)
-        field = builder.load(cgutils.gep_inbounds(builder, value, 0, place))
-        if isinstance(kind.record[place], types.Array):
-            array = context.make_array(kind.record[place])(context, builder, value=field)
+        position = kind.record.fields.index(name)
+        field = builder.load(cgutils.gep_inbounds(builder, value, 0, position))
+        if isinstance(kind.record[position], types.Array):
+            array = context.make_array(kind.record[position])(context, builder, value=field)
             array.meminfo = cgutils.get_null_value(array.meminfo.type)
             array.parent = cgutils.get_null_value(array.parent.type)
             return array._getvalue()
@@ -224,7 +224,7 @@ else:
         return types.Array(types.int64, 1, "C")(types.int64, types.int64), _build_view
 
     @intrinsic
-    def fetch(_context: Any, numbers: Any, _place: Any) -> Any:
+    def fetch(_context: Any, numbers: Any, _position: Any) -> Any:
         """Have the processor fetch what lies at a place of an array, or behind its end, while others are computed."""
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -232,9 +232,9 @@ else:
             word, number = ir.IntType(8).as_pointer(), ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [word, number, number, number])
             prefetch = builder.module.declare_intrinsic("llvm.prefetch", [word], kind)
-            place = builder.bitcast(builder.gep(array.data, [arguments[1]]), word)
+            position = builder.bitcast(builder.gep(array.data, [arguments[1]]), word)
             reads, soon, data = (ir.Constant(number, code) for code in (0, 3, 1))
-            builder.call(prefetch, [place, reads, soon, data])
+            builder.call(prefetch, [position, reads, soon, data])
             return context.get_dummy_value()
 
         return types.void(numbers, types.int64), build

@@ -30,8 +30,8 @@ def join(layout, bp, journal, domain, variable, state):
         bp.prior_min[variable] = min(bp.prior_min[variable], exp(log_prior))
         domain.is_impossible[variable] = False
     work = 0
-    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-        edge = layout.variable_edge[place]
+    for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        edge = layout.variable_edge[position]
         if domain.source_kind[layout.edge_factor[edge]] != ASKED:
             work += fill_slice(layout, bp, domain, edge, slot, slot + 1)
     return work
@@ -123,8 +123,8 @@ def start_messages(layout, bp, heap, journal, domain, variable):
     """Send the last slot of a variable its first messages, and ask for updates of its factors; return entries read."""
     slot, work = bp.domain_size[variable] - 1, 0
     first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
-    for place in range(first, last):
-        edge = layout.variable_edge[place]
+    for position in range(first, last):
+        edge = layout.variable_edge[position]
         work += _start_message(layout, bp, journal, domain, edge, slot)
         note(layout, bp, journal, layout.edge_factor[edge])
         demand_update(heap, layout.edge_factor[edge])
@@ -135,7 +135,7 @@ def start_messages(layout, bp, heap, journal, domain, variable):
 
 
 @kernel(merge=True)
-def _start_hub_slot(layout, bp, domain, variable, slot, place):
+def _start_hub_slot(layout, bp, domain, variable, slot, position):
     log_prior = domain.log_prior[
         domain.universe_start[variable] + domain.slot_state[bp.variable_slot_start[variable] + slot]
     ]
@@ -147,7 +147,7 @@ def _start_hub_slot(layout, bp, domain, variable, slot, place):
     for k in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
         value = bp.message[bp.edge_slot_start[layout.variable_edge[k]] + slot]
         total, rest = add_exactly(total, rest, value if bp.arithmetic == LOG else math.log(value))
-    bp.hub_high[place], bp.hub_low[place], bp.hub_zeros[place] = total, rest, zeros
+    bp.hub_high[position], bp.hub_low[position], bp.hub_zeros[position] = total, rest, zeros
 
 
 @kernel()
@@ -162,10 +162,10 @@ def _lift(layout, bp, heap, journal, edge, slot):
     hub = bp.variable_hub[layout.edge_variable[edge]]
     bp.message[position] = value
     if hub >= 0:
-        place = bp.hub_start[hub] + slot
-        bp.hub_zeros[place] -= 1
-        bp.hub_high[place], bp.hub_low[place] = add_exactly(
-            bp.hub_high[place], bp.hub_low[place], value if bp.arithmetic == LOG else log(value)
+        index = bp.hub_start[hub] + slot
+        bp.hub_zeros[index] -= 1
+        bp.hub_high[index], bp.hub_low[index] = add_exactly(
+            bp.hub_high[index], bp.hub_low[index], value if bp.arithmetic == LOG else log(value)
         )
     demand_update(heap, layout.edge_factor[edge])
     return True
@@ -195,8 +195,8 @@ def lift_zeros(layout, bp, heap, journal, zero_queue, variable):
     while head < tail:
         here, slot, source = zero_queue[0, head], zero_queue[1, head], zero_queue[2, head]
         head += 1
-        for place in range(layout.variable_edge_start[here], layout.variable_edge_start[here + 1]):
-            edge = layout.variable_edge[place]
+        for position in range(layout.variable_edge_start[here], layout.variable_edge_start[here + 1]):
+            edge = layout.variable_edge[position]
             factor = layout.edge_factor[edge]
             if factor == source:
                 continue

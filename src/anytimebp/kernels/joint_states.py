@@ -32,10 +32,10 @@ def choose_best(size, tree, at, n, state):
     """
     tree, at = borrow(tree), borrow(at)
     for clique in range(n - 1, -1, -1):
-        place = tree.table_start[clique] + _column(size, tree, clique, state)
+        position = tree.table_start[clique] + _column(size, tree, clique, state)
         row, best, variable = tree.message_start[clique + 1] - tree.message_start[clique], 0, tree.variable[clique]
         for v in range(1, size[variable]):
-            if at.table[place + v * row] > at.table[place + best * row]:
+            if at.table[position + v * row] > at.table[position + best * row]:
                 best = v
         state[variable] = best
 
@@ -55,14 +55,14 @@ def draw_states(size, tree, at, n, uniform, state):
     tree, at = borrow(tree), borrow(at)
     for sample in range(state.shape[0]):
         for clique in range(n - 1, -1, -1):
-            place = tree.table_start[clique] + _column(size, tree, clique, state[sample])
+            position = tree.table_start[clique] + _column(size, tree, clique, state[sample])
             row, variable = tree.message_start[clique + 1] - tree.message_start[clique], tree.variable[clique]
             total, chosen = 0.0, -1
             for v in range(size[variable]):
-                total += at.table[place + v * row]
+                total += at.table[position + v * row]
             left = uniform[sample, clique] * total
             for v in range(size[variable]):
-                weight = at.table[place + v * row]
+                weight = at.table[position + v * row]
                 if weight > 0.0 and (left >= 0.0 or chosen < 0):
                     chosen = v
                 left -= weight

@@ -171,10 +171,10 @@ def _multiply_messages(tree, at, kept, clique):
         child = tree.next_child[child]
     child = tree.first_child[clique]
     while child >= 0:
-        first, place = tree.message_start[child], tree.message_start[kept.alike[child]]
+        first, position = tree.message_start[child], tree.message_start[kept.alike[child]]
         if kept.alike[child] != child:
             for j in range(tree.message_start[child + 1] - first):
-                kept.shared[place + j] *= at.message[first + j]
+                kept.shared[position + j] *= at.message[first + j]
         child = tree.next_child[child]
 
 
@@ -183,8 +183,8 @@ def _distribute(size, tree, at, kept, belief, clique):
     """Fill a clique's joint marginal, if a child needs it, and its variable's; return the entries read."""
     start, end, first = tree.table_start[clique], tree.table_start[clique + 1], tree.message_start[clique]
     ratio, cost = at.ratio[: tree.message_start[clique + 1] - first], end - start
-    place = tree.message_start[kept.alike[clique]]
-    marginal = kept.shared[place : place + ratio.size]
+    position = tree.message_start[kept.alike[clique]]
+    marginal = kept.shared[position : position + ratio.size]
     if not kept.is_summed[kept.alike[clique]]:
         cost += _sum_separator(size, tree, at, kept, clique, marginal)
         kept.is_summed[kept.alike[clique]] = True

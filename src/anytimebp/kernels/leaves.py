@@ -328,8 +328,8 @@ def _fold(layout, bp, way, variable, weight):
     start, is_alone = bp.variable_slot_start[variable], True
     for v in range(weight.size):
         weight[v] = bp.prior[start + v]
-    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-        edge = layout.variable_edge[place]
+    for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        edge = layout.variable_edge[position]
         if way[edge] == UP:
             start = bp.edge_slot_start[edge]
             for v in range(weight.size):
@@ -375,9 +375,9 @@ def fill_core(layout, bp, way, core, variables, slot_start, prior, prior_min):
     """
     layout, bp, core = borrow(layout), borrow(bp), borrow(core)
     for edge in range(core.edge_variable.size):
-        place = core.variable_edge_start[core.edge_variable[edge]]
-        core.variable_edge[place] = edge
-        core.variable_edge_start[core.edge_variable[edge]] = place + 1
+        position = core.variable_edge_start[core.edge_variable[edge]]
+        core.variable_edge[position] = edge
+        core.variable_edge_start[core.edge_variable[edge]] = position + 1
     for k in range(variables.size, 0, -1):  # every start has moved to where the next one was
         core.variable_edge_start[k] = core.variable_edge_start[k - 1]
     core.variable_edge_start[0] = 0

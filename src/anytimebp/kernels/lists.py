@@ -98,14 +98,14 @@ def _walk(inputs, arithmetic, values, slots, order, default, state, first, last,
 @kernel()
 def _walk_pair(arithmetic, values, own, other, order, default, weight, state):
     """Return o_i of one state of a pair, by walking the states of the other, from one listed state to the next."""
-    total, begin, place = (-np.inf if arithmetic == LOG else 0.0), 0, _first_entry(own, order, state)
-    while place < order.size and own[order[place]] == state:
-        entry = order[place]
+    total, begin, position = (-np.inf if arithmetic == LOG else 0.0), 0, _first_entry(own, order, state)
+    while position < order.size and own[order[position]] == state:
+        entry = order[position]
         gap = times(arithmetic, default, sum_of(arithmetic, weight[begin : other[entry]]))
         listed = times(arithmetic, values[entry], weight[other[entry]])
         total = add(arithmetic, total, add(arithmetic, gap, listed))
         begin = other[entry] + 1
-        place += 1
+        position += 1
     return add(arithmetic, total, times(arithmetic, default, sum_of(arithmetic, weight[begin:])))
 
 

@@ -130,8 +130,8 @@ def _exclude(layout, at, variable, total):
             left += 1
             continue
         at.log_prior[at.slot_start[variable] + v] = -np.inf
-        for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-            slot = at.edge_slot_start[layout.variable_edge[place]] + v
+        for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+            slot = at.edge_slot_start[layout.variable_edge[position]] + v
             at.message[slot], at.to_factor[slot] = 0.0, -np.inf
     return left
 
@@ -144,8 +144,8 @@ def _pass_variable(layout, at, variable, way):
     first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
     for v in range(n):
         total[v] = at.log_prior[prior + v]
-    for place in range(first, last):
-        edge = layout.variable_edge[place]
+    for position in range(first, last):
+        edge = layout.variable_edge[position]
         start = at.edge_slot_start[edge]
         if _has_other(layout, at, edge, -way):
             entries += take(layout, at, layout.edge_factor[edge], edge, at.message[start : start + n])
@@ -155,8 +155,8 @@ def _pass_variable(layout, at, variable, way):
             total[v] += at.message[start + v]
     left = _exclude(layout, at, variable, total)
     share = 1.0 / max(taken, returned, 1)
-    for place in range(first, last):
-        edge = layout.variable_edge[place]
+    for position in range(first, last):
+        edge = layout.variable_edge[position]
         start, part = at.edge_slot_start[edge], share if _has_other(layout, at, edge, way) else 0.0
         for v in range(n):
             if total[v] > -np.inf:
@@ -200,8 +200,8 @@ def bound_after_pass(layout, at):
         n, prior, peak = at.size[variable], at.slot_start[variable], -np.inf
         for v in range(n):
             total = at.log_prior[prior + v]
-            for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-                total += at.message[at.edge_slot_start[layout.variable_edge[place]] + v]
+            for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+                total += at.message[at.edge_slot_start[layout.variable_edge[position]] + v]
             peak = max(peak, total)
         bound += peak
     return bound
@@ -246,13 +246,13 @@ def give(layout, at, factor, target, floor, out):
 
 
 @kernel()
-def _largest_place(total):
+def _largest_position(total):
     """Return the place of the largest number, the first of equals."""
-    place = 0
+    position = 0
     for v in range(1, total.size):
-        if total[v] > total[place]:
-            place = v
-    return place
+        if total[v] > total[position]:
+            position = v
+    return position
 
 
 @kernel()
@@ -270,8 +270,8 @@ def choose_states(layout, at, order, floor):
         total = at.total[:n]
         for v in range(n):
             total[v] = at.log_prior[prior + v]
-        for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-            edge = layout.variable_edge[place]
+        for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+            edge = layout.variable_edge[position]
             factor, chosen = layout.edge_factor[edge], 0
             for other in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
                 chosen += at.state[layout.edge_variable[other]] >= 0
@@ -280,7 +280,7 @@ def choose_states(layout, at, order, floor):
             else:
                 for v in range(n):
                     total[v] += max(floor, at.message[at.edge_slot_start[edge] + v])
-        at.state[variable] = _largest_place(total)
+        at.state[variable] = _largest_position(total)
         cost += n
     return cost
 
@@ -314,17 +314,17 @@ def improve_slice(layout, at, is_pending, floor, cost_limit):
             for v in range(n):
                 total[v] = at.log_prior[prior + v]
             first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
-            for place in range(first, last):
-                edge = layout.variable_edge[place]
+            for position in range(first, last):
+                edge = layout.variable_edge[position]
                 cost += give(layout, at, layout.edge_factor[edge], edge, floor, total)
             cost += n
-            now, best = total[at.state[variable]], _largest_place(total)
+            now, best = total[at.state[variable]], _largest_position(total)
             if not total[best] > now + GAIN * max(1.0, abs(now)):
                 continue
             at.state[variable] = best
             moves += 1
-            for place in range(first, last):
-                factor = layout.edge_factor[layout.variable_edge[place]]
+            for position in range(first, last):
+                factor = layout.edge_factor[layout.variable_edge[position]]
                 for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
                     is_pending[layout.edge_variable[edge]] |= layout.edge_variable[edge] != variable
     return True, moves, cost

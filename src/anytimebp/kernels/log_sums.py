@@ -251,14 +251,14 @@ def _fill_weights(layout, bp, factor, n_slots, entries):
         _exponentiate(bp.incoming[:n_slots], bp.weight[:n_slots])
         return 0.0
     scale, offset, shift = table_view(bp.table_scaled[factor] + 8 * entries, n_slots), 0, 0.0
-    place = 0
+    position = 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
         n = edge_size(layout.edge_variable, bp.domain_size, edge)
         peak = bp.incoming[offset]
         if n > 1:
-            end = place + n
-            peak = _exponentiate_scaled(bp.incoming[offset:], scale[place:end], bp.weight[offset:])
-            place = end
+            end = position + n
+            peak = _exponentiate_scaled(bp.incoming[offset:], scale[position:end], bp.weight[offset:])
+            position = end
         else:
             bp.weight[offset] = 1.0
         bp.peak[edge - layout.factor_edge_start[factor]] = peak
@@ -270,13 +270,13 @@ def _fill_weights(layout, bp, factor, n_slots, entries):
 @kernel()
 def _unscale(layout, bp, factor, n_slots, entries, shift):
     """Add to log sums what a scaled table and its weights were divided by."""
-    scale, offset, place = table_view(bp.table_scaled[factor] + 8 * entries, n_slots), 0, 0
+    scale, offset, position = table_view(bp.table_scaled[factor] + 8 * entries, n_slots), 0, 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
         n = edge_size(layout.edge_variable, bp.domain_size, edge)
         others = shift - bp.peak[edge - layout.factor_edge_start[factor]]
         for v in range(n):
-            bp.outgoing[offset + v] += others + (scale[place + v] if n > 1 else 0.0)
-        place += n if n > 1 else 0
+            bp.outgoing[offset + v] += others + (scale[position + v] if n > 1 else 0.0)
+        position += n if n > 1 else 0
         offset += n
 
 

@@ -4,32 +4,32 @@ from anytimebp.kernels.jit import borrow, kernel
 
 
 @kernel()
-def fill_orders(factor_edge_start, edge_variable, rank, place, orders):
+def fill_orders(factor_edge_start, edge_variable, rank, index, orders):
     """Fill the orders of two sweeps: factors by their last variable, then by their first; and in reverse.
 
     Args:
         factor_edge_start: (F + 1,).
         edge_variable: (E,).
         rank: (V,) places of the variables in a row, which say what is first and last; empty: they are in order.
-        place: (2, V + 1) zeros, overwritten: where the factors of a first and of a last variable go.
+        index: (2, V + 1) zeros, overwritten: where the factors of a first and of a last variable go.
         orders: (2, F) overwritten.
     """
     n_factors = orders.shape[1]
     for factor in range(n_factors):
         lowest, highest = _ends(factor_edge_start, edge_variable, rank, factor)
-        place[0, lowest + 1] += 1
-        place[1, highest + 1] += 1
-    for variable in range(1, place.shape[1]):
-        place[0, variable] += place[0, variable - 1]
-        place[1, variable] += place[1, variable - 1]
+        index[0, lowest + 1] += 1
+        index[1, highest + 1] += 1
+    for variable in range(1, index.shape[1]):
+        index[0, variable] += index[0, variable - 1]
+        index[1, variable] += index[1, variable - 1]
     for factor in range(n_factors):  # sorted by counting, twice; the second time keeps the order of the first
         lowest, _ = _ends(factor_edge_start, edge_variable, rank, factor)
-        orders[1, place[0, lowest]] = factor
-        place[0, lowest] += 1
+        orders[1, index[0, lowest]] = factor
+        index[0, lowest] += 1
     for position in range(n_factors):
         _, highest = _ends(factor_edge_start, edge_variable, rank, orders[1, position])
-        orders[0, place[1, highest]] = orders[1, position]
-        place[1, highest] += 1
+        orders[0, index[1, highest]] = orders[1, position]
+        index[1, highest] += 1
     for position in range(n_factors):
         orders[1, n_factors - 1 - position] = orders[0, position]
 
@@ -85,8 +85,8 @@ def rank_variables(layout, waiting, queue, rank):
         v = queue[position]
         rank[v] = position
         position += 1
-        for place in range(layout.variable_edge_start[v], layout.variable_edge_start[v + 1]):
-            edge = layout.variable_edge[place]
+        for index in range(layout.variable_edge_start[v], layout.variable_edge_start[v + 1]):
+            edge = layout.variable_edge[index]
             last = start[layout.edge_factor[edge] + 1] - 1
             if edge != last:
                 child = variable[last]

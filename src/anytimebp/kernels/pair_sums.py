@@ -70,10 +70,10 @@ def put_in_order(arithmetic, weight, log_weight, value, log_value, state, bucket
             if at > -np.inf:
                 own = np.int64((high - at) * scale)
                 if fill:
-                    place = bucket[own]
-                    value[place], state[place] = weight[v], v
+                    position = bucket[own]
+                    value[position], state[position] = weight[v], v
                     if arithmetic == LOG:
-                        log_value[place] = log_weight[v]
+                        log_value[position] = log_weight[v]
                 bucket[own + (0 if fill else 1)] += 1
         if not fill:
             for k in range(BUCKETS):
@@ -101,8 +101,8 @@ def _some_terms(group, n, x, value, state, b):
             total += value[t] * b[x ^ state[t]]
     else:
         for t in range(value.size):
-            place = x - state[t]
-            total += value[t] * b[place if place >= 0 else place + n]
+            position = x - state[t]
+            total += value[t] * b[position if position >= 0 else position + n]
     return total
 
 

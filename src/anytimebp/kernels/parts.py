@@ -28,8 +28,8 @@ def sweep_parts(layout, bp, news, parts, order, factor_start, tolerance, sweeps,
         endings: (P, 2) overwritten: the status, and sweeps made.
         pending: (P,) overwritten: a bound on what another sweep would move.
     """
-    for place in range(parts.size):
-        part = parts[place]
+    for index in range(parts.size):
+        part = parts[index]
         first, n = factor_start[part], factor_start[part + 1] - factor_start[part]
         for k in range(n):
             orders[2 * first + k] = order[first + k]

@@ -51,15 +51,15 @@ def _choose_active(model, active, least):
 
 # ---------------------------------------------------------------- tables
 @kernel()
-def _line(model, factor, place, n):
+def _line(model, factor, position, n):
     """Return the address of `n` entries of a factor's table from an entry on; potentials are as they are given."""
-    given = model.address[factor] + 8 * place
+    given = model.address[factor] + 8 * position
     if model.kind[factor] == POTENTIALS:
         return given
     if model.kind[factor] == LOG_TABLE:
         exponentiate(table_view(given, n), model.shift[factor], table_view(model.line, n))
         return model.line
-    first = model.made_start[factor] + place
+    first = model.made_start[factor] + position
     made = model.made + 8 * first
     if not model.is_made[first]:
         exponentiate(table_view(given, n), model.shift[factor], table_view(made, n))
@@ -86,8 +86,8 @@ def _fill_table(model, active, factor):
     for i in range(active.start[a], active.start[a + 1]):
         first = (active.slot[i] - model.slot_start[a]) * model.universe_sizes[b]
         for j in range(active.start[b], active.start[b + 1]):
-            place = (first + active.slot[j] - model.slot_start[b]) * weight.size
-            line = table_view(_line(model, factor, place, weight.size), weight.size)
+            position = (first + active.slot[j] - model.slot_start[b]) * weight.size
+            line = table_view(_line(model, factor, position, weight.size), weight.size)
             active.table[entry] = scale * _sum_line(line, weight)
             entry += 1
 
@@ -309,8 +309,8 @@ def _read_leaf(model, active, factor, left_out, belief):
         for j in range(m):
             weight = active.weight[i] * active.weight[n + j]
             if weight >= least:
-                place = (row + active.slot[active.start[b] + j] - model.slot_start[b]) * prior.size
-                line = table_view(_line(model, factor, place, prior.size), prior.size)
+                position = (row + active.slot[active.start[b] + j] - model.slot_start[b]) * prior.size
+                line = table_view(_line(model, factor, position, prior.size), prior.size)
                 if is_first:
                     _read_line(line, weight * scale, prior, own)
                 else:

@@ -22,16 +22,16 @@ def _before(heap, a, b):
 @kernel()
 def sift(heap, item):
     """Move an item of changed priority to where it belongs in the indexed heap."""
-    place = heap.place[item]
-    while place > 0:
-        parent = (place - 1) >> 1
+    position = heap.position[item]
+    while position > 0:
+        parent = (position - 1) >> 1
         other = heap.item[parent]
         if not _before(heap, item, other):
             break
-        heap.item[place], heap.place[other] = other, place
-        place = parent
+        heap.item[position], heap.position[other] = other, position
+        position = parent
     while True:
-        child = 2 * place + 1
+        child = 2 * position + 1
         if child >= heap.item.size:
             break
         if child + 1 < heap.item.size and _before(heap, heap.item[child + 1], heap.item[child]):
@@ -39,9 +39,9 @@ def sift(heap, item):
         other = heap.item[child]
         if not _before(heap, other, item):
             break
-        heap.item[place], heap.place[other] = other, place
-        place = child
-    heap.item[place], heap.place[item] = item, place
+        heap.item[position], heap.position[other] = other, position
+        position = child
+    heap.item[position], heap.position[item] = item, position
 
 
 @kernel()
@@ -67,8 +67,8 @@ def _spread(layout, bp, heap, factor):
             heap.unspread[edge] += moved
             _raise_priority(heap, n_factors + hub, moved)
             continue
-        for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-            other = layout.edge_factor[layout.variable_edge[place]]
+        for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+            other = layout.edge_factor[layout.variable_edge[position]]
             if other != factor:
                 _raise_priority(heap, other, moved)
 
@@ -82,8 +82,8 @@ def _spread_hub(layout, bp, heap, hub):
     heap.priority[item] = 0.0
     sift(heap, item)
     first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
-    for place in range(first, last):
-        edge = layout.variable_edge[place]
+    for position in range(first, last):
+        edge = layout.variable_edge[position]
         own = heap.unspread[edge]
         heap.unspread[edge] = 0.0
         _raise_priority(heap, layout.edge_factor[edge], np.inf if moved == np.inf else moved - own)

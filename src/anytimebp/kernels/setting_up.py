@@ -76,9 +76,9 @@ def _sort_edges(numbers, start, n_variables, n_edges):
     for variable in range(n_variables):
         numbers[start + variable + 1] += numbers[start + variable]
     for edge in range(n_edges):  # starts move on to the next variable's, and are put back afterwards
-        place = start + numbers[edge_variable + edge]
-        numbers[target + numbers[place]] = edge
-        numbers[place] += 1
+        position = start + numbers[edge_variable + edge]
+        numbers[target + numbers[position]] = edge
+        numbers[position] += 1
     for variable in range(n_variables, 0, -1):
         numbers[start + variable] = numbers[start + variable - 1]
     numbers[start] = 0
@@ -179,13 +179,13 @@ COUNT, ADD_UP, BY_FIRST, BY_LAST, BACK, IN_ORDER = range(6)  # stages of `orders
 
 
 @kernel()
-def orders_slice(factor_edge_start, edge_variable, place, orders, state, limit):
+def orders_slice(factor_edge_start, edge_variable, index, orders, state, limit):
     """Go on with the orders of two sweeps: factors by their last variable, then by their first; and in reverse.
 
     Args:
         factor_edge_start: (F + 1,).
         edge_variable: (E,).
-        place: (2, V + 1) zeros at first, overwritten: where the factors of a first and of a last variable go.
+        index: (2, V + 1) zeros at first, overwritten: where the factors of a first and of a last variable go.
         orders: (2, F) overwritten.
         state: (2,) zeros at first, overwritten: the stage, and how far it is.
         limit: Factors and variables to look at before it stops.
@@ -196,27 +196,27 @@ def orders_slice(factor_edge_start, edge_variable, place, orders, state, limit):
     n_factors = orders.shape[1]
     while state[0] < IN_ORDER and limit > 0:
         stage, begin = state[0], state[1]
-        length = place.shape[1] - 1 if stage == ADD_UP else n_factors
+        length = index.shape[1] - 1 if stage == ADD_UP else n_factors
         end = min(length, begin + limit)
         if stage == COUNT:
             for factor in range(begin, end):
                 lowest, highest = _ends(factor_edge_start, edge_variable, factor)
-                place[0, lowest + 1] += 1
-                place[1, highest + 1] += 1
+                index[0, lowest + 1] += 1
+                index[1, highest + 1] += 1
         elif stage == ADD_UP:
             for variable in range(begin, end):
-                place[0, variable + 1] += place[0, variable]
-                place[1, variable + 1] += place[1, variable]
+                index[0, variable + 1] += index[0, variable]
+                index[1, variable + 1] += index[1, variable]
         elif stage == BY_FIRST:
             for factor in range(begin, end):  # sorted by counting, twice; the second time keeps the order of the first
                 lowest, _ = _ends(factor_edge_start, edge_variable, factor)
-                orders[1, place[0, lowest]] = factor
-                place[0, lowest] += 1
+                orders[1, index[0, lowest]] = factor
+                index[0, lowest] += 1
         elif stage == BY_LAST:
             for position in range(begin, end):
                 _, highest = _ends(factor_edge_start, edge_variable, orders[1, position])
-                orders[0, place[1, highest]] = orders[1, position]
-                place[1, highest] += 1
+                orders[0, index[1, highest]] = orders[1, position]
+                index[1, highest] += 1
         else:
             for position in range(begin, end):
                 orders[1, n_factors - 1 - position] = orders[0, position]
@@ -351,16 +351,16 @@ def find_leaves(layout, universe_sizes, sum_out, edge, sources, is_leaf):
         if sum_out and kind in (LOG_TABLE, POTENTIALS, SCALED):
             summed = longest_leaf(layout, universe_sizes, factor)
         sources.leaf[factor], sources.leaf_stride[factor] = -1, 0
-        stride, place = 1, n_left + last - first - (1 if summed >= 0 else 0)
-        n_left = place
+        stride, position = 1, n_left + last - first - (1 if summed >= 0 else 0)
+        n_left = position
         for own in range(last - 1, first - 1, -1):
             if own == summed:
                 sources.leaf[factor], sources.leaf_stride[factor] = layout.edge_variable[own], stride
                 is_leaf[layout.edge_variable[own]] = True
                 n_others += kind != SCALED
             else:
-                place -= 1
-                edge[place], sources.edge_stride[place] = own, stride
+                position -= 1
+                edge[position], sources.edge_stride[position] = own, stride
             stride *= universe_sizes[layout.edge_variable[own]]
         sources.size[factor] = stride
     return n_left, n_others

@@ -137,19 +137,19 @@ def slot_message(layout, bp, line, edge, slot):
     weight = bp.incoming[inner_offset : inner_offset + n]
     total = -np.inf if in_logs else 0.0
     for index in range(outer):
-        rest, place, stride, step, position = index, 0, 1, 1, offset
+        rest, at, stride, step, position = index, 0, 1, 1, offset
         factor_weight = 0.0 if bp.arithmetic == LOG else 1.0
         for other in range(last - 1, first - 1, -1):
             size = bp.domain_size[layout.edge_variable[other]]
             position -= size
             if other == edge:
-                place += stride * slot
+                at += stride * slot
             elif other == inner:
                 step = stride
             else:
                 x = rest % size
                 rest //= size
-                place += stride * x
+                at += stride * x
                 if bp.arithmetic == LOG:
                     factor_weight += bp.incoming[position + x]
                 else:
@@ -157,14 +157,14 @@ def slot_message(layout, bp, line, edge, slot):
             stride *= bp.edge_capacity[other]
         if in_logs:
             for c in range(n):
-                line[c] = table[place + c * step]
+                line[c] = table[at + c * step]
             total = np.logaddexp(total, factor_weight + log_sum(line[:n], weight))
         elif bp.arithmetic == LOG:
             for c in range(n):
                 line[c] = exp(weight[c])
-            total += exp(factor_weight) * _weighted(table[place:], step, line[:n])
+            total += exp(factor_weight) * _weighted(table[at:], step, line[:n])
         else:
-            total += factor_weight * _weighted(table[place:], step, weight)
+            total += factor_weight * _weighted(table[at:], step, weight)
     if bp.arithmetic == LOG and not in_logs:
         total = log(total)
     return total, outer * n

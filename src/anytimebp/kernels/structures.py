@@ -103,7 +103,7 @@ def load(name: str) -> None:
 
 def row_of(arrays: list[np.ndarray], room: int) -> np.ndarray:
     """Return a row for the arrays of a StructureInputs but the last, with room for so many numbers."""
-    places = [number for array in arrays for number in (array.ctypes.data, len(array))]
+    positions = [number for array in arrays for number in (array.ctypes.data, len(array))]
     row = np.zeros(HEAD + 1 + room, dtype=np.int64)
-    row[: HEAD + 1] = [ADDRESSES.ctypes.data, 0, 0, ALL, *places, room]
+    row[: HEAD + 1] = [ADDRESSES.ctypes.data, 0, 0, ALL, *positions, room]
     return row

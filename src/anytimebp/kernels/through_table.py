@@ -82,17 +82,17 @@ def _narrow_rows(row, band, width, row_weight, column_weight, dots, sums):
     third_weight, last_weight = column_weight[last - 1], column_weight[last]
     first_sum, second_sum, third_sum, last_sum = 0.0, 0.0, 0.0, 0.0
     for k in range(UNSIGNED(row.size)):
-        r, place = UNSIGNED(row[k]), UNSIGNED(width) * k
-        weight, one, two = row_weight[r], band[place], band[place + UNSIGNED(1)]
+        r, position = UNSIGNED(row[k]), UNSIGNED(width) * k
+        weight, one, two = row_weight[r], band[position], band[position + UNSIGNED(1)]
         dot = one * first_weight + two * second_weight
         first_sum += weight * one
         second_sum += weight * two
         if width == NARROW:
-            three = band[place + UNSIGNED(2)]
+            three = band[position + UNSIGNED(2)]
             dot += three * third_weight
             third_sum += weight * three
         if width > PAIR:
-            four = band[place + UNSIGNED(last)]
+            four = band[position + UNSIGNED(last)]
             dot += four * last_weight
             last_sum += weight * four
         dots[r] = dot

@@ -72,8 +72,8 @@ def _gather_logs(layout, bp, variable, skipped, weight):
     """Do as `gather`, by sums of logs: for log arithmetic, and where a product might underflow."""
     start = bp.variable_slot_start[variable]
     _copy_logs(bp.arithmetic, weight, bp.prior[start : start + weight.size])
-    for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
-        edge = layout.variable_edge[place]
+    for position in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
+        edge = layout.variable_edge[position]
         if edge != skipped:
             start = bp.edge_slot_start[edge]
             _add_logs(bp.arithmetic, weight, bp.message[start : start + weight.size])
@@ -136,8 +136,8 @@ def gather(layout, bp, variable, skipped, weight):
         return _gather_logs(layout, bp, variable, skipped, weight)
     first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]
     floor = bp.prior_min[variable]
-    for place in range(first, last):
-        edge = layout.variable_edge[place]
+    for position in range(first, last):
+        edge = layout.variable_edge[position]
         if edge != skipped:
             floor *= bp.edge_min[edge]
     if floor < SAFE:
@@ -145,8 +145,8 @@ def gather(layout, bp, variable, skipped, weight):
     start, untouched = bp.variable_slot_start[variable], True
     # Slices, because an index start + v might be negative for all the compiler knows, and would not be vectorised.
     prior = bp.prior[start : start + weight.size]
-    for place in range(first, last):
-        edge = layout.variable_edge[place]
+    for position in range(first, last):
+        edge = layout.variable_edge[position]
         if edge != skipped:
             start = bp.edge_slot_start[edge]
             message = bp.message[start : start + weight.size]

@@ -126,9 +126,9 @@ def _neighbours(
     order = np.argsort(key, kind="stable")
     key, weight = key[order], np.concatenate([share, share])[order]
     is_new = np.append(True, key[1:] != key[:-1]) if len(key) else np.zeros(0, dtype=np.bool_)
-    places = np.flatnonzero(is_new)
-    pairs = key[places]
-    weight = np.add.reduceat(weight, places) if len(places) else weight
+    positions = np.flatnonzero(is_new)
+    pairs = key[positions]
+    weight = np.add.reduceat(weight, positions) if len(positions) else weight
     return row_starts(np.bincount(pairs // n, minlength=n)), pairs % n, weight, load
 
 

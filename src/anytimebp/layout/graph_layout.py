@@ -97,7 +97,7 @@ class CompiledGraph:
         self.message_blocks: list[MessageBlock] = rows.message_blocks.copy()
         self.n_slots, self.n_table_entries = rows.n_slots, rows.n_table_entries
         self.n_joint_states: float = rows.n_joint_states
-        asked = [self.blocks[place] for place in rows.asked]
+        asked = [self.blocks[position] for position in rows.asked]
         self.asked_unary_blocks = [block for block in asked if block.scopes.shape[1] == 1]
         self.has_tables_only = len(asked) == len(self.asked_unary_blocks)
         n_variables, n_factors, n_edges = len(self.universe_sizes), rows.n_message_factors, rows.n_edges

@@ -42,7 +42,7 @@ class Labelled(NamedTuple):
     n_slots: int
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     """Learned factors of one block that stand together in a batch.
 
     Attributes:
@@ -121,12 +121,12 @@ class Batch:
             self.graph.add_blocks(own.example.graph.blocks, start)
             terms += [term.numbered_on(start) for term in own.example.terms]
         states = np.concatenate([own.states for own in examples])
-        self._places: list[_Place] = []
+        self._positions: list[_Position] = []
         self.observed: dict[str, FloatArray] = {}
         for term in _merged(terms):
             zeros = np.zeros(term.weight_shape)
             factors = self.graph.add_factors(term.scopes, log_table=np.array(term.log_tables(zeros)))
-            self._places.append(_Place(factors, term))
+            self._positions.append(_Position(factors, term))
             _add(self.observed, term.name, _observed(term, states))
         self.graph.own_tables()
         self.is_wide = self.graph.rows.n_joint_states >= WIDE * self.graph.rows.n_slots
@@ -137,14 +137,14 @@ class Batch:
         """Give the learned factors their scores."""
         if self._orders is None:
             self._orders = compiled_graph(self.graph).orders
-        for factors, term in self._places:
+        for factors, term in self._positions:
             self.graph.take_log_table(factors, term.log_tables(weights[term.name]))
         compiled_graph(self.graph).orders = self._orders  # which depend on no scores
 
     def fingerprint(self) -> bytes:
         """Return bytes that tell these examples and labels from others, as far as learning sees them."""
         numbers: list[Any] = [np.array([self.n_examples, self.graph.n_factors, self.known_score])]
-        for factors, term in self._places:
+        for factors, term in self._positions:
             rows = term.features
             numbers += [np.array(factors), term.scopes, self.observed[term.name]]
             numbers += [] if term.offset is None else [term.offset]
@@ -155,7 +155,7 @@ class Batch:
     def expected(self, result: Result) -> dict[str, FloatArray]:
         """Return by block the derivative of log Z by its weights, from factor marginals."""
         found: dict[str, FloatArray] = {}
-        for factors, term in self._places:
+        for factors, term in self._positions:
             if term.kind == JOINT:
                 own = np.zeros(term.weight_shape)
                 for part, marginals in stacks(result.factor_marginals, factors):

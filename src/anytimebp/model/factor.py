@@ -184,14 +184,14 @@ class BlockRows:
         """Write the row of one more block."""
         scopes, tables = block.scopes, block.source.tables
         n, arity = scopes.shape
-        place = scopes.__array_interface__["data"][0]
+        position = scopes.__array_interface__["data"][0]
         if tables is None:
             self.asked.append(len(self._numbers) // WIDTH)
-            self._numbers.extend((place, n, arity, 0, 1, 0, 0, 0))
+            self._numbers.extend((position, n, arity, 0, 1, 0, 0, 0))
         else:
             values, extent = tables.values, tables.extent.__array_interface__["data"][0]
             address, members = values.__array_interface__["data"][0], tables.n_members
-            self._numbers.extend((place, n, arity, address, members, values.size // members, tables.is_log, extent))
+            self._numbers.extend((position, n, arity, address, members, values.size // members, tables.is_log, extent))
         if arity > 1:
             self.message_blocks.append(MessageBlock(self.n_message_factors, block))
             self.n_message_factors += n
@@ -200,10 +200,10 @@ class BlockRows:
             self.n_joint_states += n * prod(map(float, block.source.shape))
             self.n_table_entries += 0 if tables is None else tables.values.size
 
-    def replaced(self, place: int, block: FactorBlock) -> BlockRows:
+    def replaced(self, position: int, block: FactorBlock) -> BlockRows:
         """Return the same rows, but for another source of tables of the same shape in a block."""
         twin, own = self.copy(), BlockRows([block])
-        twin._numbers[place * WIDTH : (place + 1) * WIDTH] = own._numbers  # noqa: SLF001  (one of its own kind)
+        twin._numbers[position * WIDTH : (position + 1) * WIDTH] = own._numbers  # noqa: SLF001  (one of its own kind)
         for k, (first, other) in enumerate(twin.message_blocks):
             if other.first == block.first:
                 twin.message_blocks[k] = MessageBlock(first, block)

@@ -243,7 +243,7 @@ class FactorGraph:
     @property
     def asked_sources(self) -> list[FactorSource]:
         """The sources of factors that have no tables."""
-        return [self._blocks[place].source for place in self._rows.asked]
+        return [self._blocks[position].source for position in self._rows.asked]
 
     @property
     def rows(self) -> BlockRows:
@@ -308,11 +308,11 @@ class FactorGraph:
         if not changed:
             return
         blocks = self._blocks.copy()
-        for place in changed:
-            block, old = blocks[place], blocks[place].source.tables
+        for position in changed:
+            block, old = blocks[position], blocks[position].source.tables
             assert old is not None  # noqa: S101  (no others are watched)
             renewed = DenseSource(old.values, is_log=old.is_log, what=partial(self._member_name, block))
-            blocks[place] = replace(block, source=renewed)
+            blocks[position] = replace(block, source=renewed)
         self._blocks = blocks
         self._rows = BlockRows(blocks)
         self._watch = self._watch.renewed()
@@ -335,10 +335,10 @@ class FactorGraph:
         block, offset = self.locate(first)  # type: ignore[arg-type]
         last = offset + len(factors) if isinstance(factors, range) else offset + 1
         source, chosen = restated_table(block, range(offset, last), log_table, partial(self._member_name, block))
-        place = bisect_right(self._firsts, block.first) - 1
-        self._blocks[place] = renewed = replace(block, source=source)
-        self._rows = self._rows.replaced(place, renewed)
-        self._watch = self._watch.without(place)
+        position = bisect_right(self._firsts, block.first) - 1
+        self._blocks[position] = renewed = replace(block, source=source)
+        self._rows = self._rows.replaced(position, renewed)
+        self._watch = self._watch.without(position)
         self.compiled = None
         return range(block.first + chosen.start, block.first + chosen.stop)
 

@@ -29,12 +29,12 @@ def joint_log_score(
         scores = block.gather(np.arange(len(at)), [at[:, k : k + 1] for k in range(at.shape[1])], variables)
         total += float(scores.sum())
     for index, seen in observed.items():
-        place = int(states[index])
+        position = int(states[index])
         if seen.states is not None:
-            found = np.flatnonzero(seen.states == place)
+            found = np.flatnonzero(seen.states == position)
             if not len(found):
                 return float("-inf")
-            place = int(found[0])
+            position = int(found[0])
         if seen.log_scores is not None:
-            total += float(seen.log_scores[place])
+            total += float(seen.log_scores[position])
     return total

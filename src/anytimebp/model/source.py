@@ -36,7 +36,7 @@ ASKED_AT_ONCE = 2**17  # scores asked for at a time: some MB with the copies tha
 
 def cut(box: Box, most: int = ASKED_AT_ONCE) -> Iterator[Box]:
     """Cut a box into boxes of at most about `most` entries, along its first axes."""
-    lengths = [place.stop - place.start for place in box]
+    lengths = [position.stop - position.start for position in box]
     size = int(np.prod(lengths, dtype=np.float64))
     axis = next((k for k, n in enumerate(lengths) if n > 1), 0)
     if size <= most or lengths[axis] == 1:

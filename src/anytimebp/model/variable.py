@@ -69,8 +69,8 @@ class Variable:
         """Return the indices of many labels, in time linear in the universe."""
         if isinstance(self.labels, range):
             return [self.state_index(label) for label in labels]
-        place = {label: index for index, label in enumerate(self.labels)}
-        return [place[label] if label in place else self.state_index(label) for label in labels]
+        position = {label: index for index, label in enumerate(self.labels)}
+        return [position[label] if label in position else self.state_index(label) for label in labels]
 
 
 class VariableBlock(NamedTuple):

@@ -97,17 +97,17 @@ class RankingArrays(NamedTuple):
     Attributes:
         score: (U,) by state; empty where no ranking was made.
         state: (U,) each variable's states, best first.
-        next_place: (V,) how many of them have joined or are excluded.
+        next_position: (V,) how many of them have joined or are excluded.
         item: (V,) variables in heap order.
-        place: (V,) where each variable is in `item`.
+        position: (V,) where each variable is in `item`.
         priority: (V,) score of the best open state.
     """
 
     score: FloatArray
     state: IndexArray
-    next_place: IndexArray
+    next_position: IndexArray
     item: IndexArray
-    place: IndexArray
+    position: IndexArray
     priority: FloatArray
 
 
@@ -117,7 +117,7 @@ class CandidateArrays(NamedTuple):
     Attributes:
         mode: RANKED, POLLED, DYNAMIC or DYNAMIC_RAW.
         item: (V,) variables in heap order.
-        place: (V,) where each variable is in `item`.
+        position: (V,) where each variable is in `item`.
         priority: (V,) upper bound of the best open state's score.
         key: (U,) score less what all states of the variable have in common.
         fresh: (U,) the version of the variable in which a key was exact.
@@ -140,13 +140,13 @@ class CandidateArrays(NamedTuple):
         line: Scratch: a number per state of one variable.
         peak: Scratch: the same.
         total: Scratch: the same.
-        joint_place: Scratch.
+        joint_position: Scratch.
         joint_weight: Scratch.
     """
 
     mode: int
     item: IndexArray
-    place: IndexArray
+    position: IndexArray
     priority: FloatArray
     key: FloatArray
     fresh: IndexArray
@@ -169,7 +169,7 @@ class CandidateArrays(NamedTuple):
     line: FloatArray
     peak: FloatArray
     total: FloatArray
-    joint_place: IndexArray
+    joint_position: IndexArray
     joint_weight: FloatArray
 
 
@@ -259,7 +259,7 @@ def make_candidates(compiled: CompiledGraph, mode: int, n_slots: int) -> Candida
     return CandidateArrays(
         mode=mode,
         item=order,
-        place=order.copy(),
+        position=order.copy(),
         priority=np.full(n_variables, np.inf),
         key=np.zeros(n_pairs),
         fresh=np.full(n_pairs, -1, dtype=np.int64),
@@ -282,6 +282,6 @@ def make_candidates(compiled: CompiledGraph, mode: int, n_slots: int) -> Candida
         line=np.empty(widest),
         peak=np.empty(widest),
         total=np.empty(widest),
-        joint_place=np.empty(JOINTS, dtype=np.int64),
+        joint_position=np.empty(JOINTS, dtype=np.int64),
         joint_weight=np.empty(JOINTS),
     )

@@ -35,7 +35,7 @@ class AskedFactors:
     def fill(self) -> Iterator[None]:
         """Fill everything over the first domains."""
         for factor in np.flatnonzero(self._is_asked).tolist():
-            yield from self._place(factor, self._states(factor))
+            yield from self._position(factor, self._states(factor))
             if self._scores_candidates:
                 for edge in self._compiled.edges(factor):
                     self._enlarge_block(factor, edge)
@@ -51,7 +51,7 @@ class AskedFactors:
             axis = edge - self._compiled.edges(factor).start
             states = self._states(factor)
             states[axis] = states[axis][slot:]
-            yield from self._place(factor, states, (axis, slot))
+            yield from self._position(factor, states, (axis, slot))
             if self._scores_candidates:
                 for other in self._compiled.edges(factor):
                     if other != edge:
@@ -69,7 +69,7 @@ class AskedFactors:
         variable, states_of = self._compiled.arrays.edge_variable, self._growing.workspace.domains.states_of
         return [states_of(int(variable[edge])) for edge in self._compiled.edges(factor)]
 
-    def _place(self, factor: int, states: list[IndexArray], joined: tuple[int, int] = (0, 0)) -> Iterator[None]:
+    def _position(self, factor: int, states: list[IndexArray], joined: tuple[int, int] = (0, 0)) -> Iterator[None]:
         """Ask for scores, and put them where they belong in a factor's table, a part at a time.
 
         Args:
@@ -80,9 +80,9 @@ class AskedFactors:
         axis, slot = joined
         for box, scores in self._compiled.log_parts(factor, states):
             self.grown += scores.size
-            place = list(box)
-            place[axis] = slice(slot + place[axis].start, slot + place[axis].stop)
-            if self._growing.fill_box(factor, tuple(place), scores) and self._scores_candidates:
+            position = list(box)
+            position[axis] = slice(slot + position[axis].start, slot + position[axis].stop)
+            if self._growing.fill_box(factor, tuple(position), scores) and self._scores_candidates:
                 edges = self._compiled.edges(factor)
                 self._growing.candidates.edge_slack[edges.start : edges.stop] = np.inf
             yield
@@ -114,7 +114,7 @@ class AskedFactors:
             states[joined[0]] = states[joined[0]][joined[1] :]
         for box, scores in self._compiled.log_parts(factor, states):
             self.scored += scores.size
-            place = [slice(k + part.start, k + part.stop) for k, part in zip(first, box, strict=True)]
-            target: tuple[IndexArray | slice, ...] = (states[axis][place.pop(axis)], *place)
+            position = [slice(k + part.start, k + part.stop) for k, part in zip(first, box, strict=True)]
+            target: tuple[IndexArray | slice, ...] = (states[axis][position.pop(axis)], *position)
             self._blocks[edge][target] = np.moveaxis(scores, axis, 0)
             yield

@@ -105,8 +105,8 @@ class FixedPriorities:
             logs = [np.log(values) + shift[:, np.newaxis] for values in sums]
         scopes = message_block.block.scopes[offsets]
         for axis, values in enumerate(logs):
-            place = self._universe.start[scopes[:, axis], np.newaxis] + np.arange(source.shape[axis])
-            np.add.at(self.raw, place, np.broadcast_to(values, place.shape))
+            position = self._universe.start[scopes[:, axis], np.newaxis] + np.arange(source.shape[axis])
+            np.add.at(self.raw, position, np.broadcast_to(values, position.shape))
 
     def _add_sums(self, block: FactorBlock, offset: int, states: list[IndexArray]) -> None:
         """Ask a structure for its sums, which does not go through its joint states."""
@@ -121,9 +121,9 @@ class FixedPriorities:
         sums = [np.full(len(s), -np.inf) for s in states]
         for box, values in block.log_parts(offset, states, self._universe.compiled.variables, ASKED_AT_ONCE // 2):
             self.work += values.size
-            for axis, place in enumerate(box):
+            for axis, position in enumerate(box):
                 found = log_sum_exp(values, tuple(k for k in range(len(states)) if k != axis))
-                sums[axis][place] = np.logaddexp(sums[axis][place], found)
+                sums[axis][position] = np.logaddexp(sums[axis][position], found)
             yield
         for variable, allowed, values in zip(block.scopes[offset].tolist(), states, sums, strict=True):
             self.raw[self._universe.start[variable] + allowed] += values

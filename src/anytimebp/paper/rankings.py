@@ -25,9 +25,9 @@ def make_ranking(universe: Universe, scores: FloatArray) -> RankingArrays:
     best = score[universe.start[:-1] + state[universe.start[:-1]]] if n else np.empty(0)
     priority = np.where(universe.n_allowed > 0, best, EXHAUSTED)
     item = np.lexsort((np.arange(n), -priority))  # sorted, and so a heap
-    place = np.empty(n, dtype=np.int64)
-    place[item] = np.arange(n)
-    return RankingArrays(score, state, np.zeros(n, dtype=np.int64), item, place, priority)
+    position = np.empty(n, dtype=np.int64)
+    position[item] = np.arange(n)
+    return RankingArrays(score, state, np.zeros(n, dtype=np.int64), item, position, priority)
 
 
 class RandomGrowth:

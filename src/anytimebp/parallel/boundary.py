@@ -44,14 +44,14 @@ class Boundary:
         rows: list[IndexArray] = []
         for part, border in enumerate(borders):
             own = [number.setdefault(key, len(number)) for key in border.keys]
-            for place, index in enumerate(own):
-                size = int(border.sizes[place])
+            for position, index in enumerate(own):
+                size = int(border.sizes[position])
                 if index == len(sizes):
                     sizes.append(size)
                     owner.append(part)
                 elif sizes[index] != size:
                     msg = (
-                        f"parts {owner[index]} and {part} share variable {border.keys[place]!r}, "
+                        f"parts {owner[index]} and {part} share variable {border.keys[index]!r}, "
                         f"but give it {sizes[index]} and {size} states"
                     )
                     raise ModelError(msg)

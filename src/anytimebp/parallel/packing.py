@@ -20,16 +20,16 @@ class _Pickler(pickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.found: list[Array] = []
-        self._places: dict[tuple[Any, ...], int] = {}
+        self._positions: dict[tuple[Any, ...], int] = {}
 
     def persistent_id(self, item: object) -> int | None:
         if type(item) is not np.ndarray or item.nbytes < LARGE or item.dtype.hasobject:
             return None
         key = item.__array_interface__["data"][0], item.shape, item.strides, item.dtype.str
-        if key not in self._places:
-            self._places[key] = len(self.found)
+        if key not in self._positions:
+            self._positions[key] = len(self.found)
             self.found.append(item)  # which keeps the memory from being used for another
-        return self._places[key]
+        return self._positions[key]
 
 
 class _Unpickler(pickle.Unpickler):
@@ -39,8 +39,8 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(io.BytesIO(packed))
         self._arrays = arrays
 
-    def persistent_load(self, place: Any) -> Any:
-        return self._arrays[place]
+    def persistent_load(self, position: Any) -> Any:
+        return self._arrays[position]
 
 
 def pack(what: object) -> tuple[bytes, list[Array]]:

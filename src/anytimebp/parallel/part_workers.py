@@ -108,7 +108,7 @@ class Holder:
         order = np.argsort(own, kind="stable")
         shared, keys = np.array(own, dtype=np.int64)[order], list(made.shared.values())
         run = self._runs[part] = PartRun(made.graph, shared, self._options, evidence)
-        return Border([keys[place] for place in order], variables.sizes()[shared], len(variables), run.arity)
+        return Border([keys[position] for position in order], variables.sizes()[shared], len(variables), run.arity)
 
     def settle(self, part: int, what: Settle) -> Report:
         """Let a part settle."""

@@ -229,7 +229,7 @@ class PartMarginals(Mapping[str, FloatArray]):
                 self._arrays = {name: found[name] for name in ("belief", "start", "names")}
         if self._index is None:
             names = bytes(self._arrays["names"]).decode().split("\n") if len(self._arrays["names"]) else []
-            self._index = {name: place for place, name in enumerate(names)}
+            self._index = {name: position for position, name in enumerate(names)}
         return self._index, self._arrays["start"], self._arrays["belief"]
 
     def __getitem__(self, name: str) -> FloatArray:

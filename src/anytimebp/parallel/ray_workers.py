@@ -151,7 +151,7 @@ class _Stored:
     def pack(self, what: object) -> tuple[bytes, list[Any]]:
         """Pickle something; return the bytes, and references to the large arrays in it."""
         file, stored, cloud_pickler = io.BytesIO(), self, self._ray.cloudpickle.CloudPickler
-        places: dict[bytes, int] = {}
+        positions: dict[bytes, int] = {}
         known: dict[int, int] = {}
         found: list[Any] = []
 
@@ -161,10 +161,10 @@ class _Stored:
                     return None
                 if id(item) not in known:  # all that is pickled stays alive meanwhile
                     key = _content(item)
-                    if key not in places:
-                        places[key] = len(found)
+                    if key not in positions:
+                        positions[key] = len(found)
                         found.append(stored.put(key, item))
-                    known[id(item)] = places[key]
+                    known[id(item)] = positions[key]
                 return known[id(item)]
 
         Pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(what)

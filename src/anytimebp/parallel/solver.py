@@ -178,7 +178,7 @@ class Solver:
     def _solve_together(self, chunk: Chunk, together: list[int]) -> dict[int, Answer]:
         """Solve some graphs of a chunk as one; none of them, where one has to be solved by itself."""
         assert isinstance(chunk.graphs, list)  # noqa: S101  (of one graph there is a session)
-        items, places, wanted = [], [], self._targets
+        items, positions, wanted = [], [], self._targets
         for k in together:
             graph, seen = chunk.graphs[k], chunk.evidence[k]
             try:
@@ -188,14 +188,14 @@ class Solver:
             except AnytimeBPError:
                 continue  # which it says again, by itself
             items.append(Item(graph, observed, targets))
-            places.append(k)
+            positions.append(k)
         if not items:
             return {}
         try:
             results = self._merge(items)
         except InconsistentModelError:
             return {}
-        return {k: result for k, result in zip(places, results, strict=True) if result is not None}
+        return {k: result for k, result in zip(positions, results, strict=True) if result is not None}
 
     def _merge(self, items: list[Item]) -> list[Result | None]:
         """Return results of graphs that are solved as one, as a run on each alone would be; None for all others."""

@@ -72,8 +72,8 @@ def split(graph: FactorGraph, home: IndexArray) -> Split:
         local[own] = np.arange(len(own))
         for block, owner in zip(graph.blocks, owners, strict=True):
             _add_block(made, block, np.flatnonzero(owner == part), local)
-        places = np.flatnonzero(holders[own] > 1)
-        parts.append(Part(made, dict(zip(places.tolist(), own[places].tolist(), strict=True))))
+        positions = np.flatnonzero(holders[own] > 1)
+        parts.append(Part(made, dict(zip(positions.tolist(), own[positions].tolist(), strict=True))))
     return Split(parts, variables, home)
 
 
@@ -81,9 +81,9 @@ def evidence_of(observed: Mapping[int, Observation], found: Split, part: int) ->
     """Return the evidence on the variables of a part; scores, which multiply, go to the home of a variable alone."""
     own, taken = found.variables[part], dict[int, Observation]()
     for index, seen in observed.items():
-        place = int(np.searchsorted(own, index))
-        if place < len(own) and own[place] == index:
-            taken[place] = seen if found.home[index] == part else seen._replace(log_scores=None)
+        position = int(np.searchsorted(own, index))
+        if position < len(own) and own[position] == index:
+            taken[position] = seen if found.home[index] == part else seen._replace(log_scores=None)
     return taken
 
 

@@ -88,8 +88,8 @@ class Marginals(Mapping[str, FloatArray]):
     def __getitem__(self, key: VariableKey) -> FloatArray:
         """Return the marginal of a variable, given by name (or by handle or index)."""
         index = self.variables.index_of(key)
-        place = self._place(index)
-        belief = self._belief[self._slot_start[place] : self._slot_start[place + 1]]
+        position = self._position(index)
+        belief = self._belief[self._slot_start[position] : self._slot_start[position + 1]]
         states = self.domain(index)
         if states is None:
             belief.flags.writeable = False  # unpickling does not keep the flag of the whole
@@ -99,15 +99,15 @@ class Marginals(Mapping[str, FloatArray]):
         marginal.flags.writeable = False
         return marginal
 
-    def _place(self, index: int) -> int:
+    def _position(self, index: int) -> int:
         """Return where a variable is among those that have marginals."""
         if self._targets is None:
             return index
-        place = int(np.searchsorted(self._targets, index))
-        if place == len(self._targets) or self._targets[place] != index:
+        position = int(np.searchsorted(self._targets, index))
+        if position == len(self._targets) or self._targets[position] != index:
             msg = f"variable {self.variables.name(index)!r} is not one of the `targets` that this run was asked for"
             raise UnknownVariableError(msg)
-        return place
+        return position
 
     @property
     def are_whole(self) -> bool:
@@ -178,13 +178,13 @@ class Marginals(Mapping[str, FloatArray]):
 
     def domain(self, index: int) -> IndexArray | None:
         """Return the states in a variable's slots, or None for the whole universe in order."""
-        place = self._place(index)
-        return self._states[self._slot_start[place] : self._slot_start[place + 1]] if len(self._states) else None
+        position = self._position(index)
+        return self._states[self._slot_start[position] : self._slot_start[position + 1]] if len(self._states) else None
 
     def __contains__(self, key: object) -> bool:
         """Tell whether there is a marginal of such a variable."""
         try:
-            self._place(self.variables.index_of(key))  # type: ignore[arg-type]
+            self._position(self.variables.index_of(key))  # type: ignore[arg-type]
         except UnknownVariableError:
             return False
         return True

@@ -123,10 +123,10 @@ def messages_in(workspace: Workspace, variables: IndexArray) -> FloatArray:
     if arrays.arithmetic != LOG:
         with np.errstate(divide="ignore"):
             values = np.log(values)
-    n, place = int(sizes.sum()), row_items((np.cumsum(sizes) - sizes)[owner], sizes[owner])
+    n, position = int(sizes.sum()), row_items((np.cumsum(sizes) - sizes)[owner], sizes[owner])
     is_zero = values == -np.inf
-    total = np.bincount(place, weights=np.where(is_zero, 0.0, values), minlength=n)
-    has_zero = np.bincount(place[is_zero], minlength=n) > 0
+    total = np.bincount(position, weights=np.where(is_zero, 0.0, values), minlength=n)
+    has_zero = np.bincount(position[is_zero], minlength=n) > 0
     found: FloatArray = np.where(has_zero, -np.inf, total)
     return found
 
@@ -163,12 +163,12 @@ def _copy_messages(old: Workspace, new: Workspace) -> BoolArray:
         with np.errstate(divide="ignore"):
             values = np.log(values) if after.arithmetic == LOG else np.exp(values)
     universe = row_starts(new.compiled.universe_sizes)
-    place = np.full(int(universe[-1]), -1)
+    position = np.full(int(universe[-1]), -1)
     variables = np.arange(len(after.domain_size))
     own = _states(new, variables)
-    place[np.repeat(universe[:-1], after.domain_size) + own] = row_items(np.zeros_like(variables), after.domain_size)
+    position[np.repeat(universe[:-1], after.domain_size) + own] = row_items(np.zeros_like(variables), after.domain_size)
     edge = np.repeat(np.arange(n_edges), old_size)
-    target = place[universe[layout.edge_variable[edge]] + states]
+    target = position[universe[layout.edge_variable[edge]] + states]
     carried = (target >= 0) & ~is_left[edge]
     after.message[after.edge_slot_start[edge[carried]] + target[carried]] = values[carried]
     slots, first = row_items(after.edge_slot_start, new_size), np.cumsum(new_size) - new_size
@@ -252,9 +252,9 @@ def _sum_hubs(workspace: Workspace, variables: set[int] | None = None) -> None:
         prior = _log_priors(workspace, np.array([variable]))
         logs = np.array([prior, *(read_message(workspace, int(edge)) for edge in edges)])
         is_zero = logs == -np.inf
-        place = slice(int(arrays.hub_start[hub]), int(arrays.hub_start[hub]) + logs.shape[1])
+        position = slice(int(arrays.hub_start[hub]), int(arrays.hub_start[hub]) + logs.shape[1])
         columns = np.where(is_zero, 0.0, logs).T.tolist()
         high = [fsum(column) for column in columns]
-        arrays.hub_high[place] = high
-        arrays.hub_low[place] = [fsum([*column, -total]) for column, total in zip(columns, high, strict=True)]
-        arrays.hub_zeros[place] = is_zero.sum(axis=0)
+        arrays.hub_high[position] = high
+        arrays.hub_low[position] = [fsum([*column, -total]) for column, total in zip(columns, high, strict=True)]
+        arrays.hub_zeros[position] = is_zero.sum(axis=0)

@@ -41,8 +41,8 @@ def make_log_tables(compiled: CompiledGraph, domains: Domains) -> Generator[None
             values = yield from _whole(message_block, compiled)
             owners.append(values)
             step = values.nbytes // len(values) if len(values) > 1 else 0
-            places = values.ctypes.data + step * np.arange(len(block.scopes))
-            address[first : first + len(places)][~own_cut] = places[~own_cut]
+            positions = values.ctypes.data + step * np.arange(len(block.scopes))
+            address[first : first + len(positions)][~own_cut] = positions[~own_cut]
             span += _span(values) * (1 if len(values) > 1 else int((~own_cut).sum()))
         for offset in np.flatnonzero(own_cut).tolist():
             states = [domains.states_of(index) for index in block.scopes[offset].tolist()]

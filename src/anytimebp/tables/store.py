@@ -199,9 +199,9 @@ class Tables:
         self.in_logs[:] = self._must_be_logs(self.has_zero, self.log_min)
         start = self._edge_start[:-1]
         size = np.multiply.reduceat(capacity, start) if len(start) else np.empty(0, dtype=np.int64)
-        self._first_place = np.cumsum(size) - size
+        self._first_position = np.cumsum(size) - size
         self._owners.append(np.empty(int(size.sum())))
-        self.address[:] = self._owners[0].ctypes.data + 8 * self._first_place
+        self.address[:] = self._owners[0].ctypes.data + 8 * self._first_position
 
     def shape(self, factor: int) -> tuple[int, ...]:
         """Return the lengths of the axes of a factor's table with room."""
@@ -211,7 +211,7 @@ class Tables:
         """Return a factor's table, room included; the numbers themselves, not a copy."""
         found = self._enlarged.get(factor)
         if found is None:
-            shape, start = self.shape(factor), int(self._first_place[factor])
+            shape, start = self.shape(factor), int(self._first_position[factor])
             found = self._owners[0][start : start + math.prod(shape)].reshape(shape)
         return found
 

@@ -238,14 +238,14 @@ def long_model(folder):
     rng = np.random.default_rng(0)
     graph = abp.FactorGraph()
     graph.add_variables(64, 200)
-    place = np.arange(64).reshape(8, 8)
+    position = np.arange(64).reshape(8, 8)
     pairs = np.concatenate(
         [
-            np.stack([place[:, :-1].ravel(), place[:, 1:].ravel()], 1),
-            np.stack([place[:-1].ravel(), place[1:].ravel()], 1),
+            np.stack([position[:, :-1].ravel(), position[:, 1:].ravel()], 1),
+            np.stack([position[:-1].ravel(), position[1:].ravel()], 1),
         ]
     )
-    graph.add_factors(place.reshape(-1, 1), log_table=rng.normal(0, 2, (64, 200)))
+    graph.add_factors(position.reshape(-1, 1), log_table=rng.normal(0, 2, (64, 200)))
     graph.add_factors(pairs, log_table=rng.normal(0, 2, (len(pairs), 200, 200)))
     abp.write_model(graph, folder / "long.npz")
     return "long.npz"

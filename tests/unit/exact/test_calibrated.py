@@ -38,9 +38,9 @@ def enumerated(graph, seen):
 
 def ask(tree, added, wanted=NOBODY):
     """Return the marginals of all variables as a tree has them, over their domains; None where it has none."""
-    places = {v: tree.place_of(v, state) for v, state in added.items()}
+    positions = {v: tree.position_of(v, state) for v, state in added.items()}
     belief = np.full(int(tree.slot_start[-1]), np.nan)
-    if -1 in places.values() or not tree.answer(places, wanted, belief)[0]:
+    if -1 in positions.values() or not tree.answer(positions, wanted, belief)[0]:
         return None
     return belief
 

@@ -103,7 +103,7 @@ def noted(staying, *queries):
 
 
 class StandIn:
-    def place_of(self, variable, state):  # noqa: ARG002
+    def position_of(self, variable, state):  # noqa: ARG002
         return state
 
 

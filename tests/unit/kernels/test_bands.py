@@ -19,10 +19,10 @@ from anytimebp.tables.workspace import Workspace
 def banded(rng, shape, width):
     """Return potentials with at most `width` entries next to each other in a row; some rows have none."""
     table = np.zeros(shape)
-    for place in np.ndindex(*shape[:-1]):
+    for position in np.ndindex(*shape[:-1]):
         n = int(rng.integers(0, width + 1))
         begin = int(rng.integers(0, shape[-1] - n + 1))
-        table[(*place, slice(begin, begin + n))] = rng.random(n) + 0.05
+        table[(*position, slice(begin, begin + n))] = rng.random(n) + 0.05
     table[(0,) * len(shape)] = 1.0
     return table
 

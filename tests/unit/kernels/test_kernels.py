@@ -110,13 +110,13 @@ def test_a_factor_with_one_variable_of_several_states_sends_a_line_of_its_table(
 def test_lines_are_summed_and_added_as_matrices_are(seed, n, length, stride):
     rng = np.random.default_rng(seed)
     source, weight = rng.random(length * stride + 500), rng.random(length)
-    place = rng.integers(0, 500, n)
-    lines = np.array([source[k : k + length * stride : stride] for k in place]).reshape(n, length)
+    position = rng.integers(0, 500, n)
+    lines = np.array([source[k : k + length * stride : stride] for k in position]).reshape(n, length)
     found = np.empty(n)
-    active._sum_lines(source, place, stride, weight, found)
+    active._sum_lines(source, position, stride, weight, found)
     assert np.allclose(found, lines @ weight, rtol=1e-13)
     sums, shares = np.ones(length), rng.random(n)
-    active_readout._add_lines(source, 3, place - 3, 0.5, shares, stride, SCALED, 0.0, sums)
+    active_readout._add_lines(source, 3, position - 3, 0.5, shares, stride, SCALED, 0.0, sums)
     assert np.allclose(sums, 1.0 + 0.5 * shares @ lines, rtol=1e-13)
 
 
@@ -128,7 +128,7 @@ def test_the_heap_keeps_the_order_of_a_sort(seed, n):
         item = int(rng.integers(n))
         heap.priority[item] = rng.choice([0.0, 1.0, 2.0, np.inf, rng.random()])
         residual.sift(heap, item)
-        assert (heap.place[heap.item] == np.arange(n)).all()
+        assert (heap.position[heap.item] == np.arange(n)).all()
         assert heap.item[0] == min(range(n), key=lambda k: (-heap.priority[k], k))
 
 
@@ -146,6 +146,6 @@ def test_elimination_order_is_leaves_first_and_complete_on_forests_only(seed, n,
     layout = CompiledGraph(graph).arrays
     order, _, ordered, *_ = peeled(layout, np.full(n, 2))
     assert (ordered == len(pairs)) == graph.summary().is_forest
-    for place, f in enumerate(order[:ordered]):
-        later = {v for g in order[place + 1 : ordered] for v in pairs[g]}
+    for position, f in enumerate(order[:ordered]):
+        later = {v for g in order[position + 1 : ordered] for v in pairs[g]}
         assert len(later & set(pairs[f])) <= 1

@@ -67,6 +67,6 @@ def test_single_moves_end_where_none_improves():
     score = joint[tuple(at.state)]
     assert score > before
     for variable in range(3):
-        place = list(at.state)
-        place[variable] = slice(None)
-        assert joint[tuple(place)].max() <= score
+        position = list(at.state)
+        position[variable] = slice(None)
+        assert joint[tuple(position)].max() <= score

@@ -31,7 +31,7 @@ def always_structured(monkeypatch):
     monkeypatch.setattr(source, "LIST_GAIN", 0.0)
 
 
-def traces(kind, *, place=1, scale=1.0, dense=False):
+def traces(kind, *, position=1, scale=1.0, dense=False):
     """Return a graph of a key, and for each trace variables with a structure; and evidence of all but one of these."""
     n, structure, arity = STRUCTURES[kind]
     rng = np.random.default_rng(0)
@@ -40,8 +40,8 @@ def traces(kind, *, place=1, scale=1.0, dense=False):
     scopes = []
     for _ in range(N_TRACES):
         own = list(graph.add_variables(arity - 1, n))
-        scopes.append([*own[:place], 0, *own[place:]])
-    unseen = [scope[0 if place else 1] for scope in scopes]
+        scopes.append([*own[:position], 0, *own[position:]])
+    unseen = [scope[0 if position else 1] for scope in scopes]
     for variable in unseen:
         graph.add_factor([variable], log_table=scale * rng.normal(0.0, 1.0, n))
     if dense:
@@ -59,9 +59,9 @@ def traces(kind, *, place=1, scale=1.0, dense=False):
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("kind", sorted(STRUCTURES))
-def test_observed_variables_leave_the_marginals_of_the_tables(kind, place, scale):
-    graph, evidence = traces(kind, place=place, scale=scale)
-    dense, _ = traces(kind, place=place, scale=scale, dense=True)
+def test_observed_variables_leave_the_marginals_of_the_tables(kind, position, scale):
+    graph, evidence = traces(kind, position=position, scale=scale)
+    dense, _ = traces(kind, position=position, scale=scale, dense=True)
     expected = abp.infer(dense, "exact", evidence=evidence)
     found = abp.infer(graph, "bp", evidence=evidence)
     assert found.log_z == pytest.approx(expected.log_z, abs=1e-9)

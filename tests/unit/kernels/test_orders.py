@@ -14,12 +14,12 @@ from anytimebp.layout.graph_layout import CompiledGraph
 def random_scopes(rng):
     """Return the scopes of factors whose last variables are children: of a network, or of what only looks like one."""
     n = int(rng.integers(3, 9))
-    place, scopes = rng.permutation(n), []
+    position, scopes = rng.permutation(n), []
     for k in range(1, n):
         n_parents = int(rng.integers(0, min(k, 3) + 1))
-        parents = rng.choice(place[:k], n_parents, replace=False).tolist()
+        parents = rng.choice(position[:k], n_parents, replace=False).tolist()
         if parents:
-            scopes.append([*parents, int(place[k])])
+            scopes.append([*parents, int(position[k])])
     if rng.random() < 0.3:  # a cycle, perhaps, or a child of two factors
         scopes.append(rng.choice(n, 2, replace=False).tolist())
     return n, scopes or [[0, 1]]
@@ -77,8 +77,8 @@ def test_sweeps_go_by_ranks_and_back(seed):
 
 def test_one_sweep_is_enough_for_a_network_without_evidence_whatever_its_numbers():
     rng = np.random.default_rng(3)
-    place = rng.permutation(40)
-    scopes = [[*place[[k - 1, max(0, k - int(rng.integers(2, 9)))]].tolist(), int(place[k])] for k in range(2, 40)]
+    order = rng.permutation(40)
+    scopes = [[*order[[k - 1, max(0, k - int(rng.integers(2, 9)))]].tolist(), int(order[k])] for k in range(2, 40)]
     graph = graph_of(40, scopes, rng)
     expected = abp.infer(graph, "bp", tolerance=1e-12).marginals.concatenated()
     first = next(iter(abp.Inference(graph, "adaptive"))).marginals.concatenated()

@@ -69,11 +69,11 @@ def assert_exact(graph, allowed=None, **options):
 def random_list(rng, sizes, default, scale):
     """Return entries at random joint states, some of them impossible."""
     total = int(np.prod(sizes))
-    places = rng.choice(total, size=rng.integers(1, total + 1), replace=False)
-    scores = rng.normal(0.0, scale, len(places))
-    scores[rng.random(len(places)) < 0.2] = -INF
+    positions = rng.choice(total, size=rng.integers(1, total + 1), replace=False)
+    scores = rng.normal(0.0, scale, len(positions))
+    scores[rng.random(len(positions)) < 0.2] = -INF
     scores[0] = 0.5
-    return {"entries": (np.column_stack(np.unravel_index(places, sizes)), scores), "default": default}
+    return {"entries": (np.column_stack(np.unravel_index(positions, sizes)), scores), "default": default}
 
 
 def random_difference(rng, default, scale):
@@ -238,9 +238,9 @@ def test_inside_finds_the_entries_on_a_product_of_states(seed, data):
         np.array(data.draw(st.lists(st.integers(0, n - 1), unique=True, max_size=n)), dtype=np.int64) for n in sizes
     ]
     total = int(np.prod(sizes))
-    places = rng.choice(total, size=rng.integers(0, total + 1), replace=False)
-    indices = np.column_stack(np.unravel_index(places, sizes)).astype(np.int64).reshape(-1, len(sizes))
-    source = ListedSource(sizes, indices, rng.normal(size=len(places)), -1.0)
+    positions = rng.choice(total, size=rng.integers(0, total + 1), replace=False)
+    indices = np.column_stack(np.unravel_index(positions, sizes)).astype(np.int64).reshape(-1, len(sizes))
+    source = ListedSource(sizes, indices, rng.normal(size=len(positions)), -1.0)
     entries, found = source.inside(states)
     expected = {
         row: tuple(states[axis].tolist().index(state) for axis, state in enumerate(entry))

@@ -33,9 +33,9 @@ def always_structured(monkeypatch):
 def listed(rng, shape, n, default, *, low=False):
     """Return entries at n random joint states."""
     total = int(np.prod(shape))
-    places = rng.choice(total, size=min(n, total), replace=False)
-    indices = np.column_stack(np.unravel_index(places, shape))
-    scores = rng.normal(0.0, 2.0, len(places)) - (6.0 if low else 0.0)
+    positions = rng.choice(total, size=min(n, total), replace=False)
+    indices = np.column_stack(np.unravel_index(positions, shape))
+    scores = rng.normal(0.0, 2.0, len(positions)) - (6.0 if low else 0.0)
     return {"entries": (indices, scores), "default": default}
 
 

@@ -74,14 +74,14 @@ def slow_messages(structure, log_weights, states=None):
             for own, given in zip(log_weights, states, strict=True)
         ]
         sums = [[Decimal(0)] * len(own) for own in weight]
-        for place in product(*[range(len(own)) for own in weight]):
-            if scores[place] > -INF:
-                for k in range(len(place)):
-                    term = Decimal(float(scores[place])).exp()
-                    for j, at in enumerate(place):
+        for position in product(*[range(len(own)) for own in weight]):
+            if scores[position] > -INF:
+                for k in range(len(position)):
+                    term = Decimal(float(scores[position])).exp()
+                    for j, at in enumerate(position):
                         if j != k:
                             term *= weight[j][at]
-                    sums[k][place[k]] += term
+                    sums[k][position[k]] += term
         return [np.array([float(one.ln()) if one else -INF for one in own]) for own in sums]
 
 

@@ -49,11 +49,11 @@ def test_the_derivative_is_that_of_differences(method, loop):
     _, _, vector, _, objective = made(method, loop=loop)
     found = objective.evaluate(vector, TIGHT)
     assert found.is_exact == (not loop or method == "exact")
-    for place in range(len(vector)):
+    for position in range(len(vector)):
         shift = np.zeros(len(vector))
-        shift[place] = STEP
+        shift[position] = STEP
         higher, lower = (objective.evaluate(vector + sign * shift, TIGHT).value for sign in (1, -1))
-        assert found.gradient[place] == pytest.approx((higher - lower) / (2 * STEP), abs=1e-6)
+        assert found.gradient[position] == pytest.approx((higher - lower) / (2 * STEP), abs=1e-6)
 
 
 def test_sparse_features_give_what_dense_ones_do():
@@ -94,10 +94,10 @@ def test_offsets_that_differ_and_hard_zeros_are_kept_apart():
     vector = rng.normal(0, 1, 4)
     found = objective.evaluate(vector, TIGHT)
     assert found.value == pytest.approx(-enumerated(examples, states, blocks.split(vector)), abs=1e-10)
-    for place in range(4):
-        shift = np.eye(4)[place] * STEP
+    for position in range(4):
+        shift = np.eye(4)[position] * STEP
         higher, lower = (objective.evaluate(vector + sign * shift, TIGHT).value for sign in (1, -1))
-        assert found.gradient[place] == pytest.approx((higher - lower) / (2 * STEP), abs=1e-6)
+        assert found.gradient[position] == pytest.approx((higher - lower) / (2 * STEP), abs=1e-6)
 
 
 def test_auto_is_exact_for_each_example_that_is_exact_alone():

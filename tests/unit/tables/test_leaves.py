@@ -70,9 +70,9 @@ def test_small_graphs_and_graphs_of_few_leaves_have_no_core():
     assert run(extraction(8, 12, 8))[0].leaves is not None
     grid = abp.FactorGraph()
     grid.add_variables(10_001, 3)
-    place = np.arange(10_000).reshape(100, 100)
-    pairs = np.stack([place[:, :-1].ravel(), place[:, 1:].ravel()], axis=1).tolist()
-    pairs += np.stack([place[:-1].ravel(), place[1:].ravel()], axis=1).tolist()
+    position = np.arange(10_000).reshape(100, 100)
+    pairs = np.stack([position[:, :-1].ravel(), position[:, 1:].ravel()], axis=1).tolist()
+    pairs += np.stack([position[:-1].ravel(), position[1:].ravel()], axis=1).tolist()
     rng = np.random.default_rng(0)
     grid.add_factors([*pairs, (0, 10_000)], log_table=0.1 * rng.normal(size=(3, 3)))
     made = AllStates(new_task(grid, abp.Inference(grid, "bp")._options))
@@ -234,9 +234,9 @@ def ring_with_leaf(n=4, **given):
 
 def given_scores():
     rng = np.random.default_rng(1)
-    places = np.argwhere(rng.random((3, 3, 5)) < 0.2)
+    positions = np.argwhere(rng.random((3, 3, 5)) < 0.2)
     return {
-        "a list": {"entries": (places, rng.normal(size=len(places))), "default": 0.1},
+        "a list": {"entries": (positions, rng.normal(size=len(positions))), "default": 0.1},
         "a structure": {"structure": abp.Deterministic(lambda a, b: (a + b) % 5)},
         "a rule": {"rule": lambda a, b, c: 0.3 * np.cos(a + 2.0 * b + c)},
     }

@@ -95,15 +95,15 @@ def test_messages_that_move_are_where_their_edges_start(seed):
             continue
         if sizes[variable] == workspace.room[variable]:
             (beside,) = workspace.move_messages(variable, int(rng.integers(sizes[variable] + 1, 9)), [beside])
-        place = workspace.arrays.edge_slot_start[variable] + sizes[variable]
+        position = workspace.arrays.edge_slot_start[variable] + sizes[variable]
         held[variable].append(float(rng.random()))
-        workspace.arrays.message[place], beside[place] = held[variable][-1], -held[variable][-1]
+        workspace.arrays.message[position], beside[position] = held[variable][-1], -held[variable][-1]
         sizes[variable] += 1
         for edge, expected in enumerate(held):
             start = workspace.arrays.edge_slot_start[edge]
             assert workspace.arrays.message[start : start + sizes[edge]].tolist() == expected
             assert np.abs(beside[start : start + sizes[edge]]).tolist() == expected
     starts = workspace.arrays.edge_slot_start
-    places = [place for edge in range(3) for place in range(starts[edge], starts[edge] + workspace.room[edge])]
-    assert len(places) == len(set(places)) == workspace.n_slots
-    assert max(places) < len(workspace.in_use.message)
+    positions = [position for edge in range(3) for position in range(starts[edge], starts[edge] + workspace.room[edge])]
+    assert len(positions) == len(set(positions)) == workspace.n_slots
+    assert max(positions) < len(workspace.in_use.message)

@@ -55,7 +55,7 @@ class Scratch(NamedTuple):
     Attributes:
         row_base: Where joint active states of a factor lie in its source.
         row_weight: The products of their weights.
-        place: Where entries lie that are picked up together, or lines that are added up together.
+        position: Where entries lie that are picked up together, or lines that are added up together.
         line: Entries that are picked up together, or weights of such lines.
         told: Sums of them.
         offsets: By axis of a factor, where its weights start.
@@ -65,7 +65,7 @@ class Scratch(NamedTuple):
 
     row_base: IndexArray
     row_weight: FloatArray
-    place: IndexArray
+    position: IndexArray
     line: FloatArray
     told: FloatArray
     offsets: IndexArray
@@ -82,7 +82,7 @@ def _scratch(most: int, arity: int) -> Scratch:
     return Scratch(
         row_base=whole[:most],
         row_weight=real[:most],
-        place=whole[most : most + length],
+        position=whole[most : most + length],
         line=real[most:lines],
         told=real[lines:axes],
         offsets=whole[most + length :],

@@ -75,9 +75,9 @@ def _admit_best(whole: WholeModel, factor: int, most: int, is_active: BoolArray)
         n *= WIDER
     near = np.flatnonzero(scores >= max(best - NEAR, np.finfo(np.float64).min))
     near = near[np.argsort(-scores.reshape(-1)[near], kind="stable")[:BEST]]
-    for v, own, places in zip(variables, slots, np.unravel_index(near, scores.shape), strict=True):
+    for v, own, positions in zip(variables, slots, np.unravel_index(near, scores.shape), strict=True):
         if not whole.is_leaf[v]:
-            is_active[own[places]] = True
+            is_active[own[positions]] = True
     return asked
 
 

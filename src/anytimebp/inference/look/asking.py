@@ -80,9 +80,9 @@ def ask_table(
         scores[0][np.ix_(*(own[:n] for own, n in zip(order, old, strict=True)))] = known[1]
     for box in _new_boxes(old, shape):
         for part in cut(box, block):
-            places = [own[place] for own, place in zip(order, part, strict=True)]
-            found = compiled.log_values(factor, [own[place] for own, place in zip(states, places, strict=True)])
-            scores[0][np.ix_(*places) if known is not None else part] = found
+            positions = [own[position] for own, position in zip(order, part, strict=True)]
+            found = compiled.log_values(factor, [own[k] for own, k in zip(states, positions, strict=True)])
+            scores[0][np.ix_(*positions) if known is not None else part] = found
             yield found.size
     return scores
 
@@ -95,7 +95,7 @@ def _new_boxes(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[Box]:
     for beyond in range(len(new)):
         box = [slice(0, n if k > beyond else o) for k, (o, n) in enumerate(zip(old, new, strict=True))]
         box[beyond] = slice(old[beyond], new[beyond])
-        if all(place.stop > place.start for place in box):
+        if all(position.stop > position.start for position in box):
             yield tuple(box)
 
 

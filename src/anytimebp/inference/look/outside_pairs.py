@@ -184,5 +184,5 @@ def _drawn(
     """Draw states by their ratio; return each once, with the log of what its draws stand for."""
     total = log_sum_exp(log_ratio)
     share = np.exp(log_ratio - total)
-    places, counts = np.unique(rng.choice(len(states), size=n, p=share / share.sum()), return_counts=True)
-    return states[places], total + np.log(counts / n) if n else log_ratio[:0]
+    positions, counts = np.unique(rng.choice(len(states), size=n, p=share / share.sum()), return_counts=True)
+    return states[positions], total + np.log(counts / n) if n else log_ratio[:0]

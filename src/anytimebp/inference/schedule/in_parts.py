@@ -189,13 +189,13 @@ def _sweep(call: Call, arrays: WorkspaceArrays, pieces: list[Piece], update_limi
     while pieces and work < cost_limit and updates < update_limit:
         first, last = pieces.pop()
         stop = min(last, first + update_limit - updates)
-        status, culprit, place, entries = call(arrays, first, stop, cost_limit - work)
-        updates, work = updates + place - first, work + entries
-        if place < last:
-            pieces.append(Piece(place, last))
+        status, culprit, position, entries = call(arrays, first, stop, cost_limit - work)
+        updates, work = updates + position - first, work + entries
+        if position < last:
+            pieces.append(Piece(position, last))
         if status != OK:
             return Progress(status, culprit, updates, work)
-        if place < stop:
+        if position < stop:
             break
     return Progress(OK, -1, updates, work)
 
@@ -221,9 +221,9 @@ class SweepsInParts(SweepSchedule):
         def call(arrays: WorkspaceArrays, first: int, stop: int, cost: int) -> tuple[int, int, int, int]:
             own, given = np.zeros((1, 3)), (self._messages.layout, arrays, self._news, self._order)
             limits = base + first, base + stop, cost, damping, self._tolerance
-            status, culprit, place, _ = sweep_slice(*given, *limits, own, self._moved)
+            status, culprit, position, _ = sweep_slice(*given, *limits, own, self._moved)
             figures.append(own[0])
-            return status, culprit, place - base, int(own[0, 0])
+            return status, culprit, position - base, int(own[0, 0])
 
         progress = self.staged.advance(call, update_limit, cost_limit)
         self._largest = max([self._largest, *(float(own[1]) for own in figures)])
@@ -259,9 +259,9 @@ class LazyInParts(LazySchedule):
         def call(arrays: WorkspaceArrays, first: int, stop: int, cost: int) -> tuple[int, int, int, int]:
             given = self._messages.layout, arrays, self._movement, order[:stop], first
             limits = self._threshold, stop - first, cost, damping
-            status, culprit, place, updates, work, *moved = lazy_slice(*given, *limits)
+            status, culprit, position, updates, work, *moved = lazy_slice(*given, *limits)
             figures.append((updates, *moved))
-            return status, culprit, place, work
+            return status, culprit, position, work
 
         progress = self.staged.advance(call, update_limit, cost_limit)
         updates = sum(made for made, *_ in figures)

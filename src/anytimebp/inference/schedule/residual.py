@@ -25,14 +25,14 @@ class HeapArrays(NamedTuple):
 
     Attributes:
         item: (F + H,) items in heap order.
-        place: (F + H,) where each item is in `item`.
+        position: (F + H,) where each item is in `item`.
         priority: (F + H,) of each item.
         unspread: (E,) what an edge's message has moved since its hub last passed news on.
         turn: (2,) updates since all were last under the tolerance, and the factor whose turn comes next.
     """
 
     item: IndexArray
-    place: IndexArray
+    position: IndexArray
     priority: FloatArray
     unspread: FloatArray
     turn: IndexArray
@@ -61,7 +61,7 @@ class ResidualSchedule:
             self._heap.priority[disturbed] = np.inf
             rest = np.setdiff1d(self._heap.item, disturbed, assume_unique=True)
             self._heap.item[:] = np.concatenate([disturbed, rest])
-            self._heap.place[self._heap.item] = np.arange(len(self._heap.item))
+            self._heap.position[self._heap.item] = np.arange(len(self._heap.item))
         self._journal = no_journal()
         self._in_sweep = 0
 

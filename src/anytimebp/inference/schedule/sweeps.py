@@ -162,11 +162,11 @@ def orders_of_pairs(layout: GraphLayout) -> Iterator[IndexArray | None]:
     sweeps instead of 190 with all horizontal factors first.
     """
     orders = np.empty((2, len(layout.factor_edge_start) - 1), dtype=np.int64)
-    place = np.zeros((2, len(layout.variable_edge_start)), dtype=np.int64)
+    position = np.zeros((2, len(layout.variable_edge_start)), dtype=np.int64)
     state = np.zeros(2, dtype=np.int64)
-    while not orders_slice(layout.factor_edge_start, layout.edge_variable, place, orders, state, ORDERED_AT_ONCE):
+    while not orders_slice(layout.factor_edge_start, layout.edge_variable, position, orders, state, ORDERED_AT_ONCE):
         yield None
-    del place
+    del position
     yield from repeat(orders)
 
 
@@ -191,8 +191,8 @@ def there_and_back(layout: GraphLayout, rank: IndexArray | None = None) -> Index
     if rank is None:
         return next(both for both in orders_of_pairs(layout) if both is not None)
     orders = np.empty((2, len(layout.factor_edge_start) - 1), dtype=np.int64)
-    place = np.zeros((2, int(rank.max(initial=0)) + 2), dtype=np.int64)
-    fill_orders(layout.factor_edge_start, layout.edge_variable, rank, place, orders)
+    position = np.zeros((2, int(rank.max(initial=0)) + 2), dtype=np.int64)
+    fill_orders(layout.factor_edge_start, layout.edge_variable, rank, position, orders)
     return orders
 
 

@@ -96,7 +96,7 @@ class AtMostOneSource(FactorSource):
     def packed(self, states: States) -> Packed:
         """Return the place of the state "on" among each variable's, or -1."""
         found = [np.flatnonzero(given == state) for given, state in zip(states, self.states, strict=True)]
-        slots = np.array([place[0] if len(place) else -1 for place in found], dtype=np.int64)
+        slots = np.array([position[0] if len(position) else -1 for position in found], dtype=np.int64)
         stuck = sum(len(given) == 1 and slot == 0 for given, slot in zip(states, slots, strict=True))
         log_max, work = np.array([0.0 if stuck <= 1 else -np.inf]), sum(len(given) for given in states)
         extent = in_logs_if_many(TableRange(log_max, log_max, np.array([True])), states)

@@ -108,9 +108,9 @@ class BitwiseSource(FactorSource):
         for k in inputs[1:]:
             line = np.full(self.order, -np.inf)
             for begin, pairs in _parts(own, others[k]):
-                place = self.joined([pairs[:, np.newaxis], others[k][np.newaxis]])
+                position = self.joined([pairs[:, np.newaxis], others[k][np.newaxis]])
                 terms = np.add.outer(weight[begin : begin + len(pairs)], weights[k])
-                _add_logs(line, place.reshape(-1), terms.reshape(-1))
+                _add_logs(line, position.reshape(-1), terms.reshape(-1))
             own = np.flatnonzero(line > -np.inf)
             weight = line[own]
         if is_last:
@@ -150,12 +150,12 @@ class BitwiseSource(FactorSource):
     def _listed(self, states: States) -> Packed:
         """Return the possible joint states, one at most for each of the inputs."""
         sizes = [len(own) for own in states]
-        place = np.full(self.order, -1)
-        place[states[-1]] = np.arange(sizes[-1])
-        found = place[self.joined(np.ix_(*states[:-1]))]
+        position = np.full(self.order, -1)
+        position[states[-1]] = np.arange(sizes[-1])
+        found = position[self.joined(np.ix_(*states[:-1]))]
         at = np.nonzero(found >= 0)
-        places = [own.astype(np.int64) for own in (*at, found[at])]
-        return pack_list(np.zeros(len(at[0])), places, -np.inf, sizes)
+        positions = [own.astype(np.int64) for own in (*at, found[at])]
+        return pack_list(np.zeros(len(at[0])), positions, -np.inf, sizes)
 
     def _listed_entries(self, sizes: FloatArray) -> FloatArray:
         entries: FloatArray = np.prod(sizes[:, :-1], axis=1) + sizes.sum(axis=1)
@@ -189,10 +189,10 @@ def _parts(own: IndexArray, other: IndexArray) -> list[tuple[int, IndexArray]]:
     return [(begin, own[begin : begin + step]) for begin in range(0, len(own), step)]
 
 
-def _add_logs(line: FloatArray, place: IndexArray, terms: FloatArray) -> None:
+def _add_logs(line: FloatArray, position: IndexArray, terms: FloatArray) -> None:
     """Add terms to the numbers of a line at their places, all of them logs."""
-    order = np.argsort(place, kind="stable")
-    place, terms = place[order], terms[order]
-    first = np.flatnonzero(np.diff(place, prepend=-1))
+    order = np.argsort(position, kind="stable")
+    position, terms = position[order], terms[order]
+    first = np.flatnonzero(np.diff(position, prepend=-1))
     if len(first):
-        line[place[first]] = np.logaddexp(line[place[first]], np.logaddexp.reduceat(terms, first))
+        line[position[first]] = np.logaddexp(line[position[first]], np.logaddexp.reduceat(terms, first))

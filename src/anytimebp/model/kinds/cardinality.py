@@ -127,7 +127,7 @@ class CardinalitySource(FactorSource):
     def packed(self, states: States) -> Packed:
         """Return the place of the counted state among each variable's, or -1, and the scores."""
         found = [np.flatnonzero(given == state) for given, state in zip(states, self.states, strict=True)]
-        slots = np.array([place[0] if len(place) else -1 for place in found], dtype=np.int64)
+        slots = np.array([position[0] if len(position) else -1 for position in found], dtype=np.int64)
         always = [len(given) == 1 and slot == 0 for given, slot in zip(states, slots, strict=True)]
         maybe = [len(given) > 1 and slot >= 0 for given, slot in zip(states, slots, strict=True)]
         extent = in_logs_if_many(self._range(always, maybe), states)

@@ -74,8 +74,8 @@ class DenseSource(FactorSource):
             states: Per axis, (n, states).
         """
         arity, n = len(states), len(members)
-        place = [s.reshape(n, *(-1 if j == k else 1 for j in range(arity))) for k, s in enumerate(states)]
-        return self.as_log(self.values[(members.reshape(n, *[1] * arity), *place)])
+        position = [s.reshape(n, *(-1 if j == k else 1 for j in range(arity))) for k, s in enumerate(states)]
+        return self.as_log(self.values[(members.reshape(n, *[1] * arity), *position)])
 
     def as_log(self, values: FloatArray) -> FloatArray:
         """Return some of the source's numbers as log scores; the same array if they are such already."""

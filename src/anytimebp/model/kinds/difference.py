@@ -98,9 +98,9 @@ class DifferenceSource(FactorSource):
     def log_values(self, member: int, states: States) -> FloatArray:
         """Return the log scores on the product of the given states."""
         del member  # tied
-        place = np.subtract.outer(states[0], states[1]) - self.first
-        inside = (place >= 0) & (place < len(self.log_kernel))
-        return np.where(inside, self.log_kernel[np.where(inside, place, 0)], self.default)
+        position = np.subtract.outer(states[0], states[1]) - self.first
+        inside = (position >= 0) & (position < len(self.log_kernel))
+        return np.where(inside, self.log_kernel[np.where(inside, position, 0)], self.default)
 
     def packed(self, states: States) -> Packed:
         """Return the part of the kernel that two ranges of states need; of other states, the pairs in its reach."""

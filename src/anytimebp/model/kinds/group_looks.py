@@ -21,11 +21,11 @@ def convolve_logs(a: FloatArray, b: FloatArray, *, is_xor: bool) -> FloatArray:
     found = np.full(len(a), -np.inf)
     if not len(own) or not len(other):
         return found
-    place = np.bitwise_xor.outer(own, other) if is_xor else np.add.outer(own, other) % len(a)
-    order = np.argsort(place, axis=None, kind="stable")
-    place, terms = place.reshape(-1)[order], np.add.outer(a[own], b[other]).reshape(-1)[order]
-    first = np.flatnonzero(np.diff(place, prepend=-1))
-    found[place[first]] = np.logaddexp.reduceat(terms, first)
+    position = np.bitwise_xor.outer(own, other) if is_xor else np.add.outer(own, other) % len(a)
+    order = np.argsort(position, axis=None, kind="stable")
+    position, terms = position.reshape(-1)[order], np.add.outer(a[own], b[other]).reshape(-1)[order]
+    first = np.flatnonzero(np.diff(position, prepend=-1))
+    found[position[first]] = np.logaddexp.reduceat(terms, first)
     return found
 
 

@@ -131,9 +131,9 @@ class GroupSource(FactorSource):
             whole.append(self._both_ways(axis, np.arange(universe)))
             own = self.elements(axis, first[rows, axis])
             pairs[:, axis, 0], pairs[:, axis, 1] = own, self.negated(own)
-        place = pairs.ctypes.data + 8 * PAIR * np.arange(len(rows) * arity).reshape(len(rows), arity)
+        position = pairs.ctypes.data + 8 * PAIR * np.arange(len(rows) * arity).reshape(len(rows), arity)
         address = np.array([0 if every is None else every.ctypes.data for every in whole])
-        words[:, len(head) :] = np.where(sizes[rows] == 1, place, address)
+        words[:, len(head) :] = np.where(sizes[rows] == 1, position, address)
         kept = (pairs, *(every for every in whole if every is not None))
         return PackedRows(rows, "group", words, sizes[rows].sum(axis=1) + self.order, kept)
 
@@ -164,17 +164,17 @@ class GroupSource(FactorSource):
         """Return the possible joint states: one at most for each of all variables but that of most states."""
         sizes = [len(own) for own in states]
         solved = int(np.argmax(sizes))
-        place = np.full(self.order, -1)
-        place[self.elements(solved, states[solved])] = np.arange(sizes[solved])
+        position = np.full(self.order, -1)
+        position[self.elements(solved, states[solved])] = np.arange(sizes[solved])
         others = [k for k in range(len(sizes)) if k != solved]
         mesh = np.ix_(*[self.elements(k, states[k]) for k in others])
         total = mesh[0]
         for own in mesh[1:]:
             total = self.added(total, own)
-        found = place[self.negated(total)]
+        found = position[self.negated(total)]
         at = np.nonzero(found >= 0)
-        places = dict(zip(others, at, strict=True)) | {solved: found[at]}
-        ordered = [places[k].astype(np.int64) for k in range(len(sizes))]
+        positions = dict(zip(others, at, strict=True)) | {solved: found[at]}
+        ordered = [positions[k].astype(np.int64) for k in range(len(sizes))]
         return pack_list(np.zeros(len(at[0])), ordered, -np.inf, sizes)
 
     def _listed_entries(self, sizes: FloatArray) -> FloatArray:

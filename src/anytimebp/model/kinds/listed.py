@@ -66,46 +66,46 @@ class ListedSource(FactorSource):
         order, start = self.by_axis(axis)
         first, count = start[states[axis]], start[states[axis] + 1] - start[states[axis]]
         entries = order[row_items(first, count)]
-        places = {axis: np.repeat(np.arange(len(states[axis])), count)}
+        positions = {axis: np.repeat(np.arange(len(states[axis])), count)}
         for other, given in enumerate(states):
             if other != axis:
-                place, found = _places(given, self.indices[entries, other])
+                position, found = _positions(given, self.indices[entries, other])
                 entries = entries[found]
-                places = {k: p[found] for k, p in places.items()}
-                places[other] = place[found]
-        return entries, [places[k] for k in range(len(states))]
+                positions = {k: p[found] for k, p in positions.items()}
+                positions[other] = position[found]
+        return entries, [positions[k] for k in range(len(states))]
 
     def log_values(self, member: int, states: States) -> FloatArray:
         """Return the log scores on the product of the given states."""
         del member  # tied
         block = np.full([len(axis) for axis in states], self.default)
-        entries, places = self.inside(states)
-        block[tuple(places)] = self.log_scores[entries]
+        entries, positions = self.inside(states)
+        block[tuple(positions)] = self.log_scores[entries]
         return block
 
     def log_message(self, others: States, weights: Sequence[FloatArray], axis: int, states: IndexArray) -> FloatArray:
         """Return log o over some states, from the listed entries on the others' states and the default's share."""
-        entries, places = self.inside([states if k == axis else own for k, own in enumerate(others)])
+        entries, positions = self.inside([states if k == axis else own for k, own in enumerate(others)])
         weight, total = np.zeros(len(entries)), 0.0
         for k, own in enumerate(weights):
             if k != axis:
-                weight += own[places[k]]
+                weight += own[positions[k]]
                 total += math.log(np.exp(own).sum())
         scores = self.log_scores[entries]
         peak = max(float((scores + weight).max(initial=-np.inf)), self.default + total)
         if peak == -np.inf:
             return np.full(len(states), -np.inf)
         n = len(states)
-        listed = np.bincount(places[axis], weights=np.exp(scores + weight - peak), minlength=n)
-        share = np.bincount(places[axis], weights=np.exp(weight - total), minlength=n)
+        listed = np.bincount(positions[axis], weights=np.exp(scores + weight - peak), minlength=n)
+        share = np.bincount(positions[axis], weights=np.exp(weight - total), minlength=n)
         rest = np.exp(self.default + total - peak) * np.maximum(0.0, 1.0 - share)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(listed + rest) + peak)
 
     def packed(self, states: States) -> Packed:
         """Return the entries on the product of given states."""
-        entries, places = self.inside(states)
-        return pack_list(self.log_scores[entries], places, self.default, [len(own) for own in states])
+        entries, positions = self.inside(states)
+        return pack_list(self.log_scores[entries], positions, self.default, [len(own) for own in states])
 
     def update_entries(self, sizes: FloatArray) -> FloatArray:
         """Return the states and the entries, all of them."""
@@ -123,12 +123,12 @@ class ListedSource(FactorSource):
         return {"entries": (held["indices"], held["log_scores"]), "default": held["default"]}
 
 
-def pack_list(log_scores: FloatArray, places: list[IndexArray], default: float, sizes: Sequence[int]) -> Packed:
+def pack_list(log_scores: FloatArray, positions: list[IndexArray], default: float, sizes: Sequence[int]) -> Packed:
     """Return entries in the order of their places, with an order by each axis where sums may cancel.
 
     Args:
         log_scores: Of the entries.
-        places: Per axis, where the entries are.
+        positions: Per axis, where the entries are.
         default: Log score of everything else.
         sizes: Of the axes.
     """
@@ -137,28 +137,28 @@ def pack_list(log_scores: FloatArray, places: list[IndexArray], default: float, 
         default = -np.inf  # no joint state has it, and it may be out of all proportion to those that are listed
     if default == -np.inf:  # what is impossible anyway need not be listed
         possible = np.flatnonzero(log_scores > -np.inf)
-        log_scores, places = log_scores[possible], [place[possible] for place in places]
-    order = joint_order(places, tuple(sizes))
-    log_scores, places = log_scores[order], [place[order] for place in places]
-    by_axis = [np.argsort(place, kind="stable") for place in places[1:]] if default > -np.inf else []
+        log_scores, positions = log_scores[possible], [position[possible] for position in positions]
+    order = joint_order(positions, tuple(sizes))
+    log_scores, positions = log_scores[order], [position[order] for position in positions]
+    by_axis = [np.argsort(position, kind="stable") for position in positions[1:]] if default > -np.inf else []
     if default > -np.inf:
         by_axis.insert(0, np.arange(len(log_scores)))  # they are in the order of their first axis
     return Packed(
         "list",
         listed_range(log_scores, default, is_complete=len(log_scores) >= total),
-        np.array([len(log_scores), ORDERED if default > -np.inf else _listed_once(places)]),
+        np.array([len(log_scores), ORDERED if default > -np.inf else _listed_once(positions)]),
         np.concatenate([[default], log_scores]),
-        np.concatenate([*places, *by_axis]),
+        np.concatenate([*positions, *by_axis]),
         twice=False,
         work=len(log_scores) + sum(sizes),
     )
 
 
-def _listed_once(places: list[IndexArray]) -> int:
+def _listed_once(positions: list[IndexArray]) -> int:
     """Return the flags of the axes of a pair on which no state is listed twice."""
-    if len(places) != MATRIX_AXES:
+    if len(positions) != MATRIX_AXES:
         return 0
-    once = [np.bincount(place, minlength=1).max() <= 1 for place in places]
+    once = [np.bincount(position, minlength=1).max() <= 1 for position in positions]
     return int(ONCE * once[0] + (ONCE << 1) * once[1])
 
 
@@ -185,12 +185,12 @@ def _is_whole(given: IndexArray, n: int) -> bool:
     return len(given) == n and bool((given == np.arange(n)).all())
 
 
-def _places(given: IndexArray, wanted: IndexArray) -> tuple[IndexArray, npt.NDArray[np.bool_]]:
+def _positions(given: IndexArray, wanted: IndexArray) -> tuple[IndexArray, npt.NDArray[np.bool_]]:
     """Return where each wanted state is among the given ones, and whether it is."""
     order = np.argsort(given)
-    place = np.minimum(np.searchsorted(given, wanted, sorter=order), len(given) - 1)
-    place = order[place]
-    return place, given[place] == wanted
+    position = np.minimum(np.searchsorted(given, wanted, sorter=order), len(given) - 1)
+    position = order[position]
+    return position, given[position] == wanted
 
 
 def read_entries(
@@ -244,13 +244,13 @@ def read_entries(
     return indices, log_scores, default
 
 
-def joint_order(places: list[IndexArray], shape: tuple[int, ...]) -> IndexArray:
+def joint_order(positions: list[IndexArray], shape: tuple[int, ...]) -> IndexArray:
     """Return the order of joint states by their first axis, then by the next, and so on; quick if they are in order."""
     if math.prod(shape) >= LARGEST_NUMBER:
-        return np.lexsort(places[::-1])
-    number = np.zeros(len(places[0]), dtype=np.int64)
-    for place, n in zip(places, shape, strict=True):
-        number = number * n + place
+        return np.lexsort(positions[::-1])
+    number = np.zeros(len(positions[0]), dtype=np.int64)
+    for position, n in zip(positions, shape, strict=True):
+        number = number * n + position
     if (number[1:] >= number[:-1]).all():
         return np.arange(len(number))
     return np.argsort(number, kind="stable")

@@ -129,7 +129,7 @@ class NoisyOrSource(FactorSource):
 
     def packed(self, states: States) -> Packed:
         """Return the places of "off" and "on" among each variable's states, or -1, and all probabilities."""
-        places = [
+        positions = [
             int(found[0]) if len(found) else -1
             for given in states
             for found in (np.flatnonzero(given == 0), np.flatnonzero(given == 1))
@@ -140,7 +140,7 @@ class NoisyOrSource(FactorSource):
         if extent.log_max[0] > -np.inf:  # probabilities are stored as they are
             extent = in_logs_if_many(extent._replace(log_max=np.zeros(1)), states)
         none = np.empty(0, dtype=np.int64)
-        return Packed("noisy_or", extent, np.array(places, dtype=np.int64), scores, none, twice=False, work=work)
+        return Packed("noisy_or", extent, np.array(positions, dtype=np.int64), scores, none, twice=False, work=work)
 
     def update_entries(self, sizes: FloatArray) -> FloatArray:
         """Return the states."""

@@ -138,13 +138,13 @@ def test_a_constant_added_to_a_rule_changes_nothing():
     rng = np.random.default_rng(0)
     n, own = 30_000, np.full(30_000, -40.0)
     own[rng.choice(n, 60, replace=False)] = rng.normal(0.0, 1.0, 60)
-    places = rng.normal(0.0, 1.2, (n, 6))
+    positions = rng.normal(0.0, 1.2, (n, 6))
     found = []
     for constant in (0.0, -1e9):
         graph = abp.FactorGraph()
         graph.add_variables(2, n)
         graph.add_factor([0], log_table=own)
-        graph.add_factor([0, 1], rule=lambda a, b, c=constant: c + places[a[:, 0]] @ places[b[0]].T)
+        graph.add_factor([0, 1], rule=lambda a, b, c=constant: c + positions[a[:, 0]] @ positions[b[0]].T)
         inference = abp.Inference(graph, "adaptive", max_memory=700_000_000)
         found.append([next(inference).domain_sizes.tolist() for _ in range(3)])
     assert found[0] == found[1]

@@ -131,8 +131,8 @@ def test_proposed_candidates_are_all_that_is_looked_at():
     graph = abp.FactorGraph()
     graph.add_variables(3, n)
     unary = np.full((3, n), -14.0)
-    for own, place in zip(unary, (1000, 1003, 1001), strict=True):
-        own[place] = 2.0
+    for own, position in zip(unary, (1000, 1003, 1001), strict=True):
+        own[position] = 2.0
         own[rng.integers(0, n, 20)] = 1.0
     graph.add_factors([[0], [1], [2]], log_table=unary)
     graph.add_factors([[0, 1], [1, 2], [2, 0]], rule=rule, propose=propose)

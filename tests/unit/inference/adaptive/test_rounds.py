@@ -237,8 +237,8 @@ def belief_of_one_more(graph, states, variable, state):
                 scores += own.reshape([-1 if k == axis else 1 for k in range(len(edges))])
         axis = edges.index(edge)
         log_belief += np.logaddexp.reduce(np.moveaxis(scores, axis, 0).reshape(len(order), -1), axis=1)
-    place = int(np.searchsorted(order, state))
-    return float(log_belief[place] - np.logaddexp.reduce(np.delete(log_belief, place)))
+    position = int(np.searchsorted(order, state))
+    return float(log_belief[position] - np.logaddexp.reduce(np.delete(log_belief, position)))
 
 
 @pytest.mark.parametrize(
@@ -273,11 +273,11 @@ def test_a_look_is_one_round_of_messages_out_of_the_domains(kind, seed):
 
     rng = np.random.default_rng(seed)
     for variable in rng.permutation(len(model.size))[:2].tolist():
-        for place in range(
+        for position in range(
             candidates.start[variable], min(candidates.start[variable] + 2, candidates.start[variable + 1])
         ):
-            expected = belief_of_one_more(graph, states, variable, int(candidates.state[place])) - beyond(variable)
-            assert candidates.belief[place] == pytest.approx(np.exp(expected), rel=1e-6, abs=1e-12)
+            expected = belief_of_one_more(graph, states, variable, int(candidates.state[position])) - beyond(variable)
+            assert candidates.belief[position] == pytest.approx(np.exp(expected), rel=1e-6, abs=1e-12)
 
 
 # ---------------------------------------------------------------- answers that count states outside
