@@ -57,7 +57,7 @@ def traces(kind, *, position=1, scale=1.0, dense=False):
 
 
 @pytest.mark.parametrize("scale", [1.0, 300.0])
-@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("position", [0, 1, 2])
 @pytest.mark.parametrize("kind", sorted(STRUCTURES))
 def test_observed_variables_leave_the_marginals_of_the_tables(kind, position, scale):
     graph, evidence = traces(kind, position=position, scale=scale)
