@@ -92,7 +92,7 @@ def test_marginals_are_those_of_bp_and_located_sensors_are_near_the_truth(locali
 
 def test_a_network_is_the_same_at_every_size_of_the_map(localisation):
     coarse, fine = _network(localisation, 20), _network(localisation, 100)
-    assert fine.positions == pytest.approx(5 * coarse.positions)
+    assert fine.places == pytest.approx(5 * coarse.places)
     assert fine.pairs.tolist() == coarse.pairs.tolist()
 
 

@@ -35,11 +35,11 @@ class AskedFactors:
     def fill(self) -> Iterator[None]:
         """Fill everything over the first domains."""
         for factor in np.flatnonzero(self._is_asked).tolist():
-            yield from self._position(factor, self._states(factor))
+            yield from self._put_table(factor, self._states(factor))
             if self._scores_candidates:
                 for edge in self._compiled.edges(factor):
                     self._enlarge_block(factor, edge)
-                    yield from self._place_block(factor, edge, None)
+                    yield from self._put_block(factor, edge, None)
 
     def join(self, variable: int) -> Iterator[None]:
         """Fill the slices of the state that has just joined a variable's domain."""
@@ -51,11 +51,11 @@ class AskedFactors:
             axis = edge - self._compiled.edges(factor).start
             states = self._states(factor)
             states[axis] = states[axis][slot:]
-            yield from self._position(factor, states, (axis, slot))
+            yield from self._put_table(factor, states, (axis, slot))
             if self._scores_candidates:
                 for other in self._compiled.edges(factor):
                     if other != edge:
-                        yield from self._place_block(factor, other, (axis, slot))
+                        yield from self._put_block(factor, other, (axis, slot))
 
     def enlarge(self, factor: int, edge: int) -> None:
         """Keep up with a table that has got more room on the axis of an edge."""
@@ -69,7 +69,7 @@ class AskedFactors:
         variable, states_of = self._compiled.arrays.edge_variable, self._growing.workspace.domains.states_of
         return [states_of(int(variable[edge])) for edge in self._compiled.edges(factor)]
 
-    def _position(self, factor: int, states: list[IndexArray], joined: tuple[int, int] = (0, 0)) -> Iterator[None]:
+    def _put_table(self, factor: int, states: list[IndexArray], joined: tuple[int, int] = (0, 0)) -> Iterator[None]:
         """Ask for scores, and put them where they belong in a factor's table, a part at a time.
 
         Args:
@@ -103,7 +103,7 @@ class AskedFactors:
         self._growing.candidates.asked_address[edge] = new.ctypes.data
         self._growing.nbytes += new.nbytes - (old.nbytes if old is not None else 0)
 
-    def _place_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> Iterator[None]:
+    def _put_block(self, factor: int, edge: int, joined: tuple[int, int] | None) -> Iterator[None]:
         """Ask for the scores of all states of an edge's variable with the domains, or with a state that joined."""
         axis = edge - self._compiled.edges(factor).start
         states = self._states(factor)

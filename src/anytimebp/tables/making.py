@@ -99,7 +99,7 @@ def make_dense_tables(compiled: CompiledGraph, domains: Domains, tables: Tables)
         yield from making.make_various()
     else:
         yield from making.exponentiate(slice(None))
-        making.position(making.target)
+        making.note_addresses(making.target)
 
 
 class _Making:
@@ -138,7 +138,7 @@ class _Making:
         if not is_whole.all():
             yield from self._cut(~is_whole)
         stays = is_whole & ((how == AS_THEY_ARE) | (how == WIDE))
-        self.position(np.where(stays, self._listed[GIVEN], self.target))
+        self.note_addresses(np.where(stays, self._listed[GIVEN], self.target))
         if stays.any():
             self._borrow(stays)
         if tables.arithmetic == LOG and tables.in_logs.any():
@@ -192,7 +192,7 @@ class _Making:
         tables.has_zero[factors] = found[HAS_ZERO, is_cut] > 0.0
         tables.in_logs[factors] = found[IN_LOGS, is_cut] > 0.0
 
-    def position(self, address: IndexArray) -> None:
+    def note_addresses(self, address: IndexArray) -> None:
         """Tell where each factor's numbers lie: those of each table are at an address."""
         self._set(self._tables.address, address)
 

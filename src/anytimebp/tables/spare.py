@@ -48,7 +48,7 @@ class SpareMemory:
         """Return room for so many whole numbers."""
         return self.real(n).view(np.int64)
 
-    def position(self, n: int) -> int:
+    def reserve(self, n: int) -> int:
         """Return the address of room for so many numbers, which must be there."""
         start, self._used = self._used, self._used + n
         return self.address + 8 * start

@@ -169,7 +169,7 @@ class _Offers:
         n_made, longest, self.n_ends = _lengths(compiled)
         n_numbers = n_made + longest + 2 * compiled.n_states + PER_FACTOR * n_factors + 5 * n_variables
         self.memory = memory = SpareMemory(n_numbers)
-        made, line = memory.position(n_made), memory.position(longest)
+        made, line = memory.reserve(n_made), memory.reserve(longest)
         prior, kind, address, made_start = memory.real(compiled.n_states), *memory.whole(3 * n_factors).reshape(3, -1)
         log_entries = find_lines(compiled.rows, MANY_TIED, kind, address, made_start)
         slot_start, n_unary = row_starts(sizes), np.zeros(n_variables, dtype=np.int64)

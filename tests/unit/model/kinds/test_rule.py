@@ -461,7 +461,7 @@ def apart_rules(n=9):
 @pytest.mark.parametrize("method", ["dynamic", "fixed", "random"])
 def test_growing_domains_ask_for_no_entry_of_a_table_twice(method, monkeypatch):
     graph, rules = apart_rules(5)
-    mark_filling(monkeypatch, AskedFactors, "_place", rules)
+    mark_filling(monkeypatch, AskedFactors, "_put_table", rules)
     result = abp.infer(graph, method, rng=0)
     assert result.domain_sizes.tolist() == [5] * 4
     for rule, arity in zip(rules, [2, 2, 2, 2, 3, 4], strict=True):
