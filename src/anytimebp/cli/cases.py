@@ -73,7 +73,11 @@ def _check_folder(folder: Path, begun_with: dict[str, Any]) -> None:
     """Refuse a folder that was begun with something else; mark a new one."""
     mark = folder / BEGUN_WITH
     if mark.exists():
-        if json.loads(mark.read_text()) != begun_with:
+        try:
+            before = json.loads(mark.read_bytes())
+        except ValueError:
+            raise FormatError(mark, "is damaged; use another folder") from None
+        if before != begun_with:
             msg = "belongs to another model, other cases or other options; use another folder"
             raise FormatError(folder, msg)
         for half in folder.glob(HALF):

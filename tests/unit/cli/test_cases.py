@@ -161,6 +161,26 @@ def test_options_that_do_not_go_with_cases_are_refused(run, model, tmp_path):
     assert run(model, "--cases", tmp_path / "c.jsonl")[0] == 2
 
 
+def test_a_target_that_is_not_there_is_an_error_of_the_command(run, model, tmp_path):
+    cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
+    cases.write_text("{}\n")
+    code, said = run(model, "--cases", cases, "--output", folder, "--target", "nobody")
+    assert code == 2
+    assert "there is no variable named 'nobody'" in said
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("damage", [b"{", b"\xff"])
+def test_a_folder_whose_mark_is_damaged_is_refused(run, model, tmp_path, damage):
+    cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
+    cases.write_text("{}\n")
+    folder.mkdir()
+    (folder / module.BEGUN_WITH).write_bytes(damage)
+    code, said = run(model, "--cases", cases, "--output", folder)
+    assert code == 2
+    assert "cases.json: is damaged" in said
+
+
 def test_targets_of_cases_are_all_that_is_written(run, model, tmp_path):
     cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
     cases.write_text('{"x0": 1}\n{"x0": 2}\n')
