@@ -61,7 +61,7 @@ class UnknownVariableError(AnytimeBPError, KeyError):
         return str(self.args[0])
 
 
-class UnknownFactorError(AnytimeBPError, KeyError):
+class UnknownFactorError(AnytimeBPError, KeyError, IndexError):
     """No factor has that name or index."""
 
     def __str__(self) -> str:

@@ -59,9 +59,14 @@ def test_sparse_features_count_as_dense_ones():
     graph, ranges = made(np.random.default_rng(4))
     result = abp.infer(graph, "bp", factor_marginals=True)
     features = np.array([[0.0, 2.0], [0.0, 0.0], [-1.0, 0.0], [0.0, 3.0], [1.0, 1.0]])
-    found = result.expected_log_table(ranges[1], sparse.csr_matrix(features))
-    assert isinstance(found, np.ndarray)
-    np.testing.assert_allclose(found, slow(result, ranges[1], features), atol=1e-13)
+    kinds = [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix, sparse.coo_array, sparse.dok_matrix, list]
+    for kind in kinds:
+        found = result.expected_log_table(ranges[1], kind(features))
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, slow(result, ranges[1], features), atol=1e-13)
+    for wrong in ("five", np.full((5, 2), None), np.zeros(5)):
+        with pytest.raises(abp.OptionError, match="expected_log_table: features"):
+            result.expected_log_table(ranges[1], wrong)
 
 
 def test_numbers_too_small_for_linear_sums_are_summed_in_logs():

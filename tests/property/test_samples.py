@@ -76,6 +76,9 @@ def test_bad_input_is_named():
         abp.sample(graph, -1)
     with pytest.raises(abp.OptionError, match="method must be"):
         abp.sample(graph, 1, method="gibbs")
+    for n in (10**13, 2**70):
+        with pytest.raises(abp.MemoryLimitError, match="samples of 3 variables need"):
+            abp.sample(graph, n)
     graph.add_factor([0, 1], table=np.array([[1.0, 0, 0], [0, 0, 0]]))
     with pytest.raises(abp.InconsistentModelError):
         abp.sample(graph, 1)

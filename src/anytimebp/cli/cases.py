@@ -10,10 +10,11 @@ import csv
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -21,6 +22,7 @@ import anytimebp as abp
 from anytimebp.cli.names import say
 from anytimebp.cli.observed import label_of
 from anytimebp.errors import FormatError
+from anytimebp.formats.evidence import evidence_in_json
 from anytimebp.formats.whole_file import HALF, whole_file
 from anytimebp.model.graph import FactorGraph
 from anytimebp.results.snapshot import Result
@@ -71,7 +73,11 @@ def _check_folder(folder: Path, begun_with: dict[str, Any]) -> None:
     """Refuse a folder that was begun with something else; mark a new one."""
     mark = folder / BEGUN_WITH
     if mark.exists():
-        if json.loads(mark.read_text()) != begun_with:
+        try:
+            before = json.loads(mark.read_bytes())
+        except ValueError:
+            raise FormatError(mark, "is damaged; use another folder") from None
+        if before != begun_with:
             msg = "belongs to another model, other cases or other options; use another folder"
             raise FormatError(folder, msg)
         for half in folder.glob(HALF):
@@ -102,31 +108,41 @@ def read_cases(path: Path, graph: FactorGraph) -> Iterator[dict[str, object]]:
     Of JSON lines, an object a line: a label by variable, or a list of those that are allowed. Of CSV, variables in the
     first line and labels in others; where nothing stands, nothing is observed.
     """
-    with path.open(encoding="utf-8", newline="") as file:
-        if path.suffix.lower() == ".csv":
-            yield from _read_csv(path, csv.reader(file), graph)
-            return
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield _read_json(path, number, line)
-
-
-def _read_json(path: Path, number: int, line: str) -> dict[str, object]:
     try:
-        found = json.loads(line)
-    except ValueError as error:
-        raise FormatError(path, f"is not JSON: {error}", number) from None
-    if not isinstance(found, dict):
-        raise FormatError(path, "expected an object, with a label by variable", number)
-    return {name: frozenset(label) if isinstance(label, list) else label for name, label in found.items()}
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            if path.suffix.lower() == ".csv":
+                yield from _read_csv(path, file, graph)
+                return
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield evidence_in_json(line, path, number)
+    except UnicodeDecodeError:
+        raise FormatError(path, "the file is not UTF-8 text", _first_bad_line(path)) from None
 
 
-def _read_csv(path: Path, rows: Iterator[list[str]], graph: FactorGraph) -> Iterator[dict[str, object]]:
-    names = next(rows, [])
-    for name in names:
-        if graph.variables.find(name) is None:
-            raise FormatError(path, f"there is no variable named {name!r}", 1)
-    for number, row in enumerate(rows, 2):
-        if len(row) != len(names):
-            raise FormatError(path, f"expected {len(names)} fields, got {len(row)}", number)
-        yield {name: label_of(graph, name, text) for name, text in zip(names, row, strict=True) if text}
+def _first_bad_line(path: Path) -> int | None:
+    """Return the first line that is not UTF-8."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return None
+
+
+def _read_csv(path: Path, file: TextIO, graph: FactorGraph) -> Iterator[dict[str, object]]:
+    rows = csv.reader(file)
+    try:
+        names = next(rows, [])
+        for name, count in Counter(names).items():
+            if graph.variables.find(name) is None:
+                raise FormatError(path, f"there is no variable named {name!r}", 1)
+            if count > 1:
+                raise FormatError(path, f"variable {name!r} has {count} columns", 1)
+        for row in rows:
+            if len(row) != len(names):
+                raise FormatError(path, f"expected {len(names)} fields, got {len(row)}", rows.line_num)
+            yield {name: label_of(graph, name, text) for name, text in zip(names, row, strict=True) if text}
+    except csv.Error as error:
+        raise FormatError(path, f"not CSV: {error}", rows.line_num) from None

@@ -21,10 +21,12 @@ from anytimebp.cli.outputs import Write, write_each
 from anytimebp.cli.paths import check_output, model_argument, read_given_model
 from anytimebp.cli.show import show_result, telling_marginals, whole_marginals
 from anytimebp.cli.standard_streams import STANDARD_OUTPUT, input_name, is_standard_input, wants_bar
+from anytimebp.errors import FormatError
 from anytimebp.formats.files import EVIDENCE_READERS, MARGINAL_WRITERS, check_ending
 from anytimebp.formats.marginal_tables import load_parquet
 from anytimebp.formats.whole_file import ending
 from anytimebp.inference.methods import DEFAULT_METHOD, FULL_METHODS, GROWING_METHODS, METHODS
+from anytimebp.model.evidence import read_targets
 from anytimebp.report.progress import RunDisplay
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
@@ -153,14 +155,14 @@ def infer(
                 "--variable"
             )
             raise click.UsageError(msg)
-        budget = {"seconds": seconds, "target_error": target_error}
-        infer_cases(
-            model, read_given_model(model, kind), cases, output[0], {"method": method, **_of_cases(options), **budget}
-        )
+        graph, budget = read_given_model(model, kind), {"seconds": seconds, "target_error": target_error}
+        read_targets(target or None, graph.variables)  # a wrong name is no error of every case
+        infer_cases(model, graph, cases, output[0], {"method": method, **_of_cases(options), **budget})
         return
     _check_files(model, evidence, output, report)
     graph = read_given_model(model, kind)
     observed = read_observed(evidence, observe, graph)
+    _check_targets(target, variable, output, graph)
     asked = [graph.variables.index_of(name) for name in dict.fromkeys(variable or target)]
     summary = graph.summary()
     record = _record(method) if report or wants_bar() else "end"
@@ -210,6 +212,23 @@ def _check_files(model: Path, evidence: Path | None, output: Sequence[Path], rep
             load_parquet(path)
     if report:
         check_output(report, PAGE_ENDINGS, "a report", inputs)
+
+
+def _check_targets(
+    target: tuple[str, ...], variable: tuple[str, ...], output: Sequence[Path], graph: abp.FactorGraph
+) -> None:
+    """Raise, before the run, for what a run on targets cannot show or write."""
+    targets = read_targets(target or None, graph.variables)
+    if targets is None:
+        return
+    for name in variable:
+        if graph.variables.index_of(name) not in targets:
+            msg = f"--variable: {name!r} is not one of the --target variables"
+            raise click.UsageError(msg)
+    for path in output:
+        if ending(path) == ".mar" and len(targets) < len(graph.variables):
+            msg = "this format holds the marginals of all variables, and --target leaves some out; use .json or .csv"
+            raise FormatError(path, msg)
 
 
 def _run(inference: abp.Inference, seconds: float | None, target_error: float | None) -> Result:

@@ -20,24 +20,36 @@ MOST_DIGITS = 1000  # of a whole number
 def read_json_evidence(path: Path, graph: FactorGraph) -> dict[str, object]:
     """Read evidence and check it against the model."""
     data, _ = read_at_most(path, MOST_BYTES)
+    evidence = evidence_in_json(without_bom(data, path), path)
     try:
-        found = json.loads(without_bom(data, path), object_pairs_hook=_once, parse_int=_whole)
-    except json.JSONDecodeError as error:
-        raise FormatError(path, f"not JSON: {error.msg}", error.lineno) from None
-    except FormatError:
-        raise
+        read_evidence_mapping(evidence, graph.variables)
     except EvidenceError as error:
         raise FormatError(path, str(error)) from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(path, f"not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise FormatError(path, f"evidence is an object of names and labels, got {type(found).__name__}")
-    try:
-        evidence = {name: frozenset(value) if isinstance(value, list) else value for name, value in found.items()}
-        read_evidence_mapping(evidence, graph.variables)
-    except (EvidenceError, TypeError) as error:
-        raise FormatError(path, str(error)) from None
     return evidence
+
+
+def evidence_in_json(text: str | bytes, path: Path, line: int | None = None) -> dict[str, object]:
+    """Return the evidence that a JSON text states. It is not checked against a model.
+
+    Args:
+        text: An object of names and labels.
+        path: The file that it is from.
+        line: The line of the file that it is; None if it is the whole file.
+    """
+    try:
+        found = json.loads(text, object_pairs_hook=_once, parse_int=_whole)
+    except json.JSONDecodeError as error:
+        raise FormatError(path, f"not JSON: {error.msg}", line or error.lineno) from None
+    except EvidenceError as error:
+        raise FormatError(path, str(error), line) from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, f"not JSON: {error}", line) from None
+    if not isinstance(found, dict):
+        raise FormatError(path, f"evidence is an object of names and labels, got {type(found).__name__}", line)
+    try:
+        return {name: frozenset(value) if isinstance(value, list) else value for name, value in found.items()}
+    except TypeError as error:  # a list in a list
+        raise FormatError(path, f"no label is a list or an object: {error}", line) from None
 
 
 def _whole(text: str) -> int:

@@ -115,7 +115,8 @@ def _split(numbers: FloatArray) -> list[FloatArray] | None:
 def write_pr(result: Snapshot, file: BinaryIO, path: Path) -> None:
     """Write log10 of the partition function (of the evidence, for Bayesian networks)."""
     if not math.isfinite(result.log_z):
-        raise FormatError(path, "log Z is not known: the run was stopped before every factor was updated once")
+        message = "log Z is not known: the run was stopped before every factor was updated once, or its targets leave "
+        raise FormatError(path, f"{message}out a part of the model")
     file.write(f"PR\n{result.log_z / math.log(10)!r}\n".encode("ascii"))
 
 

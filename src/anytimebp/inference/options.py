@@ -50,6 +50,9 @@ class RunOptions:
         _check_choice("method", self.method, METHODS)
         _check_choice("schedule", self.schedule, SCHEDULES)
         read_record(self.record)
+        if not isinstance(self.factor_marginals, bool | np.bool_):
+            msg = f"factor_marginals must be True or False, got {self.factor_marginals!r}"
+            raise OptionError(msg)
         self._check_growth()
         self._check_parts()
         if self.targets is not None and self.factor_marginals:
@@ -63,8 +66,9 @@ class RunOptions:
             check_number("max_memory", self.max_memory, above=0.0)
         if not (self.rng is None or isinstance(self.rng, np.random.Generator)):
             self.generator()
-        # kernels are compiled for floats: a whole number would have them compiled again
+        # kernels are compiled for these types: others, such as whole numbers, would have them compiled again
         self.tolerance, self.damping = float(self.tolerance), float(self.damping)
+        self.factor_marginals = bool(self.factor_marginals)
 
     def _check_growth(self) -> None:
         """Raise OptionError for growth options that make no sense, alone or with the method."""

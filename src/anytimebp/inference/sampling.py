@@ -20,8 +20,10 @@ from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.evidence import EvidenceLike, Observation
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import IndexArray
+from anytimebp.model.summary import format_bytes
 from anytimebp.results.samples import Samples
 from anytimebp.slices import at_one_go
+from anytimebp.tables.machine import available_memory
 
 MOST_BYTES = 2**30  # of a junction tree that is made for samples, where it is dearer than BP
 SAMPLING_METHODS = ("auto", "exact", "bp")
@@ -53,7 +55,7 @@ def sample(
 
     Raises:
         InconsistentModelError: If no joint state is possible or, with BP, if a sample cannot be completed.
-        MemoryLimitError: If `method` is "exact" and no junction tree fits into memory.
+        MemoryLimitError: If the samples do not fit into memory, or `method` is "exact" and no junction tree does.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         msg = f"n must be a whole number of at least 0, got {n!r}"
@@ -62,6 +64,7 @@ def sample(
         msg = f"method must be one of {', '.join(map(repr, SAMPLING_METHODS))}, got {method!r}"
         raise OptionError(msg)
     inference = Inference(graph, "exact", evidence=evidence, rng=rng)
+    _check_room(n, len(graph.variables))
     inference.load()
     compile_rules(graph.asked_sources)
     graph.take_changes()
@@ -73,6 +76,14 @@ def sample(
         else:
             states = _by_bp(graph, compiled, options, int(n))
     return Samples(states=states, exact=tree is not None, variables=compiled.variables)
+
+
+def _check_room(n: int, n_variables: int) -> None:
+    """Raise MemoryLimitError if there is no memory for the samples themselves."""
+    needed, limit = 8 * int(n) * n_variables, available_memory()
+    if limit is not None and needed > limit:
+        msg = f"{n:,} samples of {n_variables:,} variables need {format_bytes(needed)}, more than the "
+        raise MemoryLimitError(msg + f"{format_bytes(limit)} that this machine has left; draw fewer at a time")
 
 
 def _tree(compiled: CompiledGraph, sizes: IndexArray, method: str) -> Tree | None:

@@ -25,7 +25,8 @@ from anytimebp.inference.session_run import SessionRun
 from anytimebp.model.evidence import EvidenceLike, Targets, read_evidence_mapping, read_targets
 from anytimebp.model.factor import FactorKey
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.scores import LOG_RULE, out_of_range
+from anytimebp.model.kinds.dense import refuse_booleans
+from anytimebp.model.scores import read_log_scores
 from anytimebp.model.source import IndexArray
 from anytimebp.model.variable import VariableKey
 from anytimebp.paper.policy import GrowthPolicy
@@ -347,14 +348,12 @@ class Session:
         with self._exclusively:
             variables = self._graph.variables
             index = variables.index_of(variable)
-            scores = np.array(log_scores, dtype=np.float64)
             name = variables.name(index)
+            scores = read_log_scores(log_scores, f"the log scores of variable {name!r}")
+            refuse_booleans(log_scores, f"variable {name!r}")
             if scores.shape != (variables.size(index),):
                 expected = f"shape ({variables.size(index)},)"
                 msg = f"the log scores of variable {name!r} must have {expected}, got {scores.shape}"
-                raise ModelError(msg)
-            if out_of_range(scores).any():
-                msg = f"the log scores of variable {name!r} hold {scores[out_of_range(scores)][0]}; {LOG_RULE}"
                 raise ModelError(msg)
             if scores.max() == -np.inf:
                 msg = f"variable {name!r} has no possible state: every log score is -inf"

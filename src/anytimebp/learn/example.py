@@ -10,6 +10,7 @@ The log scores of factor number k of a learned block are
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from anytimebp.errors import ModelError, UnknownStateError
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.scopes import read_scopes
-from anytimebp.model.scores import LOG_RULE, out_of_range
+from anytimebp.model.scores import NUMBERS, read_log_scores
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableKey
 
@@ -73,7 +74,7 @@ class Term:
         if self.kind == TABLE:
             scores = weights
         elif self.kind == FEATURES:
-            flat = self.features @ weights.reshape(weights.shape[0], -1)
+            flat = self.features @ weights.reshape(weights.shape[0], math.prod(self.shape))
             scores = np.asarray(flat).reshape(len(self.scopes), *self.shape)
         else:
             scores = self.features @ weights
@@ -168,11 +169,16 @@ class Example:
         if isinstance(truth, Mapping):
             keys = [variables.index_of(key) for key in truth]
             missing = sorted(set(range(len(variables))) - set(keys))
-            if missing:
-                msg = f"variable {variables.name(missing[0])!r} has no label"
+            if missing or len(keys) > len(variables):
+                twice = next((index for index in keys if keys.count(index) > 1), 0)
+                wrong, what = (missing[0], "no label") if missing else (twice, "two labels")
+                msg = f"variable {variables.name(wrong)!r} has {what}"
                 raise ModelError(msg)
             labels = dict(zip(keys, truth.values(), strict=True))
             truth = [labels[index] for index in range(len(variables))]
+        if not isinstance(truth, Iterable):
+            msg = f"expected a label for each variable, in order or by name, got {truth!r:.80}"
+            raise ModelError(msg)
         given = truth.tolist() if isinstance(truth, np.ndarray) else list(truth)
         if len(given) != len(variables):
             msg = f"there are {len(variables)} variables, but {len(given)} labels"
@@ -206,15 +212,15 @@ def _with_note(what: str, scopes: Any, graph: FactorGraph) -> IndexArray:
 
 def _numbers(given: Any, shape: Iterable[int | None], what: str) -> Any:
     """Return an array of floats, or a sparse matrix by rows, of a given shape; raise ModelError otherwise."""
-    if hasattr(given, "tocsr"):
-        found = given.tocsr().astype(np.float64)
-        values = found.data
-    else:
-        try:
-            found = values = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            msg = f"{what} must be numbers, got {given!r:.80}"
-            raise ModelError(msg) from None
+    try:
+        found: Any = given.tocsr() if hasattr(given, "tocsr") else np.asarray(given)
+    except ValueError:  # rows of different lengths
+        found = np.asarray(None)
+    if isinstance(given, np.ma.MaskedArray) or (found.dtype.kind not in NUMBERS and 0 not in found.shape):
+        msg = f"{what} must be numbers, got {given!r:.80}"
+        raise ModelError(msg)
+    found = found.astype(np.float64, copy=False)
+    values = found.data if hasattr(given, "tocsr") else found
     wanted = tuple(shape)
     fits = len(found.shape) == len(wanted)
     if not fits or any(k is not None and k != n for k, n in zip(wanted, found.shape, strict=True)):
@@ -230,11 +236,8 @@ def _numbers(given: Any, shape: Iterable[int | None], what: str) -> Any:
 def _read_offset(offset: npt.ArrayLike | None, n: int, shape: tuple[int, ...], what: str) -> FloatArray | None:
     if offset is None:
         return None
-    found = np.asarray(offset, dtype=np.float64)
+    found = read_log_scores(offset, f"{what}: the offset")
     if found.shape not in {shape, (n, *shape)}:
         msg = f"{what}: the offset must have the shape {shape} or {(n, *shape)}, got {found.shape}"
-        raise ModelError(msg)
-    if out_of_range(found).any():
-        msg = f"{what}: the offset holds {found[out_of_range(found)][0]}; {LOG_RULE}"
         raise ModelError(msg)
     return found

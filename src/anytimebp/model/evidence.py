@@ -99,6 +99,9 @@ def _read_scores(variable: Variable, value: Any) -> Observation:
         given = np.asarray(value)
     except ValueError:
         given = np.array(None)
+    if isinstance(value, np.ma.MaskedArray):  # a mask may mean that a state is excluded, or that nothing is known
+        msg = f"{start}the log scores are a masked array; fill it first, with -inf for states that are excluded"
+        raise EvidenceError(msg)
     if given.dtype.kind not in "fiu":  # booleans are somebody's mask, not log scores
         msg = f"{start}expected a label, a set of allowed labels, or an array of log scores, got {value!r}"
         raise EvidenceError(msg)

@@ -229,9 +229,11 @@ class FactorGraph:
     def locate(self, key: FactorKey) -> tuple[FactorBlock, int]:
         """Return the block of a factor, by index or name, and its place in the block."""
         index = self.factor(key) if isinstance(key, str) else key
-        if not isinstance(index, int | np.integer) or not 0 <= index < self._n_factors:
-            msg = f"expected the index of a factor, 0 to {self._n_factors - 1}, got {index!r}"
-            raise IndexError(msg)
+        is_index = isinstance(index, int | np.integer) and not isinstance(index, bool)
+        if not is_index or not 0 <= index < self._n_factors:
+            known = f"0 to {self._n_factors - 1}" if self._n_factors else "but there is none"
+            msg = f"expected the index of a factor, {known}, got {index!r}"
+            raise UnknownFactorError(msg)
         block = self._blocks[bisect_right(self._firsts, index) - 1]
         return block, index - block.first
 

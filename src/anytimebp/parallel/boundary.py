@@ -10,6 +10,7 @@ import numpy as np
 from anytimebp.errors import ModelError
 from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.variable import Labels
 from anytimebp.tables.carry_over import ranges
 
 
@@ -21,12 +22,14 @@ class Border(NamedTuple):
         sizes: Their universes.
         n_variables: Of the part in all.
         arity: The most variables of one of its factors.
+        labels: Of their states; None where these are only counted.
     """
 
     keys: list[Hashable]
     sizes: IndexArray
     n_variables: int
     arity: int
+    labels: tuple[Labels | None, ...] = ()
 
 
 class Boundary:
@@ -36,11 +39,12 @@ class Boundary:
         """Have heard from nobody: all messages are uniform.
 
         Raises:
-            ModelError: If parts do not agree on the universe of a variable.
+            ModelError: If parts do not agree on the states of a variable.
         """
         number: dict[Hashable, int] = {}
         sizes: list[int] = []
         owner: list[int] = []
+        labels: dict[int, Labels] = {}
         rows: list[IndexArray] = []
         for part, border in enumerate(borders):
             own = [number.setdefault(key, len(number)) for key in border.keys]
@@ -54,6 +58,11 @@ class Boundary:
                         f"parts {owner[index]} and {part} share variable {border.keys[index]!r}, "
                         f"but give it {sizes[index]} and {size} states"
                     )
+                    raise ModelError(msg)
+            for index, given in zip(own, border.labels, strict=False):
+                if given is not None and labels.setdefault(index, given) != given:
+                    key = border.keys[own.index(index)]
+                    msg = f"parts share variable {key!r}, but part {part} has other labels, or another order of them"
                     raise ModelError(msg)
             rows.append(np.array(own, dtype=np.int64))
         each = np.array(sizes, dtype=np.int64)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from anytimebp.errors import AnytimeBPError
+from anytimebp.errors import AnytimeBPError, ModelError
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.part_run import PartRun, Reading, Report
 from anytimebp.model.evidence import Observation
@@ -107,8 +107,12 @@ class Holder:
         own = [variables.index_of(key) for key in made.shared]
         order = np.argsort(own, kind="stable")
         shared, keys = np.array(own, dtype=np.int64)[order], list(made.shared.values())
+        _check_shared(part, [variables.name(index) for index in own], keys)
         run = self._runs[part] = PartRun(made.graph, shared, self._options, evidence)
-        return Border([keys[position] for position in order], variables.sizes()[shared], len(variables), run.arity)
+        given = [variables[index].labels for index in shared.tolist()]
+        labels = tuple([None if isinstance(each, range) else each for each in given])
+        keys = [keys[position] for position in order]
+        return Border(keys, variables.sizes()[shared], len(variables), run.arity, labels)
 
     def settle(self, part: int, what: Settle) -> Report:
         """Let a part settle."""
@@ -132,6 +136,17 @@ class Holder:
         with Path(path).open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
         return found
+
+
+def _check_shared(part: int, names: Sequence[str], keys: Sequence[Hashable]) -> None:
+    """Raise ModelError unless each shared variable has one name for all parts, and each such name one variable."""
+    checks: list[tuple[Sequence[Hashable], str]]
+    checks = [(names, "gives two names to variable"), (keys, "gives two variables the name")]
+    for twice, what in checks:
+        if len(set(twice)) < len(twice):
+            culprit = next(one for one, count in Counter(twice).items() if count > 1)
+            msg = f"`shared` of part {part} {what} {culprit!r}"
+            raise ModelError(msg)
 
 
 class LocalWorkers:

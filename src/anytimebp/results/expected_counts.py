@@ -15,10 +15,23 @@ import numpy as np
 
 from anytimebp.errors import OptionError
 from anytimebp.model.factor import FactorBlock, FactorKey
+from anytimebp.model.scores import NUMBERS
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 AT_ONCE = 2**20  # numbers of marginals, or of products of weights, that are in memory at a time
 LEAST_SUM = 1e-100  # of products that were not taken in logs: below, numbers too small for a float count
+
+
+def read_features(given: Any, n_factors: int) -> Any:
+    """Return features as an array or a sparse matrix whose rows can be taken; raise OptionError for anything else."""
+    features = given.tocsr() if hasattr(given, "tocsr") else np.asarray(given)
+    if features.dtype.kind not in NUMBERS:
+        msg = f"expected_log_table: features are an array or a sparse matrix of numbers, got {given!r:.80}"
+        raise OptionError(msg)
+    if features.ndim != 2 or features.shape[0] != n_factors:  # noqa: PLR2004
+        msg = f"expected_log_table: features need a row for each of {n_factors} factors, got {features.shape}"
+        raise OptionError(msg)
+    return features
 
 
 def dense_rows(

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from anytimebp.errors import InternalError, UnknownVariableError
+from anytimebp.errors import InternalError, OptionError, UnknownVariableError
 from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
@@ -222,6 +222,9 @@ class Marginals(Mapping[str, FloatArray]):
 
 def likeliest(marginal: FloatArray, count: int) -> list[int]:
     """Return the states of the highest probability, best first, ties by state order."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        msg = f"count must be a whole number, got {count!r}"
+        raise OptionError(msg)
     states = np.arange(len(marginal))
     if 0 < count < len(marginal):  # sorting a large universe to show twenty of it would take most of the time
         states = np.flatnonzero(marginal >= np.partition(marginal, -count)[-count])

@@ -14,7 +14,7 @@ from anytimebp.model.factor import FactorKey
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import VariableKey
 from anytimebp.results import tables
-from anytimebp.results.expected_counts import expected_counts
+from anytimebp.results.expected_counts import expected_counts, read_features
 from anytimebp.results.factor_marginals import NOT_ASKED_FOR, FactorMarginals
 from anytimebp.results.html import result_html
 from anytimebp.results.marginals import Marginals
@@ -210,10 +210,8 @@ class Snapshot:
         if not factors:
             msg = "expected_log_table: the range of factors is empty"
             raise OptionError(msg)
-        if features is not None and (len(features.shape) != 2 or features.shape[0] != len(factors)):  # noqa: PLR2004
-            msg = f"expected_log_table: features need a row for each of {len(factors)} factors, got {features.shape}"
-            raise OptionError(msg)
-        return expected_counts(self.factor_marginals, factors, features)
+        read = None if features is None else read_features(features, len(factors))
+        return expected_counts(self.factor_marginals, factors, read)
 
     def __repr__(self) -> str:
         """Return a line with what matters."""

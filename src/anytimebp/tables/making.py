@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Generator, Iterator
 
@@ -156,10 +157,9 @@ class _Making:
     def _convert(self, some: BoolArray) -> None:
         """Write down potentials over whole universes that have to be scaled, or as logs: those of extreme scale."""
         for table in np.flatnonzero(some).tolist():
-            block, offset = self._compiled.locate(int(self._listed[FACTOR, table]))
-            source = block.source.tables
-            assert source is not None  # noqa: S101  (it was listed for that)
-            values = source.all_log_values(block.member(offset)).reshape(-1)
+            size, given = int(self._listed[SIZE, table]), int(self._listed[GIVEN, table])
+            with np.errstate(divide="ignore"):  # read by their address, as graphs that are merged have no blocks
+                values = np.log(np.ctypeslib.as_array((ctypes.c_double * size).from_address(given)))
             values -= self._log_max[table]
             first = self._listed[TARGET, table]
             is_wide = self._listed[HOW, table] == WIDE_CONVERTED
@@ -236,7 +236,10 @@ class _Making:
 
 def impossible(compiled: CompiledGraph, message_factor: int) -> InconsistentModelError:
     """Return the error for a factor without a possible joint state."""
-    name = describe_factor(compiled.blocks, compiled.variables, compiled.graph_factor(message_factor))
+    if compiled.message_blocks:
+        name = describe_factor(compiled.blocks, compiled.variables, compiled.graph_factor(message_factor))
+    else:  # graphs that are merged: a run on the graph itself will name the factor
+        name = "a factor"
     return InconsistentModelError(f"{name} is zero on all the states that are allowed")
 
 

@@ -124,12 +124,34 @@ def test_a_folder_of_other_cases_is_refused(run, model, tmp_path):
     assert "another folder" in said
 
 
-@pytest.mark.parametrize(("name", "text"), [("c.jsonl", "[1]\n"), ("c.jsonl", "{\n"), ("c.csv", "nobody\n1\n")])
-def test_a_file_that_holds_no_cases_is_refused_with_its_line(run, model, tmp_path, name, text):
-    (tmp_path / name).write_text(text)
+UNREADABLE = [
+    ("c.jsonl", b"[1]\n", "line 1"),
+    ("c.jsonl", b"{}\n{\n", "line 2"),
+    ("c.jsonl", b'{"x0": 1, "x0": 2}\n', "line 1: variable 'x0' is observed twice"),
+    ("c.jsonl", b'{"x0": [[1]]}\n', "line 1: no label is a list"),
+    ("c.jsonl", b'{"x0": ' + b"[" * 100_000 + b"}\n", "line 1: not JSON"),
+    ("c.jsonl", b'{"x0": 1}\n{"x\xff": 1}\n', "line 2: the file is not UTF-8 text"),
+    ("c.csv", b"nobody\n1\n", "line 1"),
+    ("c.csv", b"x0,x1,x0\n1,1,2\n", "line 1: variable 'x0' has 2 columns"),
+    ("c.csv", b"x0,x1\n1,1\n1,\xff\n", "line 3: the file is not UTF-8 text"),
+    ("c.csv", b"x0,x1\n1,1\n1," + b"1" * 200_000 + b"\n", "line 3: not CSV"),
+    ("c.csv", b'x0,x1\n"1\n",1\n1\n', "line 4: expected 2 fields, got 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), UNREADABLE)
+def test_a_file_that_holds_no_cases_is_refused_with_its_line(run, model, tmp_path, name, text, expected):
+    (tmp_path / name).write_bytes(text)
     code, said = run(model, "--cases", tmp_path / name, "--output", tmp_path / "r")
-    assert code != 0
-    assert "line 1" in said
+    assert code == 2
+    assert expected in said
+
+
+@pytest.mark.parametrize(("name", "text"), [("c.jsonl", '{"x0": 1}\n'), ("c.csv", "x0\n1\n")])
+def test_a_file_of_cases_may_begin_with_a_byte_order_mark(run, model, tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert run(model, "--cases", tmp_path / name, "--output", tmp_path / "r")[0] == 0
+    assert lines(tmp_path / "r")[0]["marginals"]["x0"][1] == 1.0
 
 
 def test_options_that_do_not_go_with_cases_are_refused(run, model, tmp_path):
@@ -137,6 +159,26 @@ def test_options_that_do_not_go_with_cases_are_refused(run, model, tmp_path):
     assert run(model, "--cases", tmp_path / "c.txt", "--output", tmp_path / "r")[0] == 2
     (tmp_path / "c.jsonl").write_text("")
     assert run(model, "--cases", tmp_path / "c.jsonl")[0] == 2
+
+
+def test_a_target_that_is_not_there_is_an_error_of_the_command(run, model, tmp_path):
+    cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
+    cases.write_text("{}\n")
+    code, said = run(model, "--cases", cases, "--output", folder, "--target", "nobody")
+    assert code == 2
+    assert "there is no variable named 'nobody'" in said
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("damage", [b"{", b"\xff"])
+def test_a_folder_whose_mark_is_damaged_is_refused(run, model, tmp_path, damage):
+    cases, folder = tmp_path / "cases.jsonl", tmp_path / "results"
+    cases.write_text("{}\n")
+    folder.mkdir()
+    (folder / module.BEGUN_WITH).write_bytes(damage)
+    code, said = run(model, "--cases", cases, "--output", folder)
+    assert code == 2
+    assert "cases.json: is damaged" in said
 
 
 def test_targets_of_cases_are_all_that_is_written(run, model, tmp_path):

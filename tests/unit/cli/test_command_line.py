@@ -492,4 +492,8 @@ def test_targets_alone_are_computed_and_shown(folder, capsys):
     assert "grass" in capsys.readouterr().out
     assert list(json.loads(Path("r.json").read_text())["marginals"]) == ["grass"]
     assert run("infer", "m.bif", "--target", "grass", "--output", "r.MAR") != 0
-    assert "the marginals of all variables" in capsys.readouterr().err
+    refused = capsys.readouterr()
+    assert "holds the marginals of all variables" in refused.err
+    assert "grass" not in refused.out  # before the run
+    assert run("infer", "m.bif", "--target", "grass", "--variable", "rain") == 2
+    assert "is not one of the --target variables" in capsys.readouterr().err

@@ -278,6 +278,8 @@ def test_masks_and_complex_numbers_are_refused():
     graph.add_factor([0, 1], rule=lambda a, b: (a + b) * 1j)
     with pytest.raises(abp.RuleError, match="real numbers"):
         abp.infer(graph, "bp")
+    with pytest.raises(abp.EvidenceError, match="'x0'.*masked array"):
+        abp.infer(graph, evidence={"x0": np.ma.masked_less([0.0, 1.0], 0.5)})
 
 
 @pytest.mark.parametrize(
@@ -308,6 +310,15 @@ def test_universes_too_large_to_list_are_refused_before_anything_is_allocated():
         abp.infer(graph, "bp")
     with pytest.raises(abp.MemoryLimitError):
         abp.infer(graph, "bp", max_memory=10**6)
+
+
+@pytest.mark.parametrize("wrong", [1, "no", None, [0, 1]])
+def test_factor_marginals_are_asked_for_by_true_or_false(wrong):
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 2)
+    with pytest.raises(abp.OptionError, match="factor_marginals must be True or False"):
+        abp.infer(graph, factor_marginals=wrong)
+    assert list(abp.infer(graph, factor_marginals=np.True_).factor_marginals) == []
 
 
 def test_copies_of_a_graph_grow_apart():

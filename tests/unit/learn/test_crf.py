@@ -253,6 +253,8 @@ def test_options_that_cannot_be_are_named(options, match):
         ([simple(), simple()], [[0, 1], [0]], "labels of example 1: there are 2 variables, but 1 labels"),
         ([simple()], [[0, 5]], "labels of example 0: .*'x1'"),
         ([simple()], [{"x0": 1}], "labels of example 0: variable 'x1' has no label"),
+        ([simple()], [{"x0": 1, 0: 0, "x1": 1}], "labels of example 0: variable 'x0' has two labels"),
+        ([simple()], [None], "labels of example 0: expected a label for each variable"),
         ([simple()], [{"x0": 1, "y": 0}], "labels of example 0: .*'y'"),
         ([abp.FactorGraph()], [[]], "example 0 must be an Example"),
         ([simple(), simple(3)], [[0, 1]] * 2, r"block 'pair' .*\(3, 3\) in example 1.*\(2, 2\) in example 0"),
@@ -286,6 +288,9 @@ def test_labels_that_known_factors_exclude_are_named():
         ),
         ({"block": "b", "scopes": [[0]], "features": [[np.nan]]}, "block 'b': features hold nan"),
         ({"block": "b", "scopes": [[0]], "features": [["word"]]}, "block 'b': features must be numbers"),
+        ({"block": "b", "scopes": [[0]], "features": np.ma.masked_less([[0.0]], 1.0)}, "features must be numbers"),
+        ({"block": "b", "scopes": [[0]], "features": [[1.0j]]}, "block 'b': features must be numbers"),
+        ({"block": "b", "scopes": [[0]], "offset": ["a", "b"]}, "block 'b': the offset must be log scores"),
         ({"block": "b", "scopes": [[0]], "joint_features": np.ones((1, 2))}, r"joint_features .*\(1, 2, any\)"),
         ({"block": "b", "scopes": [[0]], "features": [[1.0]], "joint_features": [[[1.0]]]}, "not both"),
         ({"block": "b", "scopes": [[0]], "offset": [0.0]}, "block 'b': the offset must have"),
@@ -298,6 +303,15 @@ def test_factors_that_cannot_be_learned_are_named(arguments, match):
     graph.add_variable("other", 3)
     with pytest.raises(abp.ModelError, match=match):
         Example(graph).add_factors(**arguments)
+
+
+def test_a_block_may_have_no_features():
+    graph = abp.FactorGraph()
+    graph.add_variables(2, 2)
+    example = Example(graph)
+    example.add_factors("none", [[0], [1]], features=np.empty((2, 0)))
+    example.add_factors("pair", [[0, 1]])
+    assert CRF(l2=0.1).fit([example], [[0, 1]]).weights_["none"].shape == (0, 2)
 
 
 def test_what_was_not_learned_cannot_be_used(fitted):

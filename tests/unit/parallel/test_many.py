@@ -216,6 +216,33 @@ def impossible():
     return graph
 
 
+def ring(**how):
+    graph = abp.FactorGraph()
+    graph.add_variables(3, 2)
+    graph.add_factors([[0, 1], [1, 2], [2, 0]], **how)
+    return graph
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "bp"])
+@pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e300])
+def test_potentials_of_extreme_scale_are_solved_together(method, scale):
+    graphs = [ring(table=np.array([[1.0, 2.0], [3.0, 1.0]]) * each) for each in (scale, 1.0)]
+    for found, graph in zip(abp.infer_many(graphs, method=method), graphs, strict=True):
+        whole = abp.infer(graph, method)
+        assert gap(found, whole) < 1e-9
+        assert found.log_z == pytest.approx(whole.log_z, rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "bp"])
+def test_evidence_that_a_factor_excludes_is_an_error_of_its_graph_alone(method):
+    graphs = [ring(log_table=[[-np.inf, 0.0], [0.0, 0.5]]) for _ in range(2)]
+    evidence = [{"x0": 0, "x1": 0}, None]
+    failed, found = abp.infer_many(graphs, evidence=evidence, method=method, errors="return")
+    assert isinstance(failed, abp.InconsistentModelError)
+    assert "factor 0 (x0, x1)" in str(failed)
+    assert gap(found, abp.infer(graphs[1], method)) < 1e-9
+
+
 def test_a_graph_that_fails_is_an_error_with_its_number_or_an_item():
     graphs = [plain(0), plain(1), impossible(), plain(2)]
     results = abp.infer_many(graphs)

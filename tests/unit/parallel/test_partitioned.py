@@ -160,6 +160,37 @@ def test_bad_parts_are_named():
         result.marginals(5)
 
 
+@pytest.mark.parametrize(
+    ("shared", "text"),
+    [
+        ({"x0": "s", "x1": "s"}, "`shared` of part 0 gives two variables the name 's'"),
+        ({"x0": "s", 0: "t"}, "`shared` of part 0 gives two names to variable 'x0'"),
+    ],
+)
+def test_a_variable_has_one_name_for_all_parts(shared, text):
+    def make(number):
+        graph = abp.FactorGraph()
+        graph.add_variables(2, 2)
+        graph.add_factor([0, 1], log_table=np.eye(2))
+        return abp.parallel.Part(graph, shared)
+
+    with pytest.raises(abp.ModelError, match=text):
+        abp.parallel.PartitionedGraph(make, 2).infer()
+
+
+def test_parts_agree_on_the_labels_of_a_shared_variable():
+    def make(number):
+        graph = abp.FactorGraph()
+        graph.add_variable("a", [["p", "q"], ["q", "p"], 2][number])
+        graph.add_factor(["a"], table=[1.0, 3.0])
+        return abp.parallel.Part(graph, {"a": "s"})
+
+    with pytest.raises(abp.ModelError, match="parts share variable 's', but part 1 has other labels"):
+        abp.parallel.PartitionedGraph(make, 2).infer()
+    counted = abp.parallel.PartitionedGraph(lambda number: make(2 * number), 2).infer()
+    np.testing.assert_allclose(counted.marginals(1)["a"], [0.1, 0.9])
+
+
 def test_ray_is_for_infer_and_for_parts(graph):
     with pytest.raises(abp.OptionError, match="say how many `parts`"):
         abp.infer(graph, "bp", workers="ray")

@@ -42,6 +42,8 @@ def test_top_is_best_first_with_labels_and_ties_by_order(result):
     assert [label for label, _ in result.top("ground", 3)] == [0, 1, 2]
     assert result.top("ground") == [(0, pytest.approx(0.65))]
     assert result.top("ground", 0) == []
+    with pytest.raises(abp.OptionError, match="count must be a whole number, got 1.5"):
+        result.top("ground", 1.5)
 
 
 def test_probability_by_label(result):
