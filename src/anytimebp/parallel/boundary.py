@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.errors import ModelError
+from anytimebp.errors import EvidenceError, ModelError
+from anytimebp.model.evidence import Observation
 from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.carry_over import ranges
@@ -21,22 +23,25 @@ class Border(NamedTuple):
         sizes: Their universes.
         n_variables: Of the part in all.
         arity: The most variables of one of its factors.
+        observed: Evidence on shared variables, by what all parts call them.
     """
 
     keys: list[Hashable]
     sizes: IndexArray
     n_variables: int
     arity: int
+    observed: Mapping[Hashable, Observation] = MappingProxyType({})
 
 
 class Boundary:
-    """The newest messages of every part to its shared variables, as logs."""
+    """The newest messages of every part to its shared variables, as logs; and the evidence on these."""
 
     def __init__(self, borders: Sequence[Border]) -> None:
         """Have heard from nobody: all messages are uniform.
 
         Raises:
             ModelError: If parts do not agree on the universe of a variable.
+            EvidenceError: If they do not agree on the evidence on it.
         """
         number: dict[Hashable, int] = {}
         sizes: list[int] = []
@@ -67,6 +72,13 @@ class Boundary:
         ends = np.cumsum([len(slots) for slots in self._slots]).tolist()
         self._messages = [self._every[end - len(own) : end] for end, own in zip(ends, self._slots, strict=True)]
         self._totals: tuple[FloatArray, FloatArray] | None = None
+        self._evidence = np.zeros(self._n_slots)
+        for key, seen in _observed(borders).items():
+            own = self._evidence[start[number[key]] : start[number[key] + 1]]
+            scores, chosen = np.full(len(own), -np.inf), slice(None) if seen.states is None else seen.states
+            scores[chosen] = 0.0 if seen.log_scores is None else seen.log_scores
+            own[:] = scores
+        self._is_excluded = self._evidence == -np.inf
 
     def take(self, part: int, messages: FloatArray) -> None:
         """Replace what a part says."""
@@ -81,11 +93,13 @@ class Boundary:
             zeros: FloatArray = np.zeros(self._n_slots)
             total[:] = np.bincount(self._every_slot, np.where(is_zero, 0.0, self._every), self._n_slots)
             zeros[:] = np.bincount(self._every_slot, is_zero, self._n_slots)
+            total += np.where(self._is_excluded, 0.0, self._evidence)
+            zeros += self._is_excluded
             self._totals = total, zeros
         return self._totals
 
     def outside(self, part: int) -> FloatArray:
-        """Return the log of what all other parts say about the shared variables of a part."""
+        """Return the log of what all other parts, and the evidence, say about the shared variables of a part."""
         (total, zeros), own, slots = self._sums(), self._messages[part], self._slots[part]
         is_zero = own == -np.inf
         left = total[slots] - np.where(is_zero, 0.0, own)
@@ -111,3 +125,19 @@ class Boundary:
         top = np.maximum.reduceat(total, first)
         sums = top + np.log(np.add.reduceat(np.exp(total - np.repeat(top, sizes)), first))
         return of_parts + float(np.sum((1 - self._holders) * sums))
+
+
+def _observed(borders: Sequence[Border]) -> dict[Hashable, Observation]:
+    """Return the evidence on shared variables; parts that were told of it must have been told the same."""
+    found: dict[Hashable, Observation] = {}
+    for border in borders:
+        for key, seen in border.observed.items():
+            known = found.setdefault(key, seen)
+            if any(not _is_same(own, other) for own, other in zip(seen, known, strict=True)):
+                msg = f"evidence: parts are told different things of the variable that they share as {key!r}"
+                raise EvidenceError(msg)
+    return found
+
+
+def _is_same(own: FloatArray | IndexArray | None, other: FloatArray | IndexArray | None) -> bool:
+    return own is other or (own is not None and other is not None and np.array_equal(own, other))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from anytimebp.inference.budget import InterruptFlag, Stopwatch
 from anytimebp.inference.part_run import Reading, Report
 from anytimebp.model.source import FloatArray
-from anytimebp.parallel.boundary import Boundary
+from anytimebp.parallel.boundary import Border, Boundary
 from anytimebp.parallel.part_workers import Lost, LostError, Settle, Workers
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment
@@ -76,10 +76,10 @@ class Exchange:
         ending: Why the run is finished, or None.
     """
 
-    def __init__(self, workers: Workers, tolerance: float) -> None:
-        """Make the parts; nothing is sent yet."""
+    def __init__(self, workers: Workers, tolerance: float, borders: list[Border] | None = None) -> None:
+        """Make the parts, unless their `borders` are known; nothing is sent yet."""
         self._workers, self._clock, self._interrupt = workers, Stopwatch(), InterruptFlag()
-        self._borders = workers.borders()
+        self._borders = workers.borders() if borders is None else borders
         self._boundary = Boundary(self._borders)
         self._parts = [PartFigures() for _ in self._borders]
         self._lost_updates = self._lost_work = 0

@@ -107,8 +107,11 @@ class Holder:
         own = [variables.index_of(key) for key in made.shared]
         order = np.argsort(own, kind="stable")
         shared, keys = np.array(own, dtype=np.int64)[order], list(made.shared.values())
+        names = dict(zip(own, keys, strict=True))
         run = self._runs[part] = PartRun(made.graph, shared, self._options, evidence)
-        return Border([keys[position] for position in order], variables.sizes()[shared], len(variables), run.arity)
+        observed = {names[index]: seen for index, seen in evidence.items() if index in names}
+        given = [keys[position] for position in order], variables.sizes()[shared], len(variables)
+        return Border(*given, run.arity, observed)
 
     def settle(self, part: int, what: Settle) -> Report:
         """Let a part settle."""
