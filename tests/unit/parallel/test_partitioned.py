@@ -43,6 +43,14 @@ def test_a_folder_of_parts_gives_the_marginals_of_the_graph(graph, folder, tmp_p
     assert len(list((tmp_path / "answers").glob("*.npz"))) == (3 if has_output else 0)
 
 
+@pytest.mark.parametrize("method", ["residual", "adaptive"])
+def test_other_methods_end_at_the_same_fixed_point(graph, folder, method):
+    whole = abp.infer(graph, "bp", tolerance=1e-10)
+    result = abp.parallel.PartitionedGraph.from_folder(folder).infer(method, tolerance=1e-10)
+    assert result.log_z == pytest.approx(whole.log_z, abs=1e-7)
+    assert result.consistent
+
+
 def test_a_function_makes_parts_that_share_variables_by_key():
     rng = np.random.default_rng(0)
     tables = rng.normal(size=(4, 3, 3))
