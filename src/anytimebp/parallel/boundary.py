@@ -74,10 +74,9 @@ class Boundary:
         self._totals: tuple[FloatArray, FloatArray] | None = None
         self._evidence = np.zeros(self._n_slots)
         for key, seen in _observed(borders).items():
-            own = self._evidence[start[number[key]] : start[number[key] + 1]]
-            scores, chosen = np.full(len(own), -np.inf), slice(None) if seen.states is None else seen.states
-            scores[chosen] = 0.0 if seen.log_scores is None else seen.log_scores
-            own[:] = scores
+            row = self._evidence[start[number[key]] : start[number[key] + 1]]
+            row[:] = -np.inf
+            row[slice(None) if seen.states is None else seen.states] = 0.0 if seen.log_scores is None else seen.log_scores
         self._is_excluded = self._evidence == -np.inf
 
     def take(self, part: int, messages: FloatArray) -> None:
