@@ -75,8 +75,9 @@ class Boundary:
         self._evidence = np.zeros(self._n_slots)
         for key, seen in _observed(borders).items():
             row = self._evidence[start[number[key]] : start[number[key] + 1]]
+            chosen = slice(None) if seen.states is None else seen.states
             row[:] = -np.inf
-            row[slice(None) if seen.states is None else seen.states] = 0.0 if seen.log_scores is None else seen.log_scores
+            row[chosen] = 0.0 if seen.log_scores is None else seen.log_scores
         self._is_excluded = self._evidence == -np.inf
 
     def take(self, part: int, messages: FloatArray) -> None:
