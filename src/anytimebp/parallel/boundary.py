@@ -14,6 +14,8 @@ from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.carry_over import ranges
 
+NOBODY = np.empty(0, dtype=np.int64)
+
 
 class Border(NamedTuple):
     """The shared variables of a part.
@@ -34,7 +36,13 @@ class Border(NamedTuple):
 
 
 class Boundary:
-    """The newest messages of every part to its shared variables, as logs; and the evidence on these."""
+    """The newest messages of every part to its shared variables, as logs; and the evidence on these.
+
+    What an answer costs depends on the boundary of one part, and not on how many there are.
+
+    Attributes:
+        beside: For each part, all that share a variable with it, itself included.
+    """
 
     def __init__(self, borders: Sequence[Border]) -> None:
         """Have heard from nobody: all messages are uniform.
@@ -72,6 +80,8 @@ class Boundary:
         ends = np.cumsum([len(slots) for slots in self._slots]).tolist()
         self._messages = [self._every[end - len(own) : end] for end, own in zip(ends, self._slots, strict=True)]
         self._totals: tuple[FloatArray, FloatArray] | None = None
+        self._taken = 0
+        self.beside = _beside(rows, len(each))
         self._evidence = np.zeros(self._n_slots)
         for key, seen in _observed(borders).items():
             row = self._evidence[start[number[key]] : start[number[key] + 1]]
@@ -82,8 +92,16 @@ class Boundary:
 
     def take(self, part: int, messages: FloatArray) -> None:
         """Replace what a part says."""
+        self._taken += 1
+        if self._totals is None or self._taken % len(self._messages) == 0:  # so that rounding does not add up
+            self._totals = None
+        else:
+            (total, zeros), slots = self._totals, self._slots[part]
+            for scores, sign in ((self._messages[part], -1.0), (messages, 1.0)):
+                is_zero = scores == -np.inf
+                np.add.at(total, slots, sign * np.where(is_zero, 0.0, scores))
+                np.add.at(zeros, slots, sign * is_zero)
         self._messages[part][:] = messages
-        self._totals = None
 
     def _sums(self) -> tuple[FloatArray, FloatArray]:
         """Return, per slot, the sum of the finite log messages, and how many are -inf."""
@@ -117,6 +135,7 @@ class Boundary:
 
         A part's estimate has the belief of each shared variable as a factor; the whole has it once.
         """
+        self._totals = None
         total, zeros = self._sums()
         if not len(total):
             return of_parts
@@ -125,6 +144,14 @@ class Boundary:
         top = np.maximum.reduceat(total, first)
         sums = top + np.log(np.add.reduceat(np.exp(total - np.repeat(top, sizes)), first))
         return of_parts + float(np.sum((1 - self._holders) * sums))
+
+
+def _beside(rows: Sequence[IndexArray], n_variables: int) -> list[IndexArray]:
+    """Return, for each part, the parts that hold one of its shared variables, given these by part."""
+    part, held = np.repeat(np.arange(len(rows)), [len(own) for own in rows]), np.concatenate([*rows, NOBODY])
+    holder, start = part[np.argsort(held, kind="stable")], row_starts(np.bincount(held, minlength=n_variables))
+    found = [holder[row_items(start[own], start[own + 1] - start[own])] for own in rows]
+    return [np.unique(np.append(others, number)) for number, others in enumerate(found)]
 
 
 def _observed(borders: Sequence[Border]) -> dict[Hashable, Observation]:
