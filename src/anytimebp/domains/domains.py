@@ -59,11 +59,10 @@ class Domains(NamedTuple):
 def domain_sizes(compiled: CompiledGraph, observed: dict[int, Observation]) -> IndexArray:
     """Return the number of states that the evidence allows, per variable."""
     sizes = compiled.universe_sizes
-    if observed and any(seen.states is not None for seen in observed.values()):
+    left = {index: len(seen.states) for index, seen in observed.items() if seen.states is not None}
+    if left:
         sizes = sizes.copy()
-        for index, seen in observed.items():
-            if seen.states is not None:
-                sizes[index] = len(seen.states)
+        sizes[[*left]] = [*left.values()]
     return sizes
 
 
@@ -118,9 +117,11 @@ def _slot_states(states: dict[int, IndexArray], sizes: IndexArray, slot_start: I
     """Return the state in each slot, given those of the variables that evidence restricts; empty if there are none."""
     if not states:
         return EVERY_STATE
-    slot_state: IndexArray = np.arange(int(slot_start[-1])) - np.repeat(slot_start[:-1], sizes)
-    for index, left in states.items():
-        slot_state[slot_start[index] : slot_start[index + 1]] = left
+    slot_state = np.ones(int(slot_start[-1]), dtype=np.int64)  # steps at first; in one array, as new memory is slow
+    slot_state[0] = 0
+    slot_state[slot_start[1:-1]] -= sizes[:-1]
+    np.cumsum(slot_state, out=slot_state)
+    slot_state[row_items(slot_start[[*states]], sizes[[*states]])] = np.concatenate([*states.values()])
     return slot_state
 
 

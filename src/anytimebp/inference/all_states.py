@@ -19,7 +19,7 @@ from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.inference.schedule.moves import moves_left
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.sweeps import SweepSchedule, is_tiny, parents_first, plain_schedule
-from anytimebp.kernels.codes import LOG, OK, OUT_OF_RANGE, SUM
+from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
@@ -30,6 +30,7 @@ from anytimebp.tables.leaves import Leaves, TreeOrder, peel
 from anytimebp.tables.making import NEVER, make_bands, sweeps_before_bands
 from anytimebp.tables.memory import check_memory
 from anytimebp.tables.readable import readable
+from anytimebp.tables.wide_beliefs import outgrows_doubles
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
 QUICK_SWEEPS = 12  # of `bp`, that `adaptive` begins with where they are tiny; the few longer runs gain by lazy sweeps
@@ -87,6 +88,8 @@ class AllStates:
         if domains is None:
             domains = first_domains(task, self._compiled)
         arithmetic = first_arithmetic(self._compiled, domains.log_prior_min)
+        if arithmetic == LINEAR and outgrows_doubles(self._compiled, domains.log_prior_min):
+            arithmetic = LOG
         self._take_workspace(domains, arithmetic)
         self._figures.damping = self._options.damping
         self._error: float | None = None

@@ -111,7 +111,7 @@ class PartRun:
             graph: The part.
             shared: Variables that other parts hold, too.
             options: Of a run on the whole graph.
-            evidence: On variables of the part; scores on a shared variable in one part alone.
+            evidence: On variables of the part. On shared variables, `settle` is told of it.
         """
         is_shared = set(shared.tolist())
         observed = {index: seen for index, seen in evidence.items() if index not in is_shared}
@@ -124,21 +124,10 @@ class PartRun:
         self._first, self._sizes = row_starts(sizes), sizes
         own = domains.log_prior[row_items(domains.slot_start[shared], sizes)]
         self._own: FloatArray = own + np.repeat(domains.log_prior_scale[shared], sizes)
-        for position, index in enumerate(shared.tolist()):
-            if index in evidence:
-                self._observe(position, evidence[index])
         self._unary: dict[int, FloatArray] = {}
         self._task = new_task(graph, self._options, self._load, self._unary)
         self._method: PartStates | None = None
         self._priors = self._own
-
-    def _observe(self, position: int, seen: Observation) -> None:
-        """Take evidence on a shared variable as scores: all its states stay."""
-        row = self._own[self._first[position] : self._first[position + 1]]
-        chosen = slice(None) if seen.states is None else seen.states
-        scores = np.full(len(row), -inf)
-        scores[chosen] = row[chosen] if seen.log_scores is None else row[chosen] + seen.log_scores
-        row[:] = scores
 
     def _load(self, kernels: str) -> bool:
         load_kernels(self._options, kernels=kernels)
@@ -159,7 +148,8 @@ class PartRun:
         """Take in what other parts say, and sweep until messages have settled, at the most so often or so long.
 
         Args:
-            outside: Log of what all other parts send to the shared variables, one after the other.
+            outside: Log of what all other parts send to the shared variables, and of the evidence on these, one after
+                the other.
             tolerance: To which messages are to settle.
             sweeps: After which to answer in any case.
             seconds: After which to answer in any case.

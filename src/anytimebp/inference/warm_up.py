@@ -24,6 +24,7 @@ from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.auto_run import AutoRun
 from anytimebp.inference.budget import InterruptFlag, Stopwatch
 from anytimebp.inference.exact_run import ExactRun
+from anytimebp.inference.forest_run import forest_run
 from anytimebp.inference.kept_exact import KEPT, Evidence, KeptExactRun, make_kept_tree
 from anytimebp.inference.method import FORESTS, LEAVES, LOGS, Method, Step, Task, new_task, steps
 from anytimebp.inference.methods import FULL_METHODS, GROWING_METHODS, METHODS
@@ -229,7 +230,7 @@ def make_method(task: Task) -> Method:
     method = task.options.method
     if method == "exact":
         try:
-            return ExactRun(task)
+            return forest_run(task) or ExactRun(task)
         except MemoryLimitError:
             return ActiveExactRun(task)
     if method == "auto" and task.options.policy is None:

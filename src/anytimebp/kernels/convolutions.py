@@ -5,12 +5,15 @@
 The transform of a convolution (that of Walsh and Hadamard for XOR, of Fourier modulo n) is the product of the
 transforms. Its rounding errors are absolute ones: with u half the precision of a double, m the logarithm of the length
 to base 2, g = 1, or 5 of Fourier's, and |.| Euclidean norms, a transform of a is off by at most u g m times its norm.
-So are the transforms of a and b, and then that of their product, back to c:
+So are the transforms A of a, and B of b. Back at x, the error of A times B is a sum over all places, divided by the
+length, so that by Cauchy and Schwarz it counts with the norms of both; and so do roundings of the product. The way back
+has an error of its own, in proportion to what comes out:
 
     error of c(x)  <=  u * g * (m + 2) * (2 * |a| * |b|  +  |c|)
 
-With more weights, |a| |b| is for each the product of its norm, the least of the others' and the sums of the rest. Where
-transforms are longer than n, what is beyond n is added, and errors with it: of k lines, the root of k times as much.
+With more weights, |a| |b| is for each the product of its norm, the least of the others' and the sums of the rest, which
+no number of their transforms exceeds. Where transforms are longer than n, what is beyond n is added, and errors with
+it: of k lines, the root of k times as much, since k copies of b side by side have that many times its norm.
 
 What is not BOUND times as large as that has not its digits. If that is so of many sums, the PEAKS largest weights of
 both, a' and b', are taken apart, and with them most of the error:
@@ -25,7 +28,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, smaller
-from anytimebp.kernels.codes import CERTAIN, LINEAR, LOG
+from anytimebp.kernels.codes import CERTAIN, LINEAR, LOG, SAFE
 from anytimebp.kernels.fourier import from_spectrum, to_spectrum
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, index_view, kernel
 from anytimebp.kernels.pair_sums import (
@@ -45,6 +48,7 @@ ROUNDING = 1.2e-16
 FOURIER_ERROR = 5.0
 PEAKS = 64  # weights that are taken apart
 FEW = 8  # sums without their digits that are made of all pairs, before it is worth putting weights in order
+LIFT, FAINT_SQUARES = 2.0**500, 1e-200  # what numbers are multiplied by where their squares may be no doubles
 MANY = 256  # sums without their digits, from which on that is done: they cost as much as PEAKS, twice, and a transform
 PAIR_COST = 3  # pairs of states take as long as so many steps of transforms
 THREE = 3
@@ -90,6 +94,18 @@ def norms_of(weight):
         total += weight[v]
         squares += weight[v] * weight[v]
     return total, squares
+
+
+@kernel()
+def norm_of(weight):
+    """Return the Euclidean norm, also where squares are too small for doubles."""
+    squares = norms_of(weight)[1]
+    if squares > FAINT_SQUARES:
+        return math.sqrt(squares)
+    squares = 0.0
+    for v in range(weight.size):
+        squares += (LIFT * weight[v]) * (LIFT * weight[v])
+    return math.sqrt(squares) / LIFT
 
 
 @kernel(FAST)
@@ -188,7 +204,7 @@ def multiply_all(group, part, stride, scale, arity, before):
 def least_sum(group, n, line, norms):
     """Return the least number with all digits of the n sums in a line; `norms` is what heads the file but for |c|."""
     stages, lines = math.log2(line.size) + 2.0, (line.size + n - 1) // n
-    norm = math.sqrt(lines) * (norms + math.sqrt(norms_of(line[:n])[1]))
+    norm = math.sqrt(lines) * (norms + norm_of(line[:n]))
     return BOUND * ROUNDING * stages * norm * (1.0 if group == XOR else FOURIER_ERROR)
 
 
@@ -305,9 +321,9 @@ def sum_without_peaks(group, a, b, turn, temp, spectra, line, lists, counts):
     state, rest, other = index_view(lists[2 * n : 3 * n].ctypes.data, n), lists[3 * n : 4 * n], lists[4 * n : 5 * n]
     _take_peaks(b, other, value, state, counts)
     _take_peaks(a, rest, value, state, counts)
-    squares_a, squares_b = norms_of(rest)[1], norms_of(other)[1]
+    norms = 2.0 * norm_of(rest) * norm_of(other)
     _transform_pair(group, rest, other, turn, temp, spectra, line)
-    least = least_sum(group, n, line, 2.0 * math.sqrt(squares_a * squares_b))
+    least = max(SAFE, least_sum(group, n, line, norms))  # under that, products may have been rounded near zero
     for v in range(n):
         line[v] = max(0.0, line[v])
     for t in range(_take_peaks(a, rest, value, state, counts)):
@@ -360,7 +376,7 @@ def convolve(group, arithmetic, a, log_a, n_a, b, log_b, n_b, turn, temp, spectr
             spread_pairs(group, n, values, own, others, other, line[:n])
         return
     _transform_pair(group, a, b, turn, temp, spectra, line)
-    least = least_sum(group, n, line, 2.0 * math.sqrt(norms_of(a)[1] * norms_of(b)[1]))
+    least = least_sum(group, n, line, 2.0 * norm_of(a) * norm_of(b))
     if lacks_many(line[:n], counts[:0], least):
         least = sum_without_peaks(group, a, b, turn, temp, spectra, line, lists, counts)
         least = max(least, CERTAIN) if arithmetic == LOG else least

@@ -21,7 +21,7 @@ from anytimebp.errors import (
     UnknownVariableError,
     warn_caller,
 )
-from anytimebp.model.scores import LOG_RULE, out_of_range
+from anytimebp.model.scores import LOG_RULE, MAX_SCORE, out_of_range
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
 
@@ -30,6 +30,8 @@ EvidenceLike: TypeAlias = Mapping[Any, Any]
 
 Targets: TypeAlias = "VariableKey | Iterable[VariableKey]"
 
+MANY = 16  # observed variables, from which on what they have in common is read at once
+EMPTY = np.empty(0, dtype=np.int64)
 PROBABILITY_SUM = 1e-6  # by which a sum of probabilities that somebody has rounded may differ from 1
 
 
@@ -47,23 +49,68 @@ class Observation(NamedTuple):
 
 def read_evidence_mapping(evidence: EvidenceLike | None, variables: VariableTable) -> dict[int, Observation]:
     """Check evidence against the variables and return what it says by variable index."""
-    found: dict[int, Observation] = {}
     if evidence is not None and not isinstance(evidence, Mapping):
         got = type(evidence).__name__
         msg = f"evidence must be a mapping from variables to labels, sets of labels or log scores, got {got}"
         raise EvidenceError(msg)
-    for key, value in (evidence or {}).items():
+    if not evidence:
+        return {}
+    indices = _read_keys(evidence, variables)
+    given = dict(zip(indices, evidence.values(), strict=True))
+    found = _read_many(given, variables) if len(given) >= MANY else {}
+    for index, value in given.items():
+        if index not in found:
+            found[index] = _read_value(variables[index], value)
+    return found if len(given) < MANY else {index: found[index] for index in given}
+
+
+def _read_keys(evidence: Mapping[Any, Any], variables: VariableTable) -> list[int]:
+    """Return the variables that evidence is about, each once."""
+    indices, seen = list[int](), set[int]()
+    for key in evidence:
         try:
             index = variables.index_of(key)
         except UnknownVariableError as error:
             msg = f"evidence: {error}"
             raise EvidenceError(msg) from None
-        variable = variables[index]
-        if index in found:
-            msg = f"evidence: variable {variable.name!r} is given twice"
+        if index in seen:
+            msg = f"evidence: variable {variables.name(index)!r} is given twice"
             raise EvidenceError(msg)
-        found[index] = _read_value(variable, value)
+        seen.add(index)
+        indices.append(index)
+    return indices
+
+
+def _read_many(given: Mapping[int, Any], variables: VariableTable) -> dict[int, Observation]:
+    """Read what is plain, many at once: numbers of states, and finite log scores of one length that are doubles.
+
+    Whatever is not, or may be wrong, is left to be read one by one.
+    """
+    whole = [index for index, value in given.items() if type(value) is int]
+    scores: dict[int, list[int]] = {}
+    for index, value in given.items():
+        if type(value) is np.ndarray and value.dtype == np.float64 and value.ndim == 1:
+            scores.setdefault(len(value), []).append(index)
+    found = _read_states(whole, [given[index] for index in whole], variables) if whole else {}
+    sizes = variables.sizes() if scores else EMPTY
+    for n, own in scores.items():
+        rows = np.stack([given[index] for index in own])
+        lowest, highest = rows.min(axis=1, initial=np.inf), rows.max(axis=1, initial=-np.inf)
+        fine = (sizes[own] == n) & (lowest >= -MAX_SCORE) & (highest <= MAX_SCORE)  # NaN is neither
+        fine &= ~((lowest >= 0.0) & (highest <= 1.0))  # which may be probabilities
+        found |= {own[k]: Observation(None, rows[k]) for k in np.flatnonzero(fine).tolist()}
     return found
+
+
+def _read_states(indices: list[int], states: list[int], variables: VariableTable) -> dict[int, Observation]:
+    """Read numbers of states of variables that have no other labels."""
+    try:
+        own = np.array(states, dtype=np.int64)
+    except OverflowError:
+        return {}
+    n = [len(labels) if isinstance(labels := variables.labels(index), range) else 0 for index in indices]
+    fine = (own >= 0) & (own < np.array(n))
+    return {indices[k]: Observation(own[k : k + 1], None) for k in np.flatnonzero(fine).tolist()}
 
 
 def _read_value(variable: Variable, value: Any) -> Observation:

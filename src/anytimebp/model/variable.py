@@ -198,6 +198,10 @@ class VariableTable(Sequence[Variable]):
         """Return the number of states of a variable."""
         return len(self._block(index).labels)
 
+    def labels(self, index: int) -> Labels:
+        """Return the labels of a variable."""
+        return self._block(index).labels
+
     @property
     def blocks(self) -> tuple[VariableBlock, ...]:
         """The variables, in blocks of one call each, for whoever goes through very many."""

@@ -8,13 +8,13 @@ has moved. Nobody waits for the slowest part. In the end, no message anywhere wo
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, nan
+from math import inf, isnan, nan
 from typing import NamedTuple
 
 from anytimebp.inference.budget import InterruptFlag, Stopwatch
 from anytimebp.inference.part_run import Reading, Report
 from anytimebp.model.source import FloatArray
-from anytimebp.parallel.boundary import Boundary
+from anytimebp.parallel.boundary import Border, Boundary
 from anytimebp.parallel.part_workers import Lost, LostError, Settle, Workers
 from anytimebp.results.stop import StopReason
 from anytimebp.results.trace import Moment
@@ -76,12 +76,13 @@ class Exchange:
         ending: Why the run is finished, or None.
     """
 
-    def __init__(self, workers: Workers, tolerance: float) -> None:
-        """Make the parts; nothing is sent yet."""
+    def __init__(self, workers: Workers, tolerance: float, borders: list[Border] | None = None) -> None:
+        """Make the parts, unless their `borders` are known; nothing is sent yet."""
         self._workers, self._clock, self._interrupt = workers, Stopwatch(), InterruptFlag()
-        self._borders = workers.borders()
+        self._borders = workers.borders() if borders is None else borders
         self._boundary = Boundary(self._borders)
         self._parts = [PartFigures() for _ in self._borders]
+        self._moved = [nan] * len(self._parts)  # what others say has, since a part was asked; NaN where not known
         self._lost_updates = self._lost_work = 0
         self._last = tolerance / 2  # what parts miss of the news of others may move as much again
         self._tolerance = max(self._last, FIRST_TOLERANCE)
@@ -177,7 +178,9 @@ class Exchange:
         part = self._parts[number]
         if part.used is None:
             return inf
-        moved = self._boundary.moved(number, part.used)
+        moved = self._moved[number]
+        if isnan(moved):
+            moved = self._moved[number] = self._boundary.moved(number, part.used)
         if not part.is_settled:
             return max(moved, part.residual, self._tolerance)
         return moved if moved > self._tolerance / self._arity else 0.0
@@ -195,6 +198,8 @@ class Exchange:
 
     def _note(self, number: int, report: Report, outside: FloatArray) -> None:
         self._boundary.take(number, report.messages)
+        for other in self._boundary.beside[number].tolist():
+            self._moved[other] = nan
         self._parts[number] = PartFigures(outside, report.is_settled, report.residual, report.updates, report.work)
         if report.is_hopeless:
             self.ending = StopReason.NOT_CONVERGED

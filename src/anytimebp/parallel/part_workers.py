@@ -109,10 +109,12 @@ class Holder:
         shared, keys = np.array(own, dtype=np.int64)[order], list(made.shared.values())
         _check_shared(part, [variables.name(index) for index in own], keys)
         run = self._runs[part] = PartRun(made.graph, shared, self._options, evidence)
-        given = [variables[index].labels for index in shared.tolist()]
-        labels = tuple([None if isinstance(each, range) else each for each in given])
-        keys = [keys[position] for position in order]
-        return Border(keys, variables.sizes()[shared], len(variables), run.arity, labels)
+        names = dict(zip(own, keys, strict=True))
+        observed = {names[index]: seen for index, seen in evidence.items() if index in names}
+        states = [variables[index].labels for index in shared.tolist()]
+        labels = tuple([None if isinstance(each, range) else each for each in states])
+        given = [keys[position] for position in order], variables.sizes()[shared], len(variables)
+        return Border(*given, run.arity, labels, observed)
 
     def settle(self, part: int, what: Settle) -> Report:
         """Let a part settle."""

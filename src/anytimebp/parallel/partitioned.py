@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from anytimebp.errors import FormatError, OptionError, UnknownVariableError
+from anytimebp.errors import EvidenceError, FormatError, OptionError, UnknownVariableError
 from anytimebp.formats.files import read_model, write_model
 from anytimebp.inference.inference import Inference
-from anytimebp.inference.methods import IN_PARTS
+from anytimebp.inference.methods import IN_PARTS_OF_THEIR_OWN
 from anytimebp.inference.options import check_budget, usable_cores
-from anytimebp.model.evidence import Observation
+from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.parallel.exchange import Exchange, Limits
@@ -65,6 +65,7 @@ class PartitionedGraph:
         self,
         method: str = "bp",
         *,
+        evidence: EvidenceLike | None = None,
         workers: str = "threads",
         threads: int | None = None,
         seconds: float | None = None,
@@ -78,6 +79,8 @@ class PartitionedGraph:
         Args:
             method: "bp", "residual" or "adaptive". Parts make sweeps that leave out what has settled, whichever it is;
                 all end at the same fixed point where there is one.
+            evidence: What is known of variables, as for `abp.infer`: by what all parts call a shared variable, or by
+                `(part, name)`.
             workers: "threads" of this process, or "ray": the actors of a running cluster, or of one on this machine.
             threads: How many of these; all cores by default.
             seconds: Time budget, without making the parts.
@@ -91,15 +94,18 @@ class PartitionedGraph:
         if workers not in WORKERS:
             msg = f"workers must be one of {', '.join(map(repr, WORKERS))}, got {workers!r}"
             raise OptionError(msg)
-        if method not in IN_PARTS or method == "auto":
-            known = ", ".join(repr(name) for name in IN_PARTS if name != "auto")
+        if method not in IN_PARTS_OF_THEIR_OWN or method == "auto":
+            known = ", ".join(repr(name) for name in IN_PARTS_OF_THEIR_OWN if name != "auto")
             msg = f"method must be one of {known} for a graph in parts, got {method!r}"
             raise OptionError(msg)
         options = Inference(FactorGraph(), method, tolerance=tolerance, damping=damping, threads=threads).options
         n_workers = threads if workers == "ray" else threads or usable_cores()
-        held = WORKERS[workers](_WithoutEvidence(self._make), self.n_parts, options, n_workers)
+        make = _WithEvidence(self._make, evidence, self.n_parts)
+        held = WORKERS[workers](make, self.n_parts, options, n_workers)
         try:
-            exchange = Exchange(held, tolerance)
+            borders = held.borders()
+            make.check([key for border in borders for key in border.keys])
+            exchange = Exchange(held, tolerance, borders)
             limits = [inf if limit is None else limit for limit in (seconds, max_updates)]
             reason = exchange.run(Limits(*limits))
             return _result(exchange, held, reason, None if output is None else Path(output))
@@ -107,18 +113,61 @@ class PartitionedGraph:
             held.close()
 
 
-class _WithoutEvidence:
-    """Makes parts on which there is no evidence but what is in them."""
+class _WithEvidence:
+    """Makes parts, and reads the evidence on them where they are made."""
 
-    def __init__(self, make: Callable[[int], Part]) -> None:
+    def __init__(self, make: Callable[[int], Part], evidence: EvidenceLike | None, n_parts: int) -> None:
+        if evidence is not None and not isinstance(evidence, Mapping):
+            read_evidence_mapping(evidence, FactorGraph().variables)  # which says what is wrong
         self._make = make
+        self._shared: dict[Hashable, Any] = {}
+        self._own: dict[int, dict[str, Any]] = {}
+        for key, value in (evidence or {}).items():
+            if _is_local(key):
+                part, name = key
+                if not 0 <= part < n_parts:
+                    msg = f"evidence: {key!r}: there is no part {part} among {n_parts}"
+                    raise EvidenceError(msg)
+                self._own.setdefault(int(part), {})[name] = value
+            else:
+                self._shared[key] = value
+
+    def check(self, keys: list[Hashable]) -> None:
+        """Raise EvidenceError where evidence is on nothing that parts share, or its key may mean two variables."""
+        known = set(keys)
+        for key in self._shared:
+            if key not in known:
+                msg = f"evidence: no part shares a variable as {key!r}; name one of a single part by (part, name)"
+                raise EvidenceError(msg)
+        for part, names in self._own.items():
+            for name in names:
+                if (part, name) in known:
+                    msg = f"evidence: {(part, name)!r} is a variable of part {part}, and one that parts share"
+                    raise EvidenceError(msg)
 
     def __call__(self, number: int) -> tuple[Part, Mapping[int, Observation]]:
+        """Return a part and the evidence on it."""
         found = self._make(number)
         if not isinstance(found, tuple) or not isinstance(found[0], FactorGraph):
             msg = f"make({number}) must return a Part, got {type(found).__name__}"
             raise OptionError(msg)
-        return Part(*found), {}
+        part, variables = Part(*found), found[0].variables
+        given: dict[Any, Any] = dict(self._own.get(number, {}))
+        if self._shared:
+            here = {variables[variables.index_of(own)]: key for own, key in part.shared.items() if key in self._shared}
+            given |= {own: self._shared[key] for own, key in here.items()}
+        try:
+            return part, read_evidence_mapping(given, variables)
+        except EvidenceError as error:
+            msg = f"part {number}: {error}"
+            raise EvidenceError(msg) from None
+
+
+def _is_local(key: object) -> bool:
+    """Tell whether a key of evidence names a variable of one part."""
+    if not (isinstance(key, tuple) and len(key) == 2):  # noqa: PLR2004
+        return False
+    return isinstance(key[0], int | np.integer) and not isinstance(key[0], bool) and isinstance(key[1], str)
 
 
 class _FromFolder:

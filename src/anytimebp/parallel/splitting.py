@@ -78,12 +78,12 @@ def split(graph: FactorGraph, home: IndexArray) -> Split:
 
 
 def evidence_of(observed: Mapping[int, Observation], found: Split, part: int) -> dict[int, Observation]:
-    """Return the evidence on the variables of a part; scores, which multiply, go to the home of a variable alone."""
+    """Return the evidence on the variables of a part."""
     own, taken = found.variables[part], dict[int, Observation]()
     for index, seen in observed.items():
         position = int(np.searchsorted(own, index))
         if position < len(own) and own[position] == index:
-            taken[position] = seen if found.home[index] == part else seen._replace(log_scores=None)
+            taken[position] = seen
     return taken
 
 

@@ -200,6 +200,43 @@ def test_peaks_leave_digits_to_all_other_sums(is_xor, arithmetic, below, peaks):
         np.testing.assert_allclose(np.exp(own) if arithmetic == LOG else own, wanted, rtol=1e-10, atol=0.0)
 
 
+def direct_logs(log_weight, *, is_xor):
+    """Return the logs of the three messages of x_0 + x_1 = x_2, by sums of logs over all pairs."""
+    n = log_weight.shape[1]
+    x, y = np.ix_(np.arange(n), np.arange(n))
+    less, more = (x ^ y, x ^ y) if is_xor else ((x - y) % n, (x + y) % n)
+    to_last = np.logaddexp.reduce(log_weight[0][y] + log_weight[1][less], axis=1)
+    return [np.logaddexp.reduce(log_weight[1 - k][y] + log_weight[2][more], axis=1) for k in (0, 1)] + [to_last]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("is_xor", [True, False])
+@pytest.mark.parametrize("arithmetic", [LINEAR, LOG])
+@pytest.mark.parametrize("nats", [(30.0, 60.0, 30.0), (380.0, 600.0, 10.0), (230.0, 320.0, 235.0), (300.0, 1.0, 330.0)])
+def test_what_peaks_leave_may_be_too_small_for_squares(is_xor, arithmetic, nats):
+    """Peaks fill a subgroup of 64, so that what is left of the two weights meets in cosets of its own, or nowhere."""
+    rng, n = np.random.default_rng(13), 1024
+    log_weight, coset = np.full((3, n), -INF), np.arange(n) % 16
+    log_weight[2] = rng.normal(0.0, 1.0, n)
+    for own, at, below in ((0, 0, 0.0), (0, 1, nats[0]), (0, 2, nats[1]), (1, 0, 0.0), (1, 4, nats[2])):
+        log_weight[own, coset == at] = rng.normal(-below, 1.0, 64)
+    log_weight -= log_weight.max(axis=1, keepdims=True)
+    structure = abp.Xor() if is_xor else abp.ModularSum([1, 1, -1])
+    found, _ = messages(structure, list(log_weight), arithmetic)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for own, wanted in zip(found, direct_logs(log_weight, is_xor=is_xor), strict=True):
+            log = own if arithmetic == LOG else np.log(own)
+            np.testing.assert_array_equal(log == -INF, wanted == -INF)
+            np.testing.assert_allclose(log[wanted > -INF], wanted[wanted > -INF], rtol=1e-12, atol=1e-9)
+
+
+def test_turns_are_rounded_once():
+    for length in (8, 64, 4096):
+        cos, sin = group_source.turns(length).view(np.float64).reshape(2, length)
+        angle = 2 * np.arange(length, dtype=np.longdouble) / length * np.longdouble("3.14159265358979323846264338")
+        assert max(np.abs(cos - np.cos(angle)).max(), np.abs(sin + np.sin(angle)).max()) < 1.3e-16
+
+
 @given(
     seed=st.integers(0, 2**32),
     sizes=st.sampled_from([(8, 8), (5, 12), (13, 4), (1, 7), (16, 17)]),

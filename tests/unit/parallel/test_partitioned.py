@@ -43,6 +43,14 @@ def test_a_folder_of_parts_gives_the_marginals_of_the_graph(graph, folder, tmp_p
     assert len(list((tmp_path / "answers").glob("*.npz"))) == (3 if has_output else 0)
 
 
+@pytest.mark.parametrize("method", ["residual", "adaptive"])
+def test_other_methods_end_at_the_same_fixed_point(graph, folder, method):
+    whole = abp.infer(graph, "bp", tolerance=1e-10)
+    result = abp.parallel.PartitionedGraph.from_folder(folder).infer(method, tolerance=1e-10)
+    assert result.log_z == pytest.approx(whole.log_z, abs=1e-7)
+    assert result.consistent
+
+
 def test_a_function_makes_parts_that_share_variables_by_key():
     rng = np.random.default_rng(0)
     tables = rng.normal(size=(4, 3, 3))
@@ -62,6 +70,96 @@ def test_a_function_makes_parts_that_share_variables_by_key():
     np.testing.assert_allclose(result.marginals(1)["1-1"], expected.marginals["down"], atol=1e-8)
     np.testing.assert_allclose(result.marginals(0)["0-2"], expected.marginals["right"], atol=1e-8)
     assert result.log_z == pytest.approx(expected.log_z, abs=1e-8)
+
+
+def _chain(number, length=4):
+    """Return part `number` of a chain of three; neighbours share a variable of three labels."""
+    rng, graph = np.random.default_rng(number), abp.FactorGraph()
+    for k in range(length + 1):
+        graph.add_variable(f"v{k}", ["low", "mid", "high"] if k in (0, length) else 3)
+        if k < length or number == 2:
+            graph.add_factor([k], log_table=rng.normal(size=3))
+    graph.add_factors([[k, k + 1] for k in range(length)], log_table=rng.normal(size=(length, 3, 3)))
+    keys = {0: {"v4": "first"}, 1: {"v0": "first", "v4": ("second", 1)}, 2: {"v0": ("second", 1)}}
+    return abp.parallel.Part(graph, keys[number])
+
+
+def _whole_chain():
+    """Return the same chain as one graph, whose variables go by number."""
+    whole = abp.FactorGraph()
+    for k in range(13):
+        whole.add_variable(f"v{k}", ["low", "mid", "high"] if k % 4 == 0 else 3)
+    for number in range(3):
+        for block in _chain(number).graph.blocks:
+            stated = {block.source.tag: block.source.tables.values}
+            whole.add_factors(block.scopes + 4 * number, **stated)
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("evidence", "as_one"),
+    [
+        ({(1, "v2"): 1}, {"v6": 1}),
+        ({(0, "v1"): {0, 2}, (2, "v3"): np.array([0.0, 1.0, -2.0])}, {"v1": {0, 2}, "v11": np.array([0.0, 1.0, -2.0])}),
+        ({"first": "mid"}, {"v4": "mid"}),
+        (
+            {("second", 1): {"low", "high"}, "first": np.array([0.5, 3.0, -1.0])},
+            {"v8": {"low", "high"}, "v4": np.array([0.5, 3.0, -1.0])},
+        ),
+        ({(1, "v0"): "high", (1, "v1"): 2}, {"v4": "high", "v5": 2}),
+        ({("second", 1): np.array([-np.inf, 0.0, 1.5])}, {"v8": np.array([-np.inf, 0.0, 1.5])}),
+    ],
+)
+def test_evidence_on_parts_is_that_on_the_graph(evidence, as_one):
+    expected = abp.infer(_whole_chain(), "bp", evidence=as_one, tolerance=1e-12)
+    result = abp.parallel.PartitionedGraph(_chain, 3).infer(evidence=evidence, tolerance=1e-10)
+    assert result.log_z == pytest.approx(expected.log_z, abs=1e-8)
+    for part in range(3):
+        for k in range(5):
+            found = result.marginals(part)[f"v{k}"]
+            np.testing.assert_allclose(found, expected.marginals[f"v{4 * part + k}"], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "text"),
+    [
+        ({"third": 1}, "no part shares a variable as 'third'"),
+        ({(7, "v1"): 1}, "there is no part 7 among 3"),
+        ({(1, "v9"): 1}, "part 1: evidence: there is no variable named 'v9'"),
+        ({"first": "middle"}, "has no state 'middle'"),
+        ({(1, "v2"): 3}, "'v2' has the states 0 to 2, not 3"),
+        ({(1, "v2"): set()}, "the set of allowed states is empty"),
+        ({(1, "v2"): np.zeros(2)}, r"log scores must have shape \(3,\)"),
+        ({"first": "mid", (1, "v0"): "mid"}, "'v0' is given twice"),
+        ({(0, "v4"): "mid", (1, "v0"): "low"}, "different things of the variable that they share as 'first'"),
+        ([1], "evidence must be a mapping"),
+    ],
+)
+def test_bad_evidence_on_parts_is_named(evidence, text):
+    with pytest.raises(abp.EvidenceError, match=text):
+        abp.parallel.PartitionedGraph(_chain, 3).infer(evidence=evidence)
+
+
+def test_evidence_that_may_mean_two_variables_is_refused():
+    def make(number):
+        graph = abp.FactorGraph()
+        graph.add_variables(2, 2, ["a", "b"])
+        graph.add_factor([0, 1], table=np.eye(2) + 1)
+        return abp.parallel.Part(graph, {"a": (0, "b")})
+
+    with pytest.raises(abp.EvidenceError, match=r"\(0, 'b'\) is a variable of part 0, and one that parts share"):
+        abp.parallel.PartitionedGraph(make, 2).infer(evidence={(0, "b"): 1})
+
+
+def test_evidence_that_excludes_every_state_is_named():
+    with pytest.raises(abp.InconsistentModelError, match="'v0'|'v4'"):
+        abp.parallel.PartitionedGraph(_with_zero, 2).infer(evidence={"first": "low"})
+
+
+def _with_zero(number):
+    part = _chain(number)
+    part.graph.add_factor(["v4" if number == 0 else "v0"], table=[0.0, 1.0, 1.0])
+    return part._replace(shared={"v4" if number == 0 else "v0": "first"})
 
 
 class _Forgetful(LocalWorkers):

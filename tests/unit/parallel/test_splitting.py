@@ -80,6 +80,24 @@ def test_what_others_say_is_the_product_of_their_messages():
     assert boundary.log_z(1.5) == pytest.approx(1.5 + expected)
 
 
+def test_what_others_say_does_not_drift_with_many_answers():
+    rng = np.random.default_rng(1)
+    keys = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "e"], ["hub"], ["hub", "a"], ["hub", "c"]]
+    borders = [Border(own, np.full(len(own), 4), 9, 2) for own in keys]
+    boundary, said = Boundary(borders), {}
+    for _ in range(500):
+        part = int(rng.integers(len(keys)))
+        said[part] = np.where(rng.random(4 * len(keys[part])) < 0.2, -np.inf, rng.normal(0, 300, 4 * len(keys[part])))
+        boundary.take(part, said[part])
+        fresh = Boundary(borders)
+        for other, message in said.items():
+            fresh.take(other, message)
+        for other in range(len(keys)):
+            np.testing.assert_allclose(boundary.outside(other), fresh.outside(other), atol=1e-10)
+    beside = [{5, 1}, {0, 2, 6}, {1, 3, 6}, {2}, {5, 6}, {0, 4, 6}, {4, 5, 1, 2}]
+    assert [set(own.tolist()) for own in boundary.beside] == [own | {k} for k, own in enumerate(beside)]
+
+
 def test_parts_that_disagree_on_a_universe_are_named():
     borders = [Border(["a"], np.array([2]), 3, 2), Border(["a"], np.array([3]), 3, 2)]
     with pytest.raises(ModelError, match="parts 0 and 1 share variable 'a', but give it 2 and 3 states"):
