@@ -162,7 +162,7 @@ def load_structures(names: Iterable[str] = tuple(MODULES)) -> None:
 def _first_kernels(method: str, options: RunOptions) -> tuple[Any, ...]:
     """Return kernels that stand for all that a run needs."""
     kernels = list(FIRST_KERNELS.get(method, (growth.growth_slice,)))
-    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT, ZEROS, PARTS}:
+    if options.factor_marginals and method not in {"exact", "auto", FORESTS, KEPT, ZEROS, PARTS, LARGER}:
         kernels.append(readout.read_weights)
     if method == "exact" and options.targets is not None:
         kernels.append(relevance.find_part)
