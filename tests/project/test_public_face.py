@@ -127,7 +127,6 @@ print(len(update.overloads))
 """
 
 OF_SMALL_GRAPHS = {
-    "active_states.weigh_near",
     "cliques.collect_slice",
     "cliques.distribute_slice",
     "cutting.list_tables",
@@ -139,16 +138,15 @@ OF_SMALL_GRAPHS = {
     "leaves.peel_slice",
     "messages.sweep_slice",
     "messages.update",
+    "orders.orders_slice",
     "orders.rank_variables",
     "readout.read_beliefs",
     "readout.sum_bethe_terms",
     "setting_up.fill_entries",
     "setting_up.fill_topology",
     "setting_up.fold_priors",
-    "setting_up.orders_slice",
     "setting_up.place_slots",
     "setting_up.scratch_sizes",
-    "setting_up.start_hubs",
     "through_table.contract",
     "to_factor.gather",
     "to_variable.store",

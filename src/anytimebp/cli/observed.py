@@ -28,18 +28,18 @@ def read_observed(file: Path | None, words: tuple[str, ...], graph: FactorGraph)
 
 def _split(word: str, graph: FactorGraph) -> tuple[str, object]:
     """Return the name and the label in `NAME=STATE`; both may hold equals signs of their own."""
-    places = [k for k, character in enumerate(word) if character == "="]
-    if not places:
+    positions = [k for k, character in enumerate(word) if character == "="]
+    if not positions:
         message = f"--observe takes NAME=STATE, got {word!r}"
         raise click.UsageError(message)
-    known = [k for k in places if graph.variables.find(word[:k]) is not None]
+    known = [k for k in positions if graph.variables.find(word[:k]) is not None]
     meant = [(word[:k], label) for k in known for label in _labels(graph, word[:k], word[k + 1 :])]
     if len(meant) > 1:
         message = f"--observe {word!r} can be read in {len(meant)} ways; use an evidence file (.json)"
         raise click.UsageError(message)
     if meant:
         return meant[0]
-    name = word[: known[0]] if known else word[: places[0]]
+    name = word[: known[0]] if known else word[: positions[0]]
     label = word[len(name) + 1 :]
     variable = graph.variables[name]  # says so if there is no such variable
     return name, _whole(label, name) if isinstance(variable.labels, range) and label.isdecimal() else label

@@ -176,7 +176,7 @@ def whole_marginals(result: Result, variables: Iterable[int]) -> Iterator[Table]
 def telling_marginals(result: Result, top: int, fixed: set[int]) -> Iterator[Table]:
     """Give the likeliest states of the most uncertain and of the most certain variables, fixed ones left out."""
     entropy, indices = result.marginals.entropies(), result.marginals.indices
-    free = np.array([place for place, index in enumerate(indices) if index not in fixed], dtype=np.int64)
+    free = np.array([position for position, index in enumerate(indices) if index not in fixed], dtype=np.int64)
     order = free[np.argsort(entropy[free], kind="stable")].tolist()
     if 0 < len(order) <= 2 * top:
         yield _likeliest("most uncertain first", result, order[::-1])
@@ -185,20 +185,20 @@ def telling_marginals(result: Result, top: int, fixed: set[int]) -> Iterator[Tab
         yield _likeliest("most certain", result, order[:top])
 
 
-def _likeliest(title: str, result: Result, places: Iterable[int]) -> Table:
+def _likeliest(title: str, result: Result, positions: Iterable[int]) -> Table:
     table = _new_table(title)
     table.add_column("variable", overflow="fold")
     table.add_column("states in effect", justify="right")
     table.add_column("likeliest states", overflow="fold")
     effective = np.exp(result.marginals.entropies())
-    for place in places:
-        index = result.marginals.indices[place]
+    for position in positions:
+        index = result.marginals.indices[position]
         variable = result.marginals.variables[index]
         likeliest = ", ".join(
             f"{printable_name(label)}: {probability_text(p)}" for label, p in result.top(index, 3) if p > 0.0
         )
         table.add_row(
-            Text(printable_name(variable.name)), f"{effective[place]:.4g} of {variable.n_states:,}", Text(likeliest)
+            Text(printable_name(variable.name)), f"{effective[position]:.4g} of {variable.n_states:,}", Text(likeliest)
         )
     return table
 

@@ -40,11 +40,11 @@ class RowSums:
         """Look at stacked tables, shape (factors, states of each variable of a scope)."""
         with np.errstate(over="ignore"):
             sums = tables.sum(axis=-1)
-        places = np.argwhere(np.abs(sums - 1.0) > MOST_OFF * max(2, tables.shape[-1]) + MOST_FLOAT)
-        if len(places) and not self._count:
-            member, *states = places[0].tolist()
-            self._first = self._describe(scopes[member], states, float(sums[tuple(places[0])]))
-        self._count += len(places)
+        off = np.argwhere(np.abs(sums - 1.0) > MOST_OFF * max(2, tables.shape[-1]) + MOST_FLOAT)
+        if len(off) and not self._count:
+            member, *states = off[0].tolist()
+            self._first = self._describe(scopes[member], states, float(sums[tuple(off[0])]))
+        self._count += len(off)
 
     def remarks(self) -> list[str]:
         """Return what there is to say, if anything."""
@@ -75,13 +75,13 @@ class Network:
     parents: dict[str, list[str]] = field(default_factory=dict)
     tables: dict[str, FloatArray] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
-    _places: dict[str, dict[str, int]] = field(default_factory=dict)
+    _indices: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def place(self, name: str) -> dict[str, int]:
+    def state_indices(self, name: str) -> dict[str, int]:
         """Return the index of every state of a variable by its label."""
-        if name not in self._places:
-            self._places[name] = {label: k for k, label in enumerate(self.labels[name])}
-        return self._places[name]
+        if name not in self._indices:
+            self._indices[name] = {label: k for k, label in enumerate(self.labels[name])}
+        return self._indices[name]
 
     @classmethod
     def of(cls, graph: FactorGraph, path: Path) -> Network:
@@ -125,10 +125,10 @@ def build(network: Network, path: Path, odd: list[str]) -> FactorGraph:
         if name not in network.parents:
             raise FormatError(path, f"variable {name!r} has no distribution")
         graph.add_variable(name, labels)
-    place = {name: index for index, name in enumerate(network.labels)}
+    index = {name: index for index, name in enumerate(network.labels)}
     runs = TableRuns()
     for child, parents in network.parents.items():
-        runs.add([place[name] for name in (*parents, child)], network.tables.pop(child))
+        runs.add([index[name] for name in (*parents, child)], network.tables.pop(child))
     sums = RowSums(graph.variables)
     for scopes, tables in runs.finish():
         if not isinstance(tables, Entries):

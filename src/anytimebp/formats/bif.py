@@ -104,7 +104,7 @@ class _Parser:
         if self._next() != "discrete":
             self._fail(f"variable {name!r} must be of type discrete")
         self._expect("[")
-        count, place = self._next(), self._last
+        count, position = self._next(), self._last
         self._expect("]")
         self._expect("{")
         labels: dict[str, None] = {}
@@ -115,7 +115,7 @@ class _Parser:
             labels[label] = None
         self._expect(";")
         if str(len(labels)) != count:
-            self._last = place
+            self._last = position
             self._fail(f"variable {name!r} is said to have {count[:40]!r} states and lists {len(labels)}")
         return tuple(labels)
 
@@ -178,10 +178,10 @@ class _Parser:
         return tuple(key)
 
     def _state(self, name: str, state: str) -> int:
-        place = self._found.place(name).get(state)
-        if place is None:
+        position = self._found.state_indices(name).get(state)
+        if position is None:
             self._fail(f"variable {name!r} has no state {state!r}")
-        return place
+        return position
 
     def _fill(
         self, child: str, shape: list[int], rows: dict[tuple[int, ...], FloatArray], default: FloatArray | None
@@ -283,8 +283,8 @@ class _Parser:
             raise FormatError(self._path, "the file is empty")
         end = _token_end(self._text, self._last)
         token = self._text[self._last : end if end > self._last else None]
-        place = f", at {token[:40]!r}" if token else ", at the end of the file"
-        raise FormatError(self._path, f"{message}{place}", count_lines(self._text[: self._last]) + 1)
+        position = f", at {token[:40]!r}" if token else ", at the end of the file"
+        raise FormatError(self._path, f"{message}{position}", count_lines(self._text[: self._last]) + 1)
 
 
 def write_bif(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:

@@ -41,7 +41,7 @@ class Size(NamedTuple):
     """The number of states of a variable, and the number of the token that states it first."""
 
     n_states: int
-    place: int
+    position: int
 
 
 class Head(NamedTuple):
@@ -75,7 +75,7 @@ def read_fg(path: Path, _odd: list[str]) -> FactorGraph:
             else:
                 runs.add_listed(head.labels, _read_entries(tokens, head))
         tokens.finish("the last factor")
-        check_states(tokens, [size.n_states for size in sizes.values()], [size.place for size in sizes.values()])
+        check_states(tokens, [size.n_states for size in sizes.values()], [size.position for size in sizes.values()])
         return _build(runs.finish(), sizes, tokens.source)
 
 
@@ -86,13 +86,13 @@ def _read_head(tokens: Tokens, what: str, sizes: dict[int, Size]) -> Head:
         tokens.fail(f"{what} names a variable twice", tokens.position - 1)
     shape = [tokens.integer(f"the numbers of states of {what}", low=1, high=MAX_STATES) for _ in range(arity)]
     for axis, (label, size) in enumerate(zip(labels, shape, strict=True)):
-        place = tokens.position - arity + axis
+        position = tokens.position - arity + axis
         if label not in sizes:
             tokens.source.make_room(VARIABLE)
-            sizes[label] = Size(size, place)
+            sizes[label] = Size(size, position)
         elif sizes[label].n_states != size:
             message = f"{what}: variable {label} has {sizes[label].n_states} states in a factor before this one"
-            tokens.fail(message, place)
+            tokens.fail(message, position)
     n_joint = prod(shape)
     count = tokens.integer(f"the number of entries of {what}", high=min(n_joint, 2**62))
     tokens.check_room(2 * count, f"the entries of {what}", tokens.position - 1)
@@ -149,9 +149,9 @@ def _read_listed(tokens: Tokens, head: Head, count: int, left: int) -> tuple[Ind
 def _build(runs: list[Run], sizes: dict[int, Size], source: Source) -> FactorGraph:
     graph = FactorGraph()
     labels = np.array(sorted(sizes), dtype=np.int64)
-    alike = groupby(enumerate(labels.tolist()), key=lambda place: (place[0] == place[1], sizes[place[1]].n_states))
-    for (automatic, n_states), places in alike:
-        names = [f"x{label}" for _, label in places]
+    alike = groupby(enumerate(labels.tolist()), key=lambda pair: (pair[0] == pair[1], sizes[pair[1]].n_states))
+    for (automatic, n_states), pairs in alike:
+        names = [f"x{label}" for _, label in pairs]
         graph.add_variables(len(names), n_states, None if automatic else names)
     universes = graph.variables.sizes()
     for run in runs:

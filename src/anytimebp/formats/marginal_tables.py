@@ -72,10 +72,10 @@ def _figures(result: Snapshot) -> dict[str, Any]:
 
 
 def _variables(result: Snapshot) -> Iterator[str]:
-    for place, index in enumerate(result.marginals.indices):
+    for position, index in enumerate(result.marginals.indices):
         variable = result.marginals.variables[index]
         each = {"labels": _json_labels(variable.labels), "probabilities": result.marginals[variable.index].tolist()}
-        comma = "," if place else ""
+        comma = "," if position else ""
         yield f"{comma}\n  {json.dumps(variable.name)}: {json.dumps(each)}"
 
 

@@ -91,17 +91,17 @@ def add_constants(graph: FactorGraph, values: FloatArray, sizes: IndexArray, sou
     graph.add_factors(np.full((len(values), 1), smallest), table=tables)
 
 
-def check_states(tokens: Tokens, sizes: Sequence[int], places: Sequence[int]) -> None:
+def check_states(tokens: Tokens, sizes: Sequence[int], positions: Sequence[int]) -> None:
     """Refuse universes that a file states and does not fill, once all of it is read.
 
     Args:
         tokens: Of the file, all used.
         sizes: Of the universes.
-        places: The numbers of the tokens that state these.
+        positions: The numbers of the tokens that state these.
     """
     most = FREE_STATES + tokens.position
     total = 0
-    for size, place in zip(sizes, places, strict=True):
+    for size, position in zip(sizes, positions, strict=True):
         total += size
         if total > most:
             message = (
@@ -109,4 +109,4 @@ def check_states(tokens: Tokens, sizes: Sequence[int], places: Sequence[int]) ->
                 f"{FREE_STATES:,}, and one more for each of its {tokens.position:,} numbers; larger universes go into "
                 "an .npz file"
             )
-            tokens.fail(message, place)
+            tokens.fail(message, position)

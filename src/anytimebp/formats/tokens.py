@@ -144,15 +144,15 @@ class Tokens:
         while position >= self._before + len(self._tokens):
             if not self._fill():
                 return self._next_line, ""
-        place = position - self._before
+        left = position - self._before
         line = self._first_line
         for match in re.finditer(r"\r\n|\r|\n|[^\s]+", COMMENT.sub("", self._text)):
             if match[0].isspace():
                 line += 1
-            elif place == 0:
+            elif left == 0:
                 return line, match[0]
             else:
-                place -= 1
+                left -= 1
         return line, ""
 
     def _take(

@@ -123,8 +123,8 @@ class TableRun(NamedTuple):
     def fail_at_end(self, tokens: Tokens, found: FloatArray) -> NoReturn:
         """Say in which table the file ends, or which has another number of entries before that."""
         self.check_counts(tokens, found)
-        row, place = divmod(len(found), self.entries + 1)
-        done = f"after {max(0, place - 1):,} of {self.entries:,} entries"
+        row, position = divmod(len(found), self.entries + 1)
+        done = f"after {max(0, position - 1):,} of {self.entries:,} entries"
         tokens.fail(f"the file ends in the table of factor {self.first + row}, {done}", tokens.position - 1)
 
 
@@ -141,9 +141,9 @@ def _read_tables(tokens: Tokens, first: int, members: list[tuple[int, ...]], sha
     block = found.reshape(len(members), entries + 1)
     fine = (block >= 0) & (block < np.inf)
     if not fine.all():
-        place = int(fine.argmin())
-        message = f"the table of factor {first + place // (entries + 1)}: potentials are finite and not negative"
-        tokens.fail(message, start + place)
+        position = int(fine.argmin())
+        message = f"the table of factor {first + position // (entries + 1)}: potentials are finite and not negative"
+        tokens.fail(message, start + position)
     return np.ascontiguousarray(block[:, 1:]).reshape(len(members), *shape)
 
 

@@ -48,15 +48,15 @@ def _start(numbers: IndexArray) -> int | None:
 
 def _observations(tokens: Tokens, graph: FactorGraph, numbers: IndexArray, start: int) -> dict[str, object]:
     found: dict[str, object] = {}
-    for place in range(start, len(numbers), 2):
-        index, state = numbers[place : place + 2].tolist()
+    for position in range(start, len(numbers), 2):
+        index, state = numbers[position : position + 2].tolist()
         if index >= len(graph.variables):
-            tokens.fail(f"the model has the variables 0 to {len(graph.variables) - 1}", place)
+            tokens.fail(f"the model has the variables 0 to {len(graph.variables) - 1}", position)
         variable = graph.variables[index]
         if state >= variable.n_states:
-            tokens.fail(f"variable {index} has the states 0 to {variable.n_states - 1}", place + 1)
+            tokens.fail(f"variable {index} has the states 0 to {variable.n_states - 1}", position + 1)
         if variable.name in found:
-            tokens.fail(f"variable {index} is observed twice", place)
+            tokens.fail(f"variable {index} is observed twice", position)
         found[variable.name] = variable.labels[state]
     return found
 
@@ -89,26 +89,26 @@ def read_mar(path: Path) -> list[FloatArray]:
         return tokens.fail("the counts of variables and states do not fit the numbers that follow")
 
 
-def _check_probabilities(tokens: Tokens, marginals: list[FloatArray], place: int) -> None:
-    """Raise at the first number that is no probability; the first count of states is token number `place`."""
+def _check_probabilities(tokens: Tokens, marginals: list[FloatArray], position: int) -> None:
+    """Raise at the first number that is no probability; the first count of states is token number `position`."""
     for index, marginal in enumerate(marginals):
         fine = (marginal >= 0.0) & (marginal <= 1.0 + ROUNDING)
         if not fine.all():
             message = f"the marginal of variable {index}: probabilities are numbers from 0 to 1"
-            tokens.fail(message, place + 1 + int(fine.argmin()))
-        place += 1 + len(marginal)
+            tokens.fail(message, position + 1 + int(fine.argmin()))
+        position += 1 + len(marginal)
 
 
 def _split(numbers: FloatArray) -> list[FloatArray] | None:
     """Return the numbers by variable, or None if the counts among them do not fit."""
     marginals: list[FloatArray] = []
-    place = 1
-    while place < len(numbers):
-        size = numbers[place]
-        if not (size >= 1 and size == np.floor(size) and place + size < len(numbers)):
+    position = 1
+    while position < len(numbers):
+        size = numbers[position]
+        if not (size >= 1 and size == np.floor(size) and position + size < len(numbers)):
             return None
-        marginals.append(numbers[place + 1 : place + 1 + int(size)])
-        place += 1 + int(size)
+        marginals.append(numbers[position + 1 : position + 1 + int(size)])
+        position += 1 + int(size)
     return marginals if len(numbers) and len(marginals) == numbers[0] else None
 
 

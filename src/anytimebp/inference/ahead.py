@@ -13,7 +13,7 @@ from anytimebp.exact.possible import ZEROS
 from anytimebp.inference.adaptive.adaptive_run import AFTER_RELATIONS, BEYOND_MEMORY, RELATIONS, ROUNDS
 from anytimebp.inference.inference import Inference
 from anytimebp.inference.kept_exact import KEPT
-from anytimebp.inference.method import FORESTS, LEAVES, LOGS
+from anytimebp.inference.method import FORESTS, LARGER, LEAVES, LOGS
 from anytimebp.inference.methods import GROWING_METHODS, METHODS
 from anytimebp.inference.part_sweeps import PARTS
 from anytimebp.inference.warm_up import load_kernels, load_structures
@@ -24,10 +24,10 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.tables.making import BANDS
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "bp": ("bp", LEAVES, LOGS, BANDS, PARTS),
+    "bp": ("bp", LARGER, LEAVES, LOGS, BANDS, PARTS),
     "exact": ("exact", FORESTS, ZEROS, KEPT),
-    "adaptive": ("adaptive", ROUNDS, RELATIONS, AFTER_RELATIONS, BEYOND_MEMORY, LEAVES, LOGS),
-    "residual": ("residual", LEAVES, LOGS),
+    "adaptive": ("adaptive", LARGER, ROUNDS, RELATIONS, AFTER_RELATIONS, BEYOND_MEMORY, LEAVES, LOGS),
+    "residual": ("residual", LARGER, LEAVES, LOGS),
     "dynamic": ("dynamic", LOGS),
     **{f"factors: {name}": (name,) for name in MODULES},
 }

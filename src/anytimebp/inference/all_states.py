@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import numpy as np
-
 from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.inference.control.damping import Damper
-from anytimebp.inference.control.estimated_error import BeliefHistory, SweepError, share_of_core
+from anytimebp.inference.control.estimated_error import SweepError, share_of_core
+from anytimebp.inference.control.following import Following
 from anytimebp.inference.control.vanishing import vanished
-from anytimebp.inference.method import LEAVES, LOGS, Step, Task
+from anytimebp.inference.method import LARGER, LEAVES, LOGS, Step, Task
 from anytimebp.inference.reading_time import LARGE, expect_reading, first_domains
-from anytimebp.inference.readout import beliefs_if_any, part_of, prior_snapshot, take_snapshot
+from anytimebp.inference.readout import prior_snapshot, take_snapshot
 from anytimebp.inference.schedule.in_parts import schedule_in_parts
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
-from anytimebp.inference.schedule.moves import moves_left
 from anytimebp.inference.schedule.protocol import Messages, Progress, Schedule
 from anytimebp.inference.schedule.sweeps import SweepSchedule, is_tiny, parents_first, plain_schedule
 from anytimebp.kernels.codes import LINEAR, LOG, OK, OUT_OF_RANGE, SUM
@@ -24,6 +22,7 @@ from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.results.stop import StopReason
+from anytimebp.tables.arrays import may_have_hubs
 from anytimebp.tables.carry_over import Start, carry_over
 from anytimebp.tables.core import Core
 from anytimebp.tables.leaves import Leaves, TreeOrder, peel
@@ -34,9 +33,6 @@ from anytimebp.tables.wide_beliefs import outgrows_doubles
 from anytimebp.tables.workspace import Workspace, first_arithmetic
 
 QUICK_SWEEPS = 12  # of `bp`, that `adaptive` begins with where they are tiny; the few longer runs gain by lazy sweeps
-AS_BEFORE, FIRST_SWEEPS = 2.0, 3
-"""A run that starts from messages of estimated error e is expected to have one of at most 2 e in its first 3 sweeps.
-Until then the changes of messages to states that nobody had told anything hide what is left."""
 UNWATCHED = 64  # sweeps before which the beliefs of a run that nobody watches are not followed: most are over by then
 LONG = 2**18  # entries read in a sweep, from which on reading beliefs costs little beside it, where there is a deadline
 VERY_LONG = 2**22  # the same for reading them in any case, and for an estimate after every sweep
@@ -83,6 +79,8 @@ class AllStates:
         self._start, self._put, self._error_before = start, put, error
         self.disturbed: IndexArray | None = None
         self._compiled = compiled_graph(task.graph)
+        if may_have_hubs(self._compiled.arrays):
+            task.load(LARGER)
         if not is_checked:
             check_memory(self._compiled, domain_sizes(self._compiled, self._options.observed), self._options.max_memory)
         if domains is None:
@@ -104,7 +102,7 @@ class AllStates:
         self.workspace = Workspace(*given, semiring=self._task.semiring, in_slices=self._is_large)
         self._damper = Damper(self._options.damping, self.workspace, self._options.tolerance)
         self.leaves: Leaves | None = None
-        self._history, self._follows_core = BeliefHistory(domains.slot_start), False
+        self._following, self._follows_core = Following(domains.slot_start, self._error_before), False
         self._sweeps, self._sweep_began, self._is_quick = 0, self._figures.updates, False
         self._bands_due = NEVER
         self._is_through = False
@@ -139,6 +137,8 @@ class AllStates:
     def _peel(self) -> Iterator[Step]:
         """Find the leaves and trees that are summed into the core."""
         trees = TreeOrder(self.workspace, may_be_needless=not self._at_any_cost)
+        while not (trees.is_needless or self._task.load(LARGER)):
+            yield Step.WORKING
         while not trees.advance():
             yield Step.WORKING
         if self._is_large:
@@ -177,16 +177,16 @@ class AllStates:
         expect_reading(self._figures, self._messages.layout, arrays, self._slot_start)
         is_new = self._start is None and self._put is None and arrays.semiring == SUM
         if self._limits.is_watched and is_new:
-            self._history.note_priors(self._sweeps, arrays.prior, in_logs=arrays.arithmetic == LOG)
+            self._following.note_priors(self._sweeps, self._messages)
         elif self._limits.is_watched:
-            self._note_beliefs()
+            self._following.note(self._sweeps, self._messages)
 
     def _begin_core(self) -> None:
         """Begin with the sweeps on the core, in two steps: follow its beliefs; make the schedule."""
         schedule, leaves, core = self._schedule, self.leaves, self._core
         assert isinstance(schedule, LeavesFirst) and leaves is not None and core is not None  # noqa: S101, PT018
         if not self._follows_core:
-            self._history, self._follows_core = BeliefHistory(core.slot_start), True
+            self._following, self._follows_core = Following(core.slot_start, self._error_before), True
             self._begin_sweeps()
         else:
             disturbed = leaves.disturbed(self.disturbed) if self.disturbed is not None else None
@@ -287,7 +287,7 @@ class AllStates:
         """Return how many sweeps can be made until somebody looks at messages."""
         if self._limits.is_watched:
             return 1
-        next_look = QUICK_SWEEPS if self._is_quick else max(UNWATCHED, self._history.next_due(self._sweeps))
+        next_look = QUICK_SWEEPS if self._is_quick else max(UNWATCHED, self._following.history.next_due(self._sweeps))
         return min(self._damper.quiet_sweeps, next_look - self._sweeps, self._bands_due - self._sweeps)
 
     def _end_sweep(self, progress: Progress) -> None:
@@ -328,26 +328,16 @@ class AllStates:
         is_watched = limits.is_watched or (limits.has_deadline and entries > LONG)
         is_followed = is_watched or self._sweeps >= UNWATCHED or entries > VERY_LONG
         pauses = self._is_large and self._figures.ending is None  # whoever watches is told of the end in any case
-        if is_followed and self._history.is_due(self._sweeps):
+        if is_followed and self._following.history.is_due(self._sweeps):
             if pauses:
                 yield Step.WORKING
-            belief = self._note_beliefs()
+            belief = self._following.note(self._sweeps, self._messages)
             if belief is not None and entries > VERY_LONG:
                 if pauses:
                     yield Step.WORKING
                 estimate = self._estimate(of_part=True)
                 self._error = estimate(belief)() if callable(estimate) else estimate
         self._figures.estimated_error = float("nan") if self._error is None else self._error
-
-    def _note_beliefs(self) -> FloatArray | None:
-        """Set a mark at the beliefs that are followed, as they are, unless messages exclude each other as yet."""
-        layout, arrays, followed = self._messages.layout, self._messages.arrays, self._history.followed
-        if followed is not None:
-            layout, arrays = part_of(layout, arrays, followed)
-        belief = beliefs_if_any(layout, arrays, self._history.start)
-        if belief is not None:
-            self._history.note(self._sweeps, belief)
-        return belief
 
     # ------------------------------------------------------------ reading
     def read(self, *, settled: bool) -> Snapshot | None:
@@ -384,22 +374,14 @@ class AllStates:
             return 0.0
         if self._error is not None:
             return self._error
-        history = self._history
-        on_core = self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule
-        edge_variable, residual = moves_left(self._messages, on_core, history.followed)
-        has_settled, n_variables = self._figures.ending is StopReason.CONVERGED, len(self._slot_start) - 1
-        part: Callable[[FloatArray], FloatArray] = np.asarray if of_part else history.part
-        marks, time = history.marks, self._time
-        return lambda belief: SweepError(
-            edge_variable,
-            residual,
-            part(belief),
-            history.start,
-            partial(history.trend, marks, time, part(belief)),
+        return self._following.estimate(
+            self._time,
+            self._messages,
+            self._schedule.on_core if isinstance(self._schedule, LeavesFirst) else self._schedule,
             self._options.tolerance,
-            has_settled=has_settled,
-            share=1.0 if self._core is None else share_of_core(n_variables, self.workspace.domains.sizes),
-            at_most=AS_BEFORE * self._error_before if self._sweeps <= FIRST_SWEEPS else float("inf"),
+            1.0 if self._core is None else share_of_core(len(self._slot_start) - 1, self.workspace.domains.sizes),
+            has_settled=self._figures.ending is StopReason.CONVERGED,
+            of_part=of_part,
         )
 
     @property

@@ -22,8 +22,9 @@ class Step(Enum):
     RECORD = "a sweep or round is through"
 
 
-LOGS, LEAVES, FORESTS = "log arithmetic", "trees and leaves", "forests"
-"""What `Task.load` knows kernels by that some runs need: in log arithmetic; to sum leaves out; to find loops."""
+LOGS, LEAVES, FORESTS, LARGER = "log arithmetic", "trees and leaves", "forests", "larger graphs"
+"""What `Task.load` knows kernels by that some runs need: in log arithmetic; to sum leaves out; to find loops; for
+variables of high degree, to look for trees, and to decide whether rounds may pay."""
 
 
 class Task(NamedTuple):

@@ -18,9 +18,10 @@ from anytimebp.exact.tree import predicted_entries
 from anytimebp.inference.budget import Budget, InterruptFlag, Stopwatch, Target
 from anytimebp.inference.caveats import warn_of_unconnected
 from anytimebp.inference.method import Method, Stages, Step, Task, new_task, steps
+from anytimebp.inference.new_method import make_method
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.recording import Recorder, read_record
-from anytimebp.inference.warm_up import load_meanwhile, make_method
+from anytimebp.inference.warm_up import load_meanwhile
 from anytimebp.layout.cut import cut_of
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.model.graph import FactorGraph

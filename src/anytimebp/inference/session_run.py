@@ -19,9 +19,9 @@ from anytimebp.inference.kept import Kept
 from anytimebp.inference.kept_exact import KEPT, Evidence, KeptExactRun, make_all_tables, make_kept_tree
 from anytimebp.inference.method import Method, Step, Task
 from anytimebp.inference.methods import FULL_METHODS
+from anytimebp.inference.new_method import make_method
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.inference.staying import make_calibrated
-from anytimebp.inference.warm_up import make_method
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.source import FloatArray, read_only
 from anytimebp.results.snapshot import Snapshot

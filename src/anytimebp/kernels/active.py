@@ -63,7 +63,7 @@ def _fetch_line(source, first, n):
 
 @kernel(FAST)
 def _sum_lines(source, position, stride, weight, line):
-    """Fill `line` with the sums of entries along an axis, times weights, for every place where the axis begins."""
+    """Fill `line` with the sums of entries along an axis, times weights, for every position where the axis begins."""
     n, k = weight.size, 0
     while stride == 1 and k + LINES <= line.size:
         for later in range(k + LINES_AHEAD, min(k + LINES_AHEAD + LINES, line.size)):
@@ -121,7 +121,7 @@ def _convert(line, kind, shift):
 
 @kernel()
 def _sum_leaf(source, position, stride, weight, kind, shift, line):
-    """Fill `line` with sums over a leaf's states, one for every place where these begin."""
+    """Fill `line` with sums over a leaf's states, one for every position where these begin."""
     if kind == LOG_TABLE:
         for k in range(line.size):
             if stride == 1 and k + LINES_AHEAD < line.size:

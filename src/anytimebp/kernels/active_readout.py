@@ -44,7 +44,7 @@ def place_beliefs(active, candidates, outside, is_leaf, domain_belief, belief):
 
 @kernel(FAST)
 def _add_lines(source, base, position, scale, weight, stride, kind, shift, sums):
-    """Add lines of a table to `sums`, times weights: those along a leaf's axis that begin at `base` and a place."""
+    """Add lines of a table to `sums`, times weights: those along a leaf's axis that begin at `base` and a position."""
     n, k = sums.size, 0
     if kind == LOG_TABLE:
         for k in range(position.size):

@@ -36,5 +36,6 @@ EXHAUSTED = -np.inf  # priority of a variable without candidates
 
 TABLE = 0  # what a factor sums over; the codes of structures are in `structures.py`
 
-UPDATE, GATHER, CONTRACT, STORE, SUM_IN_LOGS, SUM_AXIS_BY_LOGS = range(6)  # places in `WorkspaceArrays.calls`
+UPDATE, GATHER, CONTRACT, STORE, SUM_IN_LOGS, SUM_AXIS_BY_LOGS, GATHER_HUB, MOVE_HUB, BAND, N_CALLS = range(10)
+"""Positions in `WorkspaceArrays.calls`, and how many there are."""
 CORE, UP, DOWN, CUT = range(4)  # ways of edges: in the core; from a tree to the core; to a leaf; to a lone state

@@ -119,7 +119,7 @@ def fill_weights(arithmetic, arity, deepest, p, q, lowest, highest, least, weigh
         lowest: First count that has a score.
         highest: Last count that has a score.
         least: What counts at one end may weigh together to be left out; negative if they may not.
-        weight: Overwritten: P_N at the place of N.
+        weight: Overwritten: P_N at position N.
         low: Overwritten: the first count of each node that is kept.
         high: Overwritten: behind the last one.
         rows: Room.

@@ -25,7 +25,7 @@ HEAD = 4  # words before the numbers
 
 @kernel()
 def _add_up(arithmetic, weight, below, above):
-    """Fill the sums of the weights before each place, and from each place on."""
+    """Fill the sums of the weights before each position, and from each position on."""
     n, nothing = weight.size, (-np.inf if arithmetic == LOG else 0.0)
     below[0], above[n] = nothing, nothing
     for v in range(n):

@@ -225,7 +225,7 @@ else:
 
     @intrinsic
     def fetch(_context: Any, numbers: Any, _position: Any) -> Any:
-        """Have the processor fetch what lies at a place of an array, or behind its end, while others are computed."""
+        """Have the processor fetch a number of an array, or what lies behind its end, while others are computed."""
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             array = context.make_array(signature.args[0])(context, builder, value=arguments[0])

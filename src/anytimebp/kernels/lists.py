@@ -64,7 +64,7 @@ def _joint_number(inputs, slots, n, entry, first, last, skipped):
 
 @kernel()
 def _first_entry(own, order, state):
-    """Return the place of the first entry of a state, or of one beyond it, in the order by states."""
+    """Return the position of the first entry of a state, or of one beyond it, in the order by states."""
     low, high = 0, order.size
     while low < high:
         middle = (low + high) // 2

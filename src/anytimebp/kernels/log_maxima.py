@@ -34,7 +34,7 @@ class MaximaArrays(NamedTuple):
         slot_start: (V + 1,) where a variable's slots start.
         log_prior: A number per slot; -inf for states that are excluded.
         order: (V,) variables in the order of passes.
-        rank: (V,) the place of each in it.
+        rank: (V,) the position of each in it.
         edge_slot_start: (E,) where an edge's slots start.
         message: A number per edge slot: what the factor gives.
         to_factor: A number per edge slot: what is added to the factor's scores; -inf for states that are excluded.
@@ -247,7 +247,7 @@ def give(layout, at, factor, target, floor, out):
 
 @kernel()
 def _largest_position(total):
-    """Return the place of the largest number, the first of equals."""
+    """Return the position of the largest number, the first of equals."""
     position = 0
     for v in range(1, total.size):
         if total[v] > total[position]:

@@ -32,12 +32,16 @@ import numpy as np
 
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import (
+    BAND,
     CONTRACT,
     FACTOR_VANISHED,
     GATHER,
+    GATHER_HUB,
     LINEAR,
     LOG,
     MAX,
+    MOVE_HUB,
+    N_CALLS,
     OK,
     OUT_OF_RANGE,
     SAFE,
@@ -54,9 +58,9 @@ from anytimebp.kernels.jit import address_of, borrow, by_address, index_view, ke
 from anytimebp.kernels.leaf_tables import sum_axis_by_logs
 from anytimebp.kernels.log_sums import sum_in_logs, sum_in_logs_at
 from anytimebp.kernels.structures import ALL, send
-from anytimebp.kernels.through_table import contract, contract_at, edge_size
-from anytimebp.kernels.to_factor import gather, gather_at, is_lone_hub
-from anytimebp.kernels.to_variable import store, store_at
+from anytimebp.kernels.through_table import band_linear, contract, contract_at, edge_size
+from anytimebp.kernels.to_factor import gather, gather_at, gather_hub, is_lone_hub
+from anytimebp.kernels.to_variable import move_hub, store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
 AT_ONCE = 2**21
@@ -235,7 +239,7 @@ def update(layout, bp, factor, damping):
 
 update_at = by_address(update, "int64", "int64", "float64", "int64")
 
-CALLS = np.zeros(6, dtype=np.int64)
+CALLS = np.zeros(N_CALLS, dtype=np.int64)
 """Addresses of kernels that others call by address; the same for all runs of a process."""
 
 
@@ -257,6 +261,19 @@ def link_calls(layout: Any, bp: Any, *, in_logs: bool) -> None:
         CALLS[CONTRACT] = address_of(contract, layout, bp, number, number, weight)
         CALLS[STORE] = address_of(store, layout, bp, number, weight, weight, 0.0)
         CALLS[UPDATE] = address_of(update, layout, bp, number, 0.0)
+
+
+def link_hubs(bp: Any) -> None:
+    """Do the same with what only variables of high degree need."""
+    if not CALLS[MOVE_HUB]:
+        CALLS[GATHER_HUB] = address_of(gather_hub, bp, 0, 0, bp.incoming)
+        CALLS[MOVE_HUB] = address_of(move_hub, bp, 0, bp.incoming, bp.outgoing)
+
+
+def link_bands(bp: Any) -> None:
+    """Do the same with what only tables with bands need."""
+    if not CALLS[BAND]:
+        CALLS[BAND] = address_of(band_linear, bp.table_band, *[bp.incoming] * 5)
 
 
 @kernel(inline=True)

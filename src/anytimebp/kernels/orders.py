@@ -2,47 +2,62 @@
 
 from anytimebp.kernels.jit import borrow, kernel
 
+COUNT, ADD_UP, BY_FIRST, BY_LAST, BACK, IN_ORDER = range(6)  # stages of `orders_slice`
+
 
 @kernel()
-def fill_orders(factor_edge_start, edge_variable, rank, index, orders):
-    """Fill the orders of two sweeps: factors by their last variable, then by their first; and in reverse.
+def orders_slice(factor_edge_start, edge_variable, index, orders, state, limit):
+    """Go on with the orders of two sweeps: factors by their last variable, then by their first; and in reverse.
 
     Args:
         factor_edge_start: (F + 1,).
-        edge_variable: (E,).
-        rank: (V,) places of the variables in a row, which say what is first and last; empty: they are in order.
-        index: (2, V + 1) zeros, overwritten: where the factors of a first and of a last variable go.
+        edge_variable: (E,); or ranks of the variables, which say what is first and last.
+        index: (2, V + 1) zeros at first, overwritten: where the factors of a first and of a last variable go.
         orders: (2, F) overwritten.
+        state: (2,) zeros at first, overwritten: the stage, and how far it is.
+        limit: Factors and variables to look at before it stops.
+
+    Returns:
+        Whether it is through.
     """
     n_factors = orders.shape[1]
-    for factor in range(n_factors):
-        lowest, highest = _ends(factor_edge_start, edge_variable, rank, factor)
-        index[0, lowest + 1] += 1
-        index[1, highest + 1] += 1
-    for variable in range(1, index.shape[1]):
-        index[0, variable] += index[0, variable - 1]
-        index[1, variable] += index[1, variable - 1]
-    for factor in range(n_factors):  # sorted by counting, twice; the second time keeps the order of the first
-        lowest, _ = _ends(factor_edge_start, edge_variable, rank, factor)
-        orders[1, index[0, lowest]] = factor
-        index[0, lowest] += 1
-    for position in range(n_factors):
-        _, highest = _ends(factor_edge_start, edge_variable, rank, orders[1, position])
-        orders[0, index[1, highest]] = orders[1, position]
-        index[1, highest] += 1
-    for position in range(n_factors):
-        orders[1, n_factors - 1 - position] = orders[0, position]
+    while state[0] < IN_ORDER and limit > 0:
+        stage, begin = state[0], state[1]
+        length = index.shape[1] - 1 if stage == ADD_UP else n_factors
+        end = min(length, begin + limit)
+        if stage == COUNT:
+            for factor in range(begin, end):
+                lowest, highest = _ends(factor_edge_start, edge_variable, factor)
+                index[0, lowest + 1] += 1
+                index[1, highest + 1] += 1
+        elif stage == ADD_UP:
+            for variable in range(begin, end):
+                index[0, variable + 1] += index[0, variable]
+                index[1, variable + 1] += index[1, variable]
+        elif stage == BY_FIRST:
+            for factor in range(begin, end):  # sorted by counting, twice; the second time keeps the order of the first
+                lowest, _ = _ends(factor_edge_start, edge_variable, factor)
+                orders[1, index[0, lowest]] = factor
+                index[0, lowest] += 1
+        elif stage == BY_LAST:
+            for position in range(begin, end):
+                _, highest = _ends(factor_edge_start, edge_variable, orders[1, position])
+                orders[0, index[1, highest]] = orders[1, position]
+                index[1, highest] += 1
+        else:
+            for position in range(begin, end):
+                orders[1, n_factors - 1 - position] = orders[0, position]
+        limit -= end - begin
+        state[0], state[1] = (stage + 1, 0) if end == length else (stage, end)
+    return state[0] == IN_ORDER
 
 
 @kernel(inline=True)
-def _ends(factor_edge_start, edge_variable, rank, factor):
-    """Return the first and the last place of a factor's variables."""
-    lowest, highest = rank.size + edge_variable.size, -1
-    for edge in range(factor_edge_start[factor], factor_edge_start[factor + 1]):
-        at = edge_variable[edge]
-        if rank.size:
-            at = rank[at]
-        lowest, highest = min(lowest, at), max(highest, at)
+def _ends(factor_edge_start, edge_variable, factor):
+    """Return the first and the last variable of a factor."""
+    lowest = highest = edge_variable[factor_edge_start[factor]]
+    for edge in range(factor_edge_start[factor] + 1, factor_edge_start[factor + 1]):
+        lowest, highest = min(lowest, edge_variable[edge]), max(highest, edge_variable[edge])
     return lowest, highest
 
 

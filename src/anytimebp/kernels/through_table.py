@@ -3,7 +3,7 @@
 import numpy as np
 
 from anytimebp.kernels.arithmetic import larger
-from anytimebp.kernels.codes import MAX
+from anytimebp.kernels.codes import BAND, MAX
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, index_view, kernel, table_view
 
 PAIR = 2
@@ -103,8 +103,8 @@ def _narrow_rows(row, band, width, row_weight, column_weight, dots, sums):
 
 
 @kernel(FAST)
-def _band_linear(words, band, row_weight, column_weight, dots, sums):
-    """Do as `matrix_linear`, reading the band of a matrix (`bands.py`)."""
+def band_linear(words, band, row_weight, column_weight, dots, sums):
+    """Do as `matrix_linear`, reading the band of a matrix (`bands.py`); return 0."""
     width, n_begins = words[0], sums.size - words[0] + 1
     row, first = words[1 + n_begins :], 0
     for c in range(sums.size):
@@ -122,6 +122,10 @@ def _band_linear(words, band, row_weight, column_weight, dots, sums):
                     total[c] += weight * entries[c]
                 dots[row[k]] = dot
         first = end
+    return 0
+
+
+band_linear_at = by_address(band_linear, "int64")
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -207,7 +211,8 @@ def contract(layout, bp, factor, address, incoming):
             width = index_view(bp.table_band[factor], 1)[0]
             n_words = 2 + n - width + rows
             band = table_view(bp.table_band[factor] + 8 * n_words, rows * width)
-            _band_linear(index_view(bp.table_band[factor], n_words), band, before, column, dots, sums)
+            words = index_view(bp.table_band[factor], n_words)
+            band_linear_at(bp.calls[BAND], (words, band, before, column, dots, sums))
         elif bp.semiring == MAX:
             matrix_max(matrix, row_start, stride, n, before, column, dots, sums)
         elif rows >= TALL and row_start.size == 0:

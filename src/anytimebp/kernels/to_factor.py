@@ -3,7 +3,7 @@
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, larger, log, normal_log, smaller
-from anytimebp.kernels.codes import LOG, SAFE
+from anytimebp.kernels.codes import GATHER_HUB, LOG, SAFE
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
 
 SMALLEST_NORMAL = 2.3e-308  # under this, digits are gone, and totals take numbers for this one
@@ -92,7 +92,7 @@ def finite_logs(arithmetic, values, logs):
 
 
 @kernel()
-def _gather_hub(bp, hub, skipped, weight):
+def gather_hub(bp, hub, skipped, weight):
     """Do as `gather`, from the totals that a variable of high degree keeps."""
     start, n = bp.hub_start[hub], weight.size
     high, low, zeros = bp.hub_high[start : start + n], bp.hub_low[start : start + n], bp.hub_zeros[start : start + n]
@@ -109,6 +109,9 @@ def _gather_hub(bp, hub, skipped, weight):
             weight[v] = (high[v] - reference) + low[v] if zeros[v] == 0 else -np.inf
     floor, peak, log_peak = _finish_logs(bp.arithmetic, weight)
     return floor, peak, log_peak + reference
+
+
+gather_hub_at = by_address(gather_hub, "float64", "float64", "float64")
 
 
 @kernel(inline=True)
@@ -131,7 +134,7 @@ def gather(layout, bp, variable, skipped, weight):
     """
     hub = bp.variable_hub[variable]
     if hub >= 0:
-        return _gather_hub(bp, hub, skipped, weight)
+        return gather_hub_at(bp.calls[GATHER_HUB], (bp, hub, skipped, weight))
     if bp.arithmetic == LOG:
         return _gather_logs(layout, bp, variable, skipped, weight)
     first, last = layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]

@@ -5,11 +5,10 @@ and goes on losing it counts as settled, as long as it does: with n the other me
 n * m, old and new, is under GONE of the largest, and it falls behind all states that are not. Around a loop with hard
 zeros such a state may fall by a factor a sweep for ever. It takes part in any other message by as little: where a
 factor sums over it, its share is at most its belief over that of the state the message is about. So a state of belief b
-is off by GONE / b at the most, in relative terms, through all that is not told of states that are gone. A state that
-is gone and rises counts if it would come back soon: within SOON more such rises. Messages of decoders over large fields
-rise now and then by a fifth of a nat at beliefs of 1e-50, on their way down. In log arithmetic, where beliefs are apart
-by hundreds of nats and come back from there, every rise counts. States that other factors rule out count, and so does
-every change to or from a hard zero: scores of candidates, which may lift the zeros, hang on them.
+is off by GONE / b at the most, in relative terms, through all that is not told of states that are gone. Every rise
+counts, however small: a state at 1e-35 that rises by 2 % a sweep is back after thousands of sweeps, while nothing else
+moves. States that other factors rule out count, and so does every change to or from a hard zero: scores of candidates,
+which may lift the zeros, hang on them.
 """
 
 import math
@@ -17,7 +16,7 @@ import math
 import numpy as np
 
 from anytimebp.kernels.arithmetic import add_exactly, exp, larger, log, normal_log, smaller
-from anytimebp.kernels.codes import DIVERGED, GONE, LINEAR, LOG, MAX_LOG, VANISHED
+from anytimebp.kernels.codes import DIVERGED, GONE, LINEAR, LOG, MAX_LOG, MOVE_HUB, VANISHED
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
 from anytimebp.kernels.log_sums import log_sum
 from anytimebp.kernels.to_factor import SMALLEST_NORMAL, largest
@@ -26,12 +25,6 @@ TINY = 1e-305  # added to both sides of a ratio, so that zero over zero is one
 LOG_GONE = math.log(GONE)
 FAR = 1e306  # over any ratio or change that counts; of infinity, loops would not be vectorised
 LOWEST = -1e300  # in place of -inf, so that zero over zero is one in logs, too
-SOON_DOUBLED = 7
-SOON = 2**SOON_DOUBLED
-"""Rises as large as the last one that a state which is gone may need to come back, and still count.
-
-Larger, and runs wait for states that pass by at 1e-50; smaller, and states that come back slowly are missed."""
-STEEP = 200.0  # rises that count as this one: its power SOON is still a number
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -79,27 +72,24 @@ def _swap_positive(weight, new, old, scale):
 
 @kernel(FAST_WITHOUT_NAN)
 def _residual_linear(weight, new, old):
-    """Return the residual of a message, with states that are gone left out; zeros are where they were."""
+    """Return the residual of a message, without the fall of states that are gone; zeros are where they were."""
     peak, peak_before = 0.0, 0.0
     for v in range(new.size):
         peak = larger(peak, weight[v] * new[v])
         peak_before = larger(peak_before, weight[v] * old[v])
-    gone, gone_before, shift = GONE * peak, GONE * peak_before, peak_before / peak
+    gone, gone_before = GONE * peak, GONE * peak_before
     high, low = 0.0, FAR
     for v in range(new.size):
         ratio = (new[v] + TINY) / (old[v] + TINY)
         counts = (weight[v] <= 0.0) | (weight[v] * new[v] >= gone) | (weight[v] * old[v] >= gone_before)
-        power = smaller(ratio * shift, STEEP)
-        for _ in range(SOON_DOUBLED):
-            power *= power
-        high = larger(high, ratio if counts | (weight[v] * new[v] * power >= gone) else 0.0)
+        high = larger(high, ratio)
         low = smaller(low, ratio if counts else FAR)
     return math.log(high / low)
 
 
 @kernel(FAST_WITHOUT_NAN)
 def _residual_log(weight, new, old):
-    """Do as `_residual_linear`, with logs of everything; here every rise counts, as ranges are wide."""
+    """Do as `_residual_linear`, with logs of everything."""
     peak, peak_before = -np.inf, -np.inf
     for v in range(new.size):
         peak = larger(peak, weight[v] + new[v])
@@ -158,7 +148,7 @@ def _damp(arithmetic, new, old, damping):
 
 @kernel()
 def move_hub(bp, hub, new, old):
-    """Replace a message in the totals of a variable of high degree."""
+    """Replace a message in the totals of a variable of high degree; return 0."""
     start, n, nothing = bp.hub_start[hub], new.size, -np.inf if bp.arithmetic == LOG else 0.0
     high, low, zeros = bp.hub_high[start : start + n], bp.hub_low[start : start + n], bp.hub_zeros[start : start + n]
     for v in range(n):  # no branches, so that the compiler makes vectors of it
@@ -169,6 +159,10 @@ def move_hub(bp, hub, new, old):
         total, rest = add_exactly(high[v], low[v], 0.0 if new[v] == nothing else a)
         high[v], low[v] = add_exactly(total, rest, 0.0 if old[v] == nothing else -b)
         zeros[v] += np.int64(new[v] == nothing) - np.int64(old[v] == nothing)
+    return 0
+
+
+move_hub_at = by_address(move_hub, "int64")
 
 
 @kernel(FAST)
@@ -227,7 +221,7 @@ def store(layout, bp, edge, weight, new, damping):
         if np.isfinite(scale) and (bp.arithmetic == LOG or scale > 0.0):  # not where no joint state is possible
             bp.edge_scale[edge] = scale
     if hub >= 0 and (new.size > 1 or old[0] != new[0]):
-        move_hub(bp, hub, old, new)
+        move_hub_at(bp.calls[MOVE_HUB], (bp, hub, old, new))
     bp.edge_residual[edge] = residual * (1.0 - damping)
     return residual
 

@@ -2,7 +2,7 @@
 
 from anytimebp.kernels.jit import FAST, kernel
 
-FOUR, EIGHT = 4, 8
+EIGHT = 8
 WIDE = 32  # lengths from here on are halved twice in a pass, which reads and writes half as often
 
 

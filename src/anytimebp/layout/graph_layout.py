@@ -157,7 +157,7 @@ class CompiledGraph:
         return -1
 
     def locate(self, message_factor: int) -> tuple[FactorBlock, int]:
-        """Return the block of a message factor, and its place in it."""
+        """Return the block of a message factor, and its position in it."""
         first, block = self.message_blocks[bisect_right(self.message_blocks, message_factor, key=_first) - 1]
         return block, message_factor - first
 
@@ -172,7 +172,7 @@ class CompiledGraph:
         return block.log_values(offset, states, self.variables)
 
     def log_parts(self, message_factor: int, states: States) -> Iterator[tuple[Box, FloatArray]]:
-        """Give the same scores a part at a time, each with its place."""
+        """Give the same scores a part at a time, each with its position."""
         block, offset = self.locate(message_factor)
         return block.log_parts(offset, states, self.variables)
 

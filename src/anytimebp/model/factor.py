@@ -84,7 +84,7 @@ class FactorBlock:
         """Return the log scores of several factors, each on its own states, (n, *sizes); a new array.
 
         Args:
-            offsets: (n,) their places in the block.
+            offsets: (n,) their positions in the block.
             states: Per axis, (n, states).
             variables: Of the graph.
         """

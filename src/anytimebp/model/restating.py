@@ -16,7 +16,7 @@ from anytimebp.model.source import FloatArray
 def restated_table(
     block: FactorBlock, offsets: range, log_table: npt.ArrayLike, what: Callable[[int], str]
 ) -> tuple[DenseSource, range]:
-    """Return a source with other log scores for some factors of a block, and the places of those that it changes.
+    """Return a source with other log scores for some factors of a block, and the positions of those that it changes.
 
     Args:
         block: The block.
@@ -32,7 +32,7 @@ def restated_table(
         msg = f"{name} has no table to replace: its scores are not given as a table"
         raise ModelError(msg)
     if not offsets or offsets.step != 1 or offsets.stop > n:
-        msg = f"expected factors that were added together, one after the other, got places {offsets} of {n}"
+        msg = f"expected factors that were added together, one after the other, got positions {offsets} of {n}"
         raise ModelError(msg)
     refuse_booleans(log_table, name)
     given = read_table(log_table, name)

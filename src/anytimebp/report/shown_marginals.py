@@ -55,19 +55,19 @@ class ShownMarginals(TypedDict):
 
 
 class TextList:
-    """Texts, each once, by place."""
+    """Texts, each once, by position."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self.place: dict[str, int] = {}
+        self.position: dict[str, int] = {}
         self.characters = 0
 
     def add(self, text: str) -> int:
-        """Return the place of a text, a new one if it is not there yet."""
-        if text not in self.place:
-            self.place[text] = len(self.place)
+        """Return the position of a text, a new one if it is not there yet."""
+        if text not in self.position:
+            self.position[text] = len(self.position)
             self.characters += len(text)
-        return self.place[text]
+        return self.position[text]
 
 
 def shown_marginals(marginals: Marginals, domain_sizes: IndexArray) -> ShownMarginals:
@@ -82,7 +82,7 @@ def shown_marginals(marginals: Marginals, domain_sizes: IndexArray) -> ShownMarg
         if name_characters + texts.characters > MOST_CHARACTERS:
             break
     order = np.argsort(-marginals.entropies()[: len(cards)], kind="stable").tolist()
-    return {"texts": list(texts.place), "cards": cards, "by_uncertainty": order, "n_closed": CLOSED_STATES}
+    return {"texts": list(texts.position), "cards": cards, "by_uncertainty": order, "n_closed": CLOSED_STATES}
 
 
 def _card(marginals: Marginals, index: int, marginal: FloatArray, n_active: int, texts: TextList) -> Card:

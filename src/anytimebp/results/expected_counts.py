@@ -111,7 +111,7 @@ class Summable(Protocol):
     """What of the marginals of factors is asked for here; see `FactorMarginals`."""
 
     def located(self, key: FactorKey) -> tuple[FactorBlock, int]:
-        """Return the block of a factor, and its place in it."""
+        """Return the block of a factor, and its position in it."""
 
     def stacked(self, block: FactorBlock, offsets: IndexArray) -> FloatArray:
         """Return (n, ...) marginals."""

@@ -92,7 +92,7 @@ class FactorMarginals(Mapping[int, FloatArray]):
         ]
 
     def located(self, key: FactorKey) -> tuple[FactorBlock, int]:
-        """Return the block of a factor, and its place in it."""
+        """Return the block of a factor, and its position in it."""
         index = self._index_of(key)
         block = self._blocks[bisect_right(self._firsts, index) - 1]
         return block, index - block.first

@@ -13,7 +13,7 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains
 from anytimebp.kernels.codes import LINEAR
-from anytimebp.kernels.messages import CALLS, link_calls
+from anytimebp.kernels.messages import CALLS, link_calls, link_hubs
 from anytimebp.kernels.setting_up import place_slots, scratch_sizes
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
@@ -205,7 +205,14 @@ def allocate(
         calls=CALLS,
     )
     link_calls(layout, arrays, in_logs=not linear or widest is not room)
+    if n_hubs:
+        link_hubs(arrays)
     return arrays
+
+
+def may_have_hubs(layout: GraphLayout) -> bool:
+    """Tell whether a graph has so many factors that a variable may have a high degree."""
+    return len(layout.factor_edge_start) - 1 > HUB_DEGREE
 
 
 def fill_in_parts(array: FloatArray | IndexArray, value: float) -> Iterator[None]:

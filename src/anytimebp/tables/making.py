@@ -33,6 +33,7 @@ from anytimebp.kernels.cutting import (
     list_tables,
 )
 from anytimebp.kernels.exponentiate import exponentiate_slice, scale_tables_slice
+from anytimebp.kernels.messages import link_bands
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout, MessageBlock
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray, cut
@@ -75,6 +76,7 @@ def make_bands(
     width, start = np.empty(len(arrays.table_band), dtype=np.int64), np.empty(int((entries / last).sum()), np.int64)
     words = find_bands(layout, arrays, width, start)
     if words:
+        link_bands(arrays)
         made = np.empty(int(words))
         fill_bands(layout, arrays, width, start, made, made.ctypes.data)
         tables.keep(made)

@@ -97,6 +97,16 @@ def ring_that_turns_to_logs():
     return graph
 
 
+def wheel():
+    """Return a model with a variable of high degree."""
+    graph, n, rng = abp.FactorGraph(), 20, np.random.default_rng(0)
+    graph.add_variables(n + 1, 3)
+    rim = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
+    spokes = np.stack([np.arange(n), np.full(n, n)], axis=1)
+    graph.add_factors(np.concatenate([rim, spokes]), log_table=rng.normal(0.0, 0.3, (2 * n, 3, 3)))
+    return graph
+
+
 def ring_of_rules():
     """Return a model whose tables are too large to be filled."""
     graph, rng = abp.FactorGraph(), np.random.default_rng(0)
@@ -124,23 +134,24 @@ def test_a_model_larger_than_memory_loads_no_kernels_for_whole_tables():
 
 FIRST_RUN = """
 import anytimebp as abp
-from anytimebp.kernels import cutting, leaves, log_sums
+from anytimebp.kernels import cutting, leaves, log_sums, to_factor
 from oracle.models import grid, random_tree
-from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_that_turns_to_logs
+from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_that_turns_to_logs, wheel
 
-kernels = (cutting.cut_tables_slice, leaves.pass_slice, log_sums.sum_in_logs)
+kernels = (cutting.cut_tables_slice, leaves.pass_slice, log_sums.sum_in_logs, to_factor.gather_hub)
 nothing_under_the_clock(abp.infer, {model}, method="{method}", max_updates=20_000)
 assert [len(kernel.overloads) for kernel in kernels] == {loaded}
 """
 
 NEEDS = {
-    "grid(3, 3, 1.0, 0.5, seed=0)": [0, 0, 0],
-    "grid(3, 3, 1.0, 0.5, seed=0), evidence={'x0': 1}": [1, 0, 0],
-    "random_tree(0, max_states=5, n_factors=4)": [0, 1, 0],
-    "loops_with_leaves()": [0, 1, 0],
-    "ring_that_turns_to_logs()": [0, 0, 1],
+    "grid(3, 3, 1.0, 0.5, seed=0)": [0, 0, 0, 0],
+    "grid(3, 3, 1.0, 0.5, seed=0), evidence={'x0': 1}": [1, 0, 0, 0],
+    "random_tree(0, max_states=5, n_factors=4)": [0, 1, 0, 1],
+    "loops_with_leaves()": [0, 1, 0, 1],
+    "ring_that_turns_to_logs()": [0, 0, 1, 1],
+    "wheel()": [0, 0, 0, 1],
 }
-"""What the first run of a process is on, and how many versions it loads of what only evidence, leaves or logs need."""
+"""What a first run is on, and how many versions it loads of what only evidence, leaves, logs or larger graphs need."""
 
 
 @pytest.mark.parametrize("method", ["bp", "residual", "adaptive"])
@@ -152,7 +163,7 @@ def test_a_first_run_loads_what_it_needs_and_nothing_while_its_clock_runs(model,
 FIRST_OF_THE_DEFAULT = """
 import anytimebp as abp
 from oracle.models import grid, random_tree
-from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_of_rules
+from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_of_rules, wheel
 
 nothing_under_the_clock(abp.infer, {model}, seconds=60.0)
 """
@@ -168,6 +179,7 @@ nothing_under_the_clock(abp.infer, {model}, seconds=60.0)
         "random_tree(0, max_states=5, n_factors=4)",
         "loops_with_leaves()",
         "loops_with_leaves(), targets=['x0']",
+        "wheel()",
         "ring_of_rules(), max_memory=2 * 10**6",
     ],
 )

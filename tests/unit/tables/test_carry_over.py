@@ -12,7 +12,7 @@ from anytimebp.kernels import codes
 from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.tables.carry_over import Start, read_message
 from oracle.models import random_loopy, worst
-from unit.kernels.test_hubs import wheel
+from unit.kernels.test_to_factor import wheel
 
 
 class UnsettledError(Exception):

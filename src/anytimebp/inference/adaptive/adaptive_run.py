@@ -19,12 +19,13 @@ from anytimebp.inference.adaptive.relations import FirstRound, first_round, may_
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.all_states import AllStates
-from anytimebp.inference.method import Method, Stages, Step, Task
+from anytimebp.inference.method import LARGER, Method, Stages, Step, Task
 from anytimebp.inference.reading_time import LARGE, expect_another, first_domains
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.results.snapshot import Snapshot
+from anytimebp.tables.arrays import may_have_hubs
 from anytimebp.tables.memory import check_memory, check_universe, update_entries
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
@@ -58,6 +59,8 @@ class AdaptiveRun(Stages):
         self._task, self._options, self._figures = task, task.options, task.figures
         self._at_any_cost = at_any_cost
         self._compiled = compiled_graph(task.graph)
+        if may_have_hubs(self._compiled.arrays):
+            task.load(LARGER)
         self._sizes = domain_sizes(self._compiled, self._options.observed)
         self._full_fits = not is_large and self._check_memory()
         self._rounds: Rounds | None = None
@@ -113,6 +116,7 @@ class AdaptiveRun(Stages):
             return "rounds on likely states are made for sums, and this run takes maxima"
         if self._at_any_cost:
             return ""
+        self._task.load(LARGER)
         return "" if may_pay(self._compiled.arrays, self._domains) else FLAT
 
     def _all_states(self) -> AllStates:

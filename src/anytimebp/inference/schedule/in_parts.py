@@ -108,7 +108,7 @@ def _share_out(pieces: range, start: list[int], costs: list[float], threads: int
 
 
 Call: TypeAlias = Callable[[WorkspaceArrays, int, int, int], tuple[int, int, int, int]]
-"""Sweeps from a place to another, for at most a cost: given whose arrays; returns status, culprit, place and work."""
+"""Sweeps from one position to another, for at most a cost; returns status, what vanished, position and work."""
 
 
 class StagedThreads:
@@ -116,7 +116,7 @@ class StagedThreads:
 
     Attributes:
         is_through: Whether all stages are, so that the rest is next.
-        rest: The place in the order at which that begins.
+        rest: The position in the order at which that begins.
     """
 
     def __init__(self, messages: Messages, division: Division, threads: int) -> None:

@@ -190,7 +190,7 @@ def _parts(own: IndexArray, other: IndexArray) -> list[tuple[int, IndexArray]]:
 
 
 def _add_logs(line: FloatArray, position: IndexArray, terms: FloatArray) -> None:
-    """Add terms to the numbers of a line at their places, all of them logs."""
+    """Add terms to the numbers of a line at their positions, all of them logs."""
     order = np.argsort(position, kind="stable")
     position, terms = position[order], terms[order]
     first = np.flatnonzero(np.diff(position, prepend=-1))

@@ -124,7 +124,7 @@ class ListedSource(FactorSource):
 
 
 def pack_list(log_scores: FloatArray, positions: list[IndexArray], default: float, sizes: Sequence[int]) -> Packed:
-    """Return entries in the order of their places, with an order by each axis where sums may cancel.
+    """Return entries in the order of their positions, with an order by each axis where sums may cancel.
 
     Args:
         log_scores: Of the entries.

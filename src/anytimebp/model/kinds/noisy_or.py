@@ -128,7 +128,7 @@ class NoisyOrSource(FactorSource):
         return np.asarray(np.where(states == 1, on, off))
 
     def packed(self, states: States) -> Packed:
-        """Return the places of "off" and "on" among each variable's states, or -1, and all probabilities."""
+        """Return the positions of "off" and "on" among each variable's states, or -1, and all probabilities."""
         positions = [
             int(found[0]) if len(found) else -1
             for given in states
@@ -148,7 +148,7 @@ class NoisyOrSource(FactorSource):
         return entries
 
     def most_words(self, sizes: FloatArray) -> FloatArray:
-        """Return the places and the probabilities."""
+        """Return the positions and the probabilities."""
         return np.full(len(sizes), 4.0 * len(self.shape))
 
     @classmethod

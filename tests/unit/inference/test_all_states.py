@@ -19,7 +19,7 @@ from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.tables import arrays, leaves
 from oracle.leafy_models import leafy_graph
 from oracle.models import grid
-from unit.kernels.test_hubs import wheel
+from unit.kernels.test_to_factor import wheel
 
 pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
 
@@ -198,7 +198,7 @@ def test_the_variables_that_are_followed_are_read_as_among_all(any_arithmetic, m
     run = all_states.AllStates(task)
     for _ in steps(run, task.figures):
         layout, messages, start = run.workspace.layout, run.workspace.arrays, run.workspace.domains.slot_start
-        whole, history = beliefs_if_any(layout, messages, start), run._history
+        whole, history = beliefs_if_any(layout, messages, start), run._following.history
         part = beliefs_if_any(*part_of(layout, messages, history.followed), history.start)
         assert 20 <= len(part) <= 40
         assert (part == history.part(whole)).all()

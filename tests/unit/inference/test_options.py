@@ -9,7 +9,7 @@ import pytest
 
 import anytimebp as abp
 from oracle.models import grid, random_loopy
-from unit.kernels.test_hubs import wheel
+from unit.kernels.test_to_factor import wheel
 
 MODELS = {
     "pairs": lambda: grid(4, 5, 1.0, 0.5, seed=1),

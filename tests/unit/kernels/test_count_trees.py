@@ -1,4 +1,4 @@
-"""Messages of counts of many variables, against sums of 40 digits; `test_transform_digits.py` has few variables."""
+"""Messages of counts of many variables, against sums of 40 digits; `test_convolutions.py` has few variables."""
 
 from decimal import Decimal, localcontext
 
