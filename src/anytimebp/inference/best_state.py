@@ -19,7 +19,7 @@ from anytimebp.inference.caveats import warn_of_cache
 from anytimebp.inference.inference import Inference
 from anytimebp.inference.likely_map import CHOICE, LOOSE, LikelySearch
 from anytimebp.inference.map_search import MapSearch
-from anytimebp.inference.method import new_task
+from anytimebp.inference.method import Task, new_task
 from anytimebp.inference.methods import MAP_METHODS
 from anytimebp.inference.options import check_budget
 from anytimebp.inference.warm_up import compile_rules, load_meanwhile, logger
@@ -92,21 +92,11 @@ def infer_map(
     with InterruptFlag() as interrupt, np.errstate(under="ignore"):
         clock.start()
         graph.take_changes()
-        compiled, observed = compiled_graph(graph), options.observed
-        tree = _tree(compiled, method, domain_sizes(compiled, observed), seconds, max_memory)
-        is_likely = tree is None and not _fits(compiled, domain_sizes(compiled, observed), max_memory)
-        if is_likely:
-            check_universe(compiled, max_memory)
-        domains = full_domains(compiled, observed)
-        search = MapSearch(compiled, domains, observed)
-        if tree is not None:
-            steps = search.exactly(tree)
-        elif is_likely:
-            task = new_task(graph, options, partial(load_meanwhile, clock, interrupt, options))
-            late = np.inf if seconds is None else HALF * seconds
-            steps = _ended(search, LikelySearch(search, task, domains, lambda: clock.seconds >= late).by_rounds())
-        else:
-            steps = _ended(search, search.by_passes(BlockMoves(search, compiled, domains, observed)))
+        compiled = compiled_graph(graph)
+        tree = _tree(compiled, method, domain_sizes(compiled, options.observed), seconds, max_memory)
+        task = new_task(graph, options, partial(load_meanwhile, clock, interrupt, options))
+        late = np.inf if seconds is None else HALF * seconds
+        search, steps, choice = _begun(task, compiled, tree, lambda: clock.seconds >= late)
         reason, trace = _drive(search, steps, clock, interrupt, seconds, callback)
     labels = {v.name: v.labels[int(s)] for v, s in zip(compiled.variables, search.states, strict=True)}
     if search.log_score == -np.inf:
@@ -118,11 +108,35 @@ def infer_map(
         max_marginals=search.max_marginals(),
         exact=search.is_best,
         method="bp" if tree is None else "exact",
-        choice=CHOICE if is_likely else "",
+        choice=choice,
         stop_reason=reason,
         trace=MapTrace(trace),
         seconds=clock.seconds,
     )
+
+
+def _begun(
+    task: Task, compiled: CompiledGraph, tree: Tree | None, is_late: Callable[[], bool]
+) -> tuple[MapSearch, Iterator[int | None], str]:
+    """Return a search, its steps, and what it has to do without.
+
+    Args:
+        task: Of a run of `adaptive`, if there is one.
+        compiled: The graph.
+        tree: To be exact on, or None.
+        is_late: Whether such a run has to end.
+    """
+    observed, max_memory = task.options.observed, task.options.max_memory
+    is_likely = tree is None and not _fits(compiled, domain_sizes(compiled, observed), max_memory)
+    if is_likely:
+        check_universe(compiled, max_memory)
+    domains = full_domains(compiled, observed)
+    search = MapSearch(compiled, domains, observed)
+    if tree is not None:
+        return search, search.exactly(tree), ""
+    if is_likely:
+        return search, _ended(search, LikelySearch(search, task, domains, is_late).by_rounds()), CHOICE
+    return search, _ended(search, search.by_passes(BlockMoves(search, compiled, domains, observed))), ""
 
 
 def _tree(
