@@ -12,6 +12,7 @@ the sums of every model as JSON.
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from timing import keep_freed_memory, table
@@ -19,7 +20,9 @@ from timing import keep_freed_memory, table
 from anytimebp.learn import CRF
 from anytimebp_evaluation.conll04 import read_conll04
 from anytimebp_evaluation.nerel.documents import SPLITS, read_documents, read_labels
-from anytimebp_evaluation.nerel.learned import LearnedTask, differences
+from anytimebp_evaluation.nerel.learned import RELATIONS, TABLE, TYPES, LearnedTask, differences
+
+SMALL = 0.01  # penalty of weights of which there are few
 
 
 def _show(what, done, total):
@@ -34,7 +37,7 @@ def measure(name, labels, documents, arguments):
     crf = CRF(
         method=arguments.method,
         optimizer=arguments.optimizer,
-        l2=arguments.l2,
+        l2={TYPES: SMALL, RELATIONS: SMALL, TABLE: SMALL},
         learning_rate=arguments.rate,
         batch_size=8,
         max_iterations=arguments.passes,
@@ -43,9 +46,10 @@ def measure(name, labels, documents, arguments):
         progress=True,
         seed=arguments.seed,
     )
-    answers = task.counted()
-    for weight in (task.table_weight, 0.0):
-        answers += task.learned(crf, weight)
+    answers = [*task.counted(), *task.scaled(crf)]
+    for l2 in arguments.l2:
+        crf.set_params(l2={TYPES: SMALL, RELATIONS: SMALL, TABLE: l2})
+        answers += [replace(own, model=f"{own.model}, l2={l2:g}") for own in task.free(crf)]
     rows, counted = [], answers[1]
     for answer in answers:
         types, relations = answer.f1()
@@ -67,7 +71,7 @@ def main():
     parser.add_argument("--documents", type=int, help="training documents; all by default")
     parser.add_argument("--passes", type=int, default=8, help="passes of Adam at the most")
     parser.add_argument("--rate", type=float, default=0.02, help="learning rate of Adam")
-    parser.add_argument("--l2", type=float, default=1.0)
+    parser.add_argument("--l2", type=float, nargs="*", default=[1.0, 30.0], help="penalties of the free table")
     parser.add_argument("--method", default="bp", help="of inference")
     parser.add_argument("--optimizer", default="adam", choices=["adam", "lbfgs"])
     parser.add_argument("--seed", type=int, default=0)

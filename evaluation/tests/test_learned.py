@@ -54,12 +54,15 @@ def test_an_example_with_weights_is_the_joint_model(tmp_path):
     pairs = np.array([[0, 1], [1, 0]])
     scores = Scores(rng.normal(0, 1, (3, 3)), pairs, rng.normal(0, 1, (2, 3)))
     table = rng.normal(0, 1, (3, 3, 3))
-    example = example_of(documents[0], scores, labels, table)
-    weights = {TYPES: np.ones(1), RELATIONS: np.array([1.0, -0.5]), TABLE: np.zeros((3, 3, 3))}
-    found, wanted = example.with_weights(weights), JointModel(labels, table, -0.5).graph(documents[0], scores)
-    assert found.n_factors == wanted.n_factors
-    for k in range(wanted.n_factors):
-        np.testing.assert_allclose(found.factor_log_table(k), wanted.factor_log_table(k))
+    wanted = JointModel(labels, 0.7 * table, -0.5).graph(documents[0], scores)
+    weights = {TYPES: np.ones(1), RELATIONS: np.array([1.0, -0.5])}
+    free = example_of(documents[0], scores, labels, 0.7 * table, is_free=True)
+    scaled = example_of(documents[0], scores, labels, table, is_free=False)
+    for example, own in ((free, np.zeros((3, 3, 3))), (scaled, np.array([0.7]))):
+        found = example.with_weights({**weights, TABLE: own})
+        assert found.n_factors == wanted.n_factors
+        for k in range(wanted.n_factors):
+            np.testing.assert_allclose(found.factor_log_table(k), wanted.factor_log_table(k))
     assert truth_of(documents[0], scores, labels) == ["Peop", "Org", "Loc", "Work_For", "none"]
 
 
@@ -72,9 +75,12 @@ def test_a_small_task_is_trained_and_scored(conll04_folder):
     }
     task = LearnedTask(splits, labels, 0, lambda *_: None)
     local, counted = task.counted()
-    plain, shifted = task.learned(CRF(max_iterations=30, patience=3), task.table_weight)
-    assert all(len(answer.counts) == 60 for answer in (local, counted, plain, shifted))
+    crf = CRF(max_iterations=30, patience=3)
+    plain, shifted = task.scaled(crf)
+    free = task.free(crf)
+    assert all(len(answer.counts) == 60 for answer in (local, counted, plain, shifted, *free))
     assert plain.f1()[0] >= local.f1()[0] - 0.02
+    assert free[0].f1()[0] >= local.f1()[0] - 0.02
     types, relations = differences(counted, plain)
     assert types.low <= types.value <= types.high
     assert relations.low <= relations.value <= relations.high

@@ -41,7 +41,7 @@ from anytimebp.model.kinds.noisy_or import NoisyOr
 from anytimebp.model.kinds.xor import Xor
 from anytimebp.model.summary import GraphSummary
 from anytimebp.model.variable import Variable
-from anytimebp.results.map_result import MapMoment, MapResult
+from anytimebp.results.map_result import MapMoment, MapResult, MapTrace
 from anytimebp.results.samples import Samples
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.stop import StopReason
@@ -95,6 +95,7 @@ __all__ = [
     "LowRank",
     "MapMoment",
     "MapResult",
+    "MapTrace",
     "MemoryLimitError",
     "ModelError",
     "ModelWarning",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 NETWORKS = ("pgmpy.inference", "pgmpy.models", "pgmpy.readwrite", "pyagrum") if find_spec("pgmpy") else ()
 RAY = ("ray",) if find_spec("ray") else ()
-MODULES = {"test_ray.py": RAY, "test_ray_parts.py": RAY}
+TORCH = ("torch",) if find_spec("torch") else ()
+MODULES = {"test_ray.py": RAY, "test_ray_parts.py": RAY, "test_torch.py": TORCH}
 """By the file that needs them; all other files need those of networks."""
 
 _needed = {path.name: MODULES.get(path.name, NETWORKS) for path in Path(__file__).parent.glob("test_*.py")}

@@ -43,6 +43,7 @@ NAMES = {
     "METHODS",
     "MapMoment",
     "MapResult",
+    "MapTrace",
     "MemoryLimitError",
     "ModelError",
     "ModelWarning",

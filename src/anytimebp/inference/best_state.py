@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from anytimebp.domains.domains import domain_sizes, full_domains
 from anytimebp.errors import OptionError
 from anytimebp.exact.cost import plan_within
+from anytimebp.exact.possible import restricted
 from anytimebp.exact.tree import Tree, plan
 from anytimebp.inference.auto_run import choose
+from anytimebp.inference.block_moves import BlockMoves
 from anytimebp.inference.budget import InterruptFlag, Stopwatch
 from anytimebp.inference.caveats import warn_of_cache
 from anytimebp.inference.inference import Inference
+from anytimebp.inference.likely_map import CHOICE, LOOSE, LikelySearch
 from anytimebp.inference.map_search import MapSearch
+from anytimebp.inference.method import Task, new_task
 from anytimebp.inference.methods import MAP_METHODS
 from anytimebp.inference.options import check_budget
-from anytimebp.inference.warm_up import compile_rules, logger
-from anytimebp.kernels import cliques, joint_states, log_maxima
+from anytimebp.inference.warm_up import compile_rules, load_meanwhile, logger
+from anytimebp.kernels import cliques, cutting, joint_states, log_maxima
 from anytimebp.kernels.disk_cache import is_kept
 from anytimebp.kernels.held_signals import hold_signals, let_signals_in
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.evidence import EvidenceLike
 from anytimebp.model.graph import FactorGraph
-from anytimebp.results.map_result import MapMoment, MapResult
+from anytimebp.model.source import IndexArray
+from anytimebp.results.map_result import MapMoment, MapResult, MapTrace
 from anytimebp.results.stop import StopReason
-from anytimebp.tables.memory import check_axes, check_memory
+from anytimebp.tables.log_tables import log_table_bytes
+from anytimebp.tables.memory import check_axes, check_universe, memory_limit
 
+HALF = 0.5  # of the time that BP on active states may take
 SECONDS = 8  # processor time that compiling takes, for people who wait
 
 
@@ -47,11 +55,12 @@ def infer_map(
     Args:
         graph: The model. It is not changed.
         method: "exact" uses a junction tree. "bp" uses max-product messages, which also give an upper bound on the
-            score, and moves of single variables. "auto" takes "exact" if that is cheap, as in `infer`, and "bp"
-            otherwise.
+            score, and moves of single variables and of blocks. If the tables of all factors do not fit into memory, it
+            searches among likely states, without a bound (`MapResult.choice` says so). "auto" takes "exact" if that is
+            cheap, as in `infer`, and "bp" otherwise.
         evidence: As for `infer`.
         seconds: Time budget; None for no limit.
-        max_memory: Number of bytes that the search may allocate. If it needs more, it raises an error.
+        max_memory: Number of bytes that the search may allocate.
         callback: Called when the state or the bound has improved. The search stops if it returns a true value.
 
     Returns:
@@ -67,25 +76,27 @@ def infer_map(
 
     Raises:
         InconsistentModelError: If no joint state is possible.
-        MemoryLimitError: If the tables of all factors do not fit into memory.
+        MemoryLimitError: If `method` is "exact" and no junction tree fits into memory, or if there is no room for a few
+            numbers per state.
     """
     if method not in MAP_METHODS:
         msg = f"method must be one of {', '.join(map(repr, MAP_METHODS))}, got {method!r}"
         raise OptionError(msg)
     check_budget(seconds, None, None, None, callback, None)
-    inference = Inference(graph, "exact", evidence=evidence, max_memory=max_memory)
+    inference = Inference(graph, "exact", evidence=evidence, max_memory=max_memory, tolerance=LOOSE)
     inference.load()
     load_map_kernels()
     compile_rules(graph.asked_sources)
     warn_of_cache()
-    clock = Stopwatch()
+    clock, options = Stopwatch(), inference.options.for_method("adaptive")
     with InterruptFlag() as interrupt, np.errstate(under="ignore"):
         clock.start()
         graph.take_changes()
-        compiled, observed = compiled_graph(graph), inference.options.observed
-        tree = _tree(compiled, method, domain_sizes(compiled, observed), seconds, max_memory)
-        search = MapSearch(compiled, full_domains(compiled, observed), observed)
-        steps = search.by_passes() if tree is None else search.exactly(tree)
+        compiled = compiled_graph(graph)
+        tree = _tree(compiled, method, domain_sizes(compiled, options.observed), seconds, max_memory)
+        task = new_task(graph, options, partial(load_meanwhile, clock, interrupt, options))
+        late = np.inf if seconds is None else HALF * seconds
+        search, steps, choice = _begun(task, compiled, tree, lambda: clock.seconds >= late)
         reason, trace = _drive(search, steps, clock, interrupt, seconds, callback)
     labels = {v.name: v.labels[int(s)] for v, s in zip(compiled.variables, search.states, strict=True)}
     if search.log_score == -np.inf:
@@ -97,25 +108,60 @@ def infer_map(
         max_marginals=search.max_marginals(),
         exact=search.is_best,
         method="bp" if tree is None else "exact",
+        choice=choice,
         stop_reason=reason,
-        trace=tuple(trace),
+        trace=MapTrace(trace),
         seconds=clock.seconds,
     )
 
 
+def _begun(
+    task: Task, compiled: CompiledGraph, tree: Tree | None, is_late: Callable[[], bool]
+) -> tuple[MapSearch, Iterator[int | None], str]:
+    """Return a search, its steps, and what it has to do without.
+
+    Args:
+        task: Of a run of `adaptive`, if there is one.
+        compiled: The graph.
+        tree: To be exact on, or None.
+        is_late: Whether such a run has to end.
+    """
+    observed, max_memory = task.options.observed, task.options.max_memory
+    is_likely = tree is None and not _fits(compiled, domain_sizes(compiled, observed), max_memory)
+    if is_likely:
+        check_universe(compiled, max_memory)
+    domains = full_domains(compiled, observed)
+    search = MapSearch(compiled, domains, observed)
+    if tree is not None:
+        return search, search.exactly(tree), ""
+    if is_likely:
+        return search, _ended(search, LikelySearch(search, task, domains, is_late).by_rounds()), CHOICE
+    return search, _ended(search, search.by_passes(BlockMoves(search, compiled, domains, observed))), ""
+
+
 def _tree(
-    compiled: CompiledGraph, method: str, sizes: np.ndarray, seconds: float | None, max_memory: int | None
+    compiled: CompiledGraph, method: str, sizes: IndexArray, seconds: float | None, max_memory: int | None
 ) -> Tree | None:
     """Return the tree to be exact on, or None; check the memory."""
     if method == "exact":
         return plan_within(compiled, sizes, max_memory)
     check_axes(compiled, "bp")
-    if method == "auto":
-        chosen = choose(compiled, sizes, has_budget=seconds is not None, max_memory=max_memory).tree
-        if chosen is not None:
-            return chosen
-    check_memory(compiled, sizes, max_memory)
-    return None
+    if method == "bp":
+        return None
+    return choose(compiled, sizes, has_budget=seconds is not None, max_memory=max_memory).tree
+
+
+def _fits(compiled: CompiledGraph, sizes: IndexArray, max_memory: int | None) -> bool:
+    """Tell whether log tables over all states fit into memory."""
+    needed = log_table_bytes(compiled, sizes)
+    limit = memory_limit(needed, max_memory)
+    return limit is None or needed <= limit
+
+
+def _ended(search: MapSearch, steps: Iterator[None]) -> Iterator[None]:
+    """Take all steps, and say how the search has ended."""
+    yield from steps
+    search.end()
 
 
 def _drive(
@@ -147,7 +193,12 @@ def _drive(
 
 def load_map_kernels() -> None:
     """Load the kernels of searches, or compile them, unless they are loaded."""
-    wanted = (cliques.distribute_slice, joint_states.choose_best, log_maxima.improve_slice)
+    wanted = (
+        cliques.distribute_slice,
+        cutting.cut_tables_slice,
+        joint_states.choose_best,
+        log_maxima.improve_slice,
+    )
     if all(getattr(kernel, "overloads", True) for kernel in wanted):
         return
     if any(not is_kept(kernel) for kernel in wanted):
@@ -160,9 +211,13 @@ def load_map_kernels() -> None:
     graph.add_factors([[0, 1], [1, 2], [2, 0]], log_table=[[0.1, 0.0], [0.0, 0.2]])
     compiled = compiled_graph(graph)
     tree = plan(compiled, compiled.universe_sizes)
+    smaller = plan(compiled, np.array([1, 2, 2]))
     assert isinstance(tree, Tree)  # noqa: S101  (it has three variables)
+    assert isinstance(smaller, Tree)  # noqa: S101  (it has two)
+    some = restricted(full_domains(compiled, {}), np.array([True, False, True, True, True, True]))
     with hold_signals():
-        for way in ("by_passes", "exactly"):
-            search = MapSearch(compiled, full_domains(compiled, {}), {})
-            for _ in search.by_passes() if way == "by_passes" else search.exactly(tree):
+        for domains in (full_domains(compiled, {}), some):
+            for _ in MapSearch(compiled, domains, {}).exactly(tree if domains is not some else smaller):
                 let_signals_in()
+        for _ in MapSearch(compiled, some, {}).by_passes():
+            let_signals_in()

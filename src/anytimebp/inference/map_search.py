@@ -7,7 +7,7 @@ reached, or neither the bound nor the state has improved for some passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.factor import row_starts
 from anytimebp.model.joint_score import joint_log_score
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.results.marginals import REPORT_IT
 from anytimebp.results.stop import StopReason
 from anytimebp.tables.log_tables import make_log_tables
@@ -33,6 +33,8 @@ REACHED = 1e-9  # gap, relative to the score, that counts as none: what rounding
 STALLED = 1e-6  # the part of the gap by which the bound must fall in a pass, or it has not improved
 MOST_IDLE_PASSES = 12  # without an improvement, after which the search ends; fewer miss late gains of hard models
 MOST_PASSES = 2_000
+FOR_BLOCKS = (32, 256)  # passes without a better state, after which blocks are moved
+BY_CERTAINTY = 4  # passes after one of which states are also chosen in order of certainty
 DISAGREEMENT = 1e-6  # between the score of a state and what the tree says of it, relative, that is a defect
 
 
@@ -59,7 +61,8 @@ class MapSearch:
             else []
         )
         self.states = self._states_of(np.array(first, dtype=np.int64))
-        self._take(np.array(first, dtype=np.int64))
+        self._offered: IndexArray | None = None
+        self.offer(self.states)
 
     def _states_of(self, slots: IndexArray) -> IndexArray:
         if self._domains.is_whole:
@@ -67,9 +70,11 @@ class MapSearch:
         states: IndexArray = self._domains.slot_state[self._start[:-1] + slots]
         return states
 
-    def _take(self, slots: IndexArray) -> bool:
+    def offer(self, states: IndexArray) -> bool:
         """Keep a joint state if it is better than the best so far; return whether it is."""
-        states = self._states_of(slots)
+        if self._offered is not None and np.array_equal(states, self._offered):
+            return False
+        self._offered = states = states.copy()
         score = joint_log_score(self._compiled.blocks, self._compiled.variables, self._observed, states)
         if score <= self.log_score:
             return False
@@ -110,7 +115,7 @@ class MapSearch:
             yield None
         if tree.n == 0:
             passes.state = np.zeros(len(domains.sizes), dtype=np.int64)
-        self._take(passes.state)
+        self.offer(self._states_of(passes.state))
         best = float(passes.log_total + np.add.reduce(tables.log_scale) + np.add.reduce(domains.log_prior_scale))
         if not abs(self.log_score - best) <= DISAGREEMENT * max(1.0, abs(best)):
             msg = f"internal error: the best joint state scores {self.log_score}, not {best}; {REPORT_IT}"
@@ -122,27 +127,43 @@ class MapSearch:
         self._belief, self.ending = passes.belief, StopReason.OPTIMAL
 
     # ------------------------------------------------------------ by passes
-    def by_passes(self) -> Iterator[int | None]:
-        """Lower the bound and raise the score, until they meet or neither moves."""
+    def by_passes(self, blocks: Callable[[], Iterator[None]] | None = None) -> Iterator[None]:
+        """Lower the bound and raise the score, until they meet or neither moves.
+
+        Args:
+            blocks: Other moves that may raise the score: made when passes have not raised it for a while.
+        """
         tables = yield from make_log_tables(self._compiled, self._domains)
         at = self._arrays(tables.address)
         finite = np.where(at.log_prior > -np.inf, at.log_prior, 0.0)
         floor = -1.0 - tables.span - abs(float(finite.min(initial=0.0))) * len(at.size)
-        way, quiet, layout = 1, 0, self._compiled.arrays
-        for _ in range(MOST_PASSES):
+        way, quiet, stale, layout = 1, 0, 0, self._compiled.arrays
+        for number in range(MOST_PASSES):
             yield from self._pass(at, way)
             bound = bound_after_pass(layout, at) + float(np.add.reduce(self._domains.log_prior_scale))
             gap = self.upper_bound - self.log_score
             has_fallen = bound < self.upper_bound - (STALLED * gap if gap < np.inf else 0.0)
             self.upper_bound = max(self.log_score, min(self.upper_bound, bound))
             self._read_beliefs(at)
-            choose_states(layout, at, at.order[::-1].copy() if way > 0 else at.order, floor)
-            yield from self._improve(at, floor)
-            is_better = self._take(at.state)
-            quiet = 0 if is_better or has_fallen else quiet + 1
-            if self.is_best or quiet >= MOST_IDLE_PASSES:
+            orders, is_better = [at.order[::-1].copy() if way > 0 else at.order], False
+            if number % BY_CERTAINTY == BY_CERTAINTY - 1:
+                orders.append(self._by_certainty())
+            for order in orders:
+                choose_states(layout, at, order, floor)
+                yield from self._improve(at, floor)
+                is_better |= self.offer(self._states_of(at.state))
+            quiet, stale = 0 if is_better or has_fallen else quiet + 1, 0 if is_better else stale + 1
+            if self.is_best or (blocks is None and quiet >= MOST_IDLE_PASSES):
                 break
+            if blocks is not None and self.log_score > -np.inf and (quiet >= MOST_IDLE_PASSES or stale in FOR_BLOCKS):
+                before = self.log_score
+                yield from blocks()
+                if self.is_best or (quiet >= MOST_IDLE_PASSES and self.log_score == before):
+                    break
             way = -way
+
+    def end(self) -> None:
+        """Say how the search has ended, of which nothing more is to come."""
         if self.is_best:
             self.ending = StopReason.OPTIMAL
         else:
@@ -189,6 +210,17 @@ class MapSearch:
             is_over, _, _ = improve_slice(self._compiled.arrays, at, is_pending, floor, SLICE_COST)
             yield
 
+    def _by_certainty(self) -> IndexArray:
+        """Return all variables, those first whose best state is the farthest from the next one."""
+        if not len(self._domains.sizes):
+            return np.empty(0, dtype=np.int64)
+        first = self._start[:-1]
+        is_best = self._belief >= 1.0
+        second = np.maximum.reduceat(np.where(is_best, 0.0, self._belief), first)
+        second[np.add.reduceat(is_best.astype(np.int64), first) > 1] = 1.0
+        order: IndexArray = np.argsort(second, kind="stable")
+        return order
+
     def _read_beliefs(self, at: MaximaArrays) -> None:
         """Estimate max-marginals by what variables hold."""
         layout = self._compiled.arrays
@@ -201,3 +233,12 @@ class MapSearch:
         if len(held):
             held -= np.repeat(np.maximum.reduceat(held, self._start[:-1]), np.diff(self._start))
         self._belief = np.exp(held)
+
+
+def slots_of(domains: Domains, states: IndexArray) -> BoolArray:
+    """Return which slots hold the given state of their variable."""
+    every = domains.slot_state
+    if domains.is_whole:
+        every = np.arange(int(domains.slot_start[-1])) - np.repeat(domains.slot_start[:-1], domains.sizes)
+    held: BoolArray = every == np.repeat(states, domains.sizes)
+    return held

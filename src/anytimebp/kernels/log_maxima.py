@@ -60,17 +60,45 @@ class MaximaArrays(NamedTuple):
 
 
 @kernel(FAST_WITHOUT_NAN)
-def _raise_row(row, base, out):
-    for c in range(out.size):
-        out[c] = larger(out[c], row[c] + base)
+def _best_of_columns(matrix, weight, base, out):
+    """Raise each number of `out` to the best of its column, each row with its weight; four rows at a time."""
+    n, height = out.size, weight.size // 4
+    for r in range(height):
+        r1, r2, r3 = r + height, r + 2 * height, r + 3 * height
+        weight0, weight1, weight2, weight3 = base + weight[r], base + weight[r1], base + weight[r2], base + weight[r3]
+        if larger(larger(weight0, weight1), larger(weight2, weight3)) == -np.inf:
+            continue
+        row0, row1 = matrix[r * n : r * n + n], matrix[r1 * n : r1 * n + n]
+        row2, row3 = matrix[r2 * n : r2 * n + n], matrix[r3 * n : r3 * n + n]
+        for c in range(n):
+            some, others = larger(row0[c] + weight0, row1[c] + weight1), larger(row2[c] + weight2, row3[c] + weight3)
+            out[c] = larger(out[c], larger(some, others))
+    for r in range(4 * height, weight.size):
+        row, own = matrix[r * n : r * n + n], base + weight[r]
+        for c in range(n):
+            out[c] = larger(out[c], row[c] + own)
 
 
 @kernel(FAST_WITHOUT_NAN)
-def _best_of_row(row, weight):
-    best = -np.inf
-    for c in range(row.size):
-        best = larger(best, row[c] + weight[c])
-    return best
+def _best_of_rows(matrix, weight, base, out):
+    """Raise each number of `out` to the best of its row, each column with its weight; four rows at a time."""
+    n, height = weight.size, out.size // 4
+    for r in range(height):
+        r1, r2, r3 = r + height, r + 2 * height, r + 3 * height
+        row0, row1 = matrix[r * n : r * n + n], matrix[r1 * n : r1 * n + n]
+        row2, row3 = matrix[r2 * n : r2 * n + n], matrix[r3 * n : r3 * n + n]
+        best0, best1, best2, best3 = -np.inf, -np.inf, -np.inf, -np.inf
+        for c in range(n):
+            own = weight[c]
+            best0, best1 = larger(best0, row0[c] + own), larger(best1, row1[c] + own)
+            best2, best3 = larger(best2, row2[c] + own), larger(best3, row3[c] + own)
+        out[r], out[r1] = larger(out[r], base + best0), larger(out[r1], base + best1)
+        out[r2], out[r3] = larger(out[r2], base + best2), larger(out[r3], base + best3)
+    for r in range(4 * height, out.size):
+        row, best = matrix[r * n : r * n + n], -np.inf
+        for c in range(n):
+            best = larger(best, row[c] + weight[c])
+        out[r] = larger(out[r], base + best)
 
 
 @kernel()
@@ -85,30 +113,39 @@ def _step(index, sizes, n):
 
 @kernel()
 def take(layout, at, factor, target, out):
-    """Fill what a factor can give to the variable of an edge; return the entries read."""
+    """Fill what a factor can give to the variable of an edge; return the entries read.
+
+    A table is read as matrices of its last two axes.
+    """
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    index, sizes, rows = at.index[0], at.index[1], 1
-    for edge in range(first, last - 1):
-        index[edge - first], sizes[edge - first] = 0, at.size[layout.edge_variable[edge]]
-        rows *= sizes[edge - first]
-    n = at.size[layout.edge_variable[last - 1]]
-    table = table_view(at.address[factor], rows * n)
-    start = at.edge_slot_start[last - 1]
-    weight = at.to_factor[start : start + n]
+    index, sizes, matrices, outer = at.index[0], at.index[1], 1, last - 2 - first
+    for k in range(outer):
+        index[k], sizes[k] = 0, at.size[layout.edge_variable[first + k]]
+        matrices *= sizes[k]
+    m, n = at.size[layout.edge_variable[last - 2]], at.size[layout.edge_variable[last - 1]]
+    table = table_view(at.address[factor], matrices * m * n)
+    row_start, column_start = at.edge_slot_start[last - 2], at.edge_slot_start[last - 1]
+    row_weight, weight = at.to_factor[row_start : row_start + m], at.to_factor[column_start : column_start + n]
+    best = at.best[:m]
     for v in range(out.size):
         out[v] = -np.inf
-    for r in range(rows):
-        base = 0.0
-        for edge in range(first, last - 1):
+    for k in range(matrices):
+        matrix, base = table[k * m * n : (k + 1) * m * n], 0.0
+        for edge in range(first, last - 2):
             if edge != target:
                 base += at.to_factor[at.edge_slot_start[edge] + index[edge - first]]
         if base > -np.inf and target == last - 1:
-            _raise_row(table[r * n : r * n + n], base, out)
+            _best_of_columns(matrix, row_weight, base, out)
+        elif base > -np.inf and target == last - 2:
+            _best_of_rows(matrix, weight, base, out)
         elif base > -np.inf:
-            v = index[target - first]
-            out[v] = max(out[v], base + _best_of_row(table[r * n : r * n + n], weight))
-        _step(index, sizes, last - 1 - first)
-    return rows * n
+            for r in range(m):
+                best[r] = -np.inf
+            _best_of_rows(matrix, weight, base, best)
+            for r in range(m):
+                out[index[target - first]] = max(out[index[target - first]], best[r] + row_weight[r])
+        _step(index, sizes, outer)
+    return matrices * m * n
 
 
 @kernel()

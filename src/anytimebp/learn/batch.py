@@ -156,7 +156,10 @@ class Batch:
         """Return by block the derivative of log Z by its weights, from factor marginals."""
         found: dict[str, FloatArray] = {}
         for factors, term in self._positions:
-            if term.kind == JOINT:
+            if term.is_shared:
+                counts = result.expected_log_table(factors)
+                own = np.tensordot(counts, term.features[0], axes=counts.ndim)
+            elif term.kind == JOINT:
                 own = np.zeros(term.weight_shape)
                 for part, marginals in stacks(result.factor_marginals, factors):
                     own += np.tensordot(marginals, term.features[part], axes=marginals.ndim)
@@ -180,27 +183,29 @@ def check_possible(what: str, example: Example, states: IndexArray) -> None:
 
 
 def _merged(terms: Sequence[Term]) -> list[Term]:
-    """Join terms of the same block, where one call can add them: those whose offsets are the same."""
+    """Join terms of the same block, where one call can add them: those that share the same offsets and features."""
     found: dict[tuple[object, ...], list[Term]] = {}
     for term in terms:
         is_one = term.offset is not None and term.offset.ndim == len(term.shape)
         shared = term.offset.tobytes() if is_one and term.offset is not None else term.offset is None
-        found.setdefault((term.name, shared), []).append(term)
+        alike = term.features.tobytes() if term.is_shared else None
+        found.setdefault((term.name, shared, alike), []).append(term)
     return [_joined(own) for own in found.values()]
 
 
 def _joined(terms: Sequence[Term]) -> Term:
-    """Return terms as one; their offsets are one for all, or stacked in all of them."""
+    """Return terms as one; their offsets, and features, are one for all, or stacked in all of them."""
     first = terms[0]
     if len(terms) == 1:
         return first
     offset = first.offset
     if offset is not None and offset.ndim > len(first.shape):
         offset = np.concatenate([term.offset for term in terms if term.offset is not None])
-    features = None
-    if first.features is not None:
+    features = first.features
+    if features is not None and not first.is_shared:
         features = _stacked([term.features for term in terms])
-    return Term(first.name, np.concatenate([term.scopes for term in terms]), first.shape, features, offset)
+    scopes = np.concatenate([term.scopes for term in terms])
+    return Term(first.name, scopes, first.shape, features, offset, first.is_shared)
 
 
 def _stacked(features: Sequence[Any]) -> Any:
@@ -218,6 +223,10 @@ def _observed(term: Term, states: IndexArray) -> FloatArray:
     size = int(np.prod(term.shape))
     if term.kind == TABLE:
         return np.bincount(at, minlength=size).astype(np.float64).reshape(term.shape)
+    if term.is_shared:
+        counts = np.bincount(at, minlength=size).astype(np.float64)
+        summed: FloatArray = counts @ term.features.reshape(size, -1)
+        return summed
     if term.kind == JOINT:
         rows = term.features.reshape(len(at), size, -1)[np.arange(len(at)), at]
         total: FloatArray = rows.sum(axis=0)

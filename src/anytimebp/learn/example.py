@@ -4,7 +4,8 @@ The log scores of factor number k of a learned block are
 
     offset_k  +  W                        a table that all factors of the block share,
     offset_k  +  features_k @ W           W has a table per feature, or
-    offset_k  +  joint_features_k @ w     w has one weight per feature, whatever the states.
+    offset_k  +  joint_features_k @ w     w has one weight per feature, whatever the states; joint features may be
+                                          the same for all factors, which then share one table.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Term:
         shape: Of their tables.
         features: None; (n, features), an array or a sparse matrix; or (n, *shape, features).
         offset: None; (*shape), for all; or (n, *shape).
+        is_shared: Whether joint features have one row, for all factors.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Term:
     shape: tuple[int, ...]
     features: Any = None
     offset: FloatArray | None = None
+    is_shared: bool = False
 
     @property
     def kind(self) -> str:
@@ -64,11 +67,6 @@ class Term:
         n = int(self.features.shape[-1])
         return (n, *self.shape) if self.kind == FEATURES else (n,)
 
-    @property
-    def is_tied(self) -> bool:
-        """Whether all factors have the same scores."""
-        return self.features is None and (self.offset is None or self.offset.ndim == len(self.shape))
-
     def log_tables(self, weights: FloatArray) -> FloatArray:
         """Return the log scores that weights give: one table if they are tied, otherwise one a factor."""
         if self.kind == TABLE:
@@ -77,7 +75,7 @@ class Term:
             flat = self.features @ weights.reshape(weights.shape[0], math.prod(self.shape))
             scores = np.asarray(flat).reshape(len(self.scopes), *self.shape)
         else:
-            scores = self.features @ weights
+            scores = (self.features[0] if self.is_shared else self.features) @ weights
         return scores if self.offset is None else scores + self.offset
 
     def numbered_on(self, first: int) -> Term:
@@ -130,7 +128,7 @@ class Example:
             features: Of shape (factors, features), an array or a sparse matrix: every feature has a table of weights,
                 and a factor's log scores are `features[k] @ weights`.
             joint_features: Of shape (factors, *states, features): every feature has one weight, as for scores of other
-                models that are to be weighed.
+                models that are to be weighed. Of shape (*states, features), they are the same for all factors.
             offset: Log scores that are added to what is learned, of one factor's shape or one a factor; -inf excludes
                 a joint state.
         """
@@ -152,12 +150,15 @@ class Example:
             msg = f"{what}: give features or joint_features, not both"
             raise ModelError(msg)
         n = len(rows)
-        given = None
+        given, is_shared = None, False
         if features is not None:
             given = _numbers(features, (n, None), f"{what}: features")
         if joint_features is not None:
-            given = _numbers(joint_features, (n, *shape, None), f"{what}: joint_features")
-        self._terms.append(Term(block, rows, shape, given, _read_offset(offset, n, shape, what)))
+            is_shared = np.shape(joint_features)[:-1] == shape
+            wanted = (*shape, None) if is_shared else (n, *shape, None)
+            given = _numbers(joint_features, wanted, f"{what}: joint_features")
+            given = given[np.newaxis] if is_shared else given
+        self._terms.append(Term(block, rows, shape, given, _read_offset(offset, n, shape, what), is_shared))
 
     def states(self, truth: Truth) -> IndexArray:
         """Return the state of every variable, of labels in the order of the graph or by name.

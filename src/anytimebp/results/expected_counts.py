@@ -19,6 +19,7 @@ from anytimebp.model.scores import NUMBERS
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 AT_ONCE = 2**20  # numbers of marginals, or of products of weights, that are in memory at a time
+IN_CACHE = 8  # times fewer products of weights at a time: they are read twice, the second time from the cache
 LEAST_SUM = 1e-100  # of products that were not taken in logs: below, numbers too small for a float count
 
 
@@ -71,14 +72,15 @@ def tied_sum(log_table: FloatArray, log_weights: Sequence[FloatArray]) -> tuple[
     with np.errstate(invalid="ignore"):  # of a row of -inf: such a factor is left out
         weights = [np.exp(own - own.max(axis=1, keepdims=True)) for own in log_weights]
     total, is_in = np.zeros(table.shape), np.zeros(n, dtype=np.bool_)
-    for rows in parts(n, len(table)):
+    for rows in parts(n, IN_CACHE * len(table)):
         others = weights[0][rows]
         for own in weights[1:-1]:
             others = (others[:, :, np.newaxis] * own[rows, np.newaxis, :]).reshape(len(others), -1)
         z = np.einsum("nc,nc->n", others @ table, weights[-1][rows])
         is_in[rows] = own_sums = z >= LEAST_SUM  # not where NaN
-        others = np.divide(others, z[:, np.newaxis], out=np.zeros_like(others), where=own_sums[:, np.newaxis])
-        total += others.T @ np.where(own_sums[:, np.newaxis], weights[-1][rows], 0.0)
+        if not own_sums.all():
+            others, z = np.where(own_sums[:, np.newaxis], others, 0.0), np.where(own_sums, z, 1.0)
+        total += others.T @ (np.where(own_sums[:, np.newaxis], weights[-1][rows], 0.0) / z[:, np.newaxis])
     total *= table
     return total.reshape(log_table.shape), is_in
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from anytimebp.model.source import FloatArray
 from anytimebp.results.stop import StopReason
+from anytimebp.results.trace import Rows
 
 
 class MapMoment(NamedTuple):
@@ -31,6 +32,21 @@ class MapMoment(NamedTuple):
     upper_bound: float
 
 
+class MapTrace(Rows[MapMoment]):
+    """The moments at which a search for the best joint state improved, in order: a tuple of `MapMoment`.
+
+    Examples:
+        >>> graph = abp.FactorGraph()
+        >>> _ = graph.add_variables(2, 3)
+        >>> _ = graph.add_factor([0, 1], log_table=np.eye(3))
+        >>> list(abp.infer_map(graph).trace.to_pandas().columns)
+        ['seconds', 'log_score', 'upper_bound']
+    """
+
+    __slots__ = ()
+    row = MapMoment
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MapResult:
     """The answer of `infer_map`.
@@ -45,6 +61,7 @@ class MapResult:
             is true.
         exact: Whether the state is known to be the best, from a junction tree or because its score reaches the bound.
         method: "exact" or "bp".
+        choice: What "bp" had to do without, and why; empty if nothing.
         stop_reason: Why the search ended.
         trace: The moments at which the state or the bound improved.
         seconds: Time of the search.
@@ -65,8 +82,9 @@ class MapResult:
     max_marginals: Mapping[str, FloatArray]
     exact: bool
     method: str
+    choice: str
     stop_reason: StopReason
-    trace: tuple[MapMoment, ...]
+    trace: MapTrace
     seconds: float
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,38 @@ class Moment(NamedTuple):
     unexplored_mass: float = float("nan")
 
 
-class Trace(tuple[Moment, ...]):
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+
+class Rows(tuple[Row, ...]):
+    """Figures of several moments, in order. A class of them names what a moment is."""
+
+    __slots__ = ()
+    row: ClassVar[Any]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return one figure of all moments as an array of floats, or of text for `choice`."""
+        kind = np.str_ if name == "choice" else np.float64
+        return np.array([getattr(moment, name) for moment in self], dtype=kind)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the moments as a pandas data frame with one column per figure. Needs pandas."""
+        pandas = load_optional("pandas")
+        frame: pd.DataFrame = pandas.DataFrame(list(self), columns=list(self.row._fields))
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the moments as a polars data frame with one column per figure. Needs polars."""
+        polars = load_optional("polars")
+        frame: pl.DataFrame = polars.DataFrame(list(self), schema=get_type_hints(self.row), orient="row")
+        return frame
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"<trace of {len(self)} moments>"
+
+
+class Trace(Rows[Moment]):
     """The recorded moments of a run, in order: a tuple of `Moment`.
 
     Examples:
@@ -66,24 +97,4 @@ class Trace(tuple[Moment, ...]):
     """
 
     __slots__ = ()
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """Return one figure of all moments as an array of floats, or of text for `choice`."""
-        kind = np.str_ if name == "choice" else np.float64
-        return np.array([getattr(moment, name) for moment in self], dtype=kind)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the moments as a pandas data frame with one column per figure. Needs pandas."""
-        pandas = load_optional("pandas")
-        frame: pd.DataFrame = pandas.DataFrame(list(self), columns=list(Moment._fields))
-        return frame
-
-    def to_polars(self) -> pl.DataFrame:
-        """Return the moments as a polars data frame with one column per figure. Needs polars."""
-        polars = load_optional("polars")
-        frame: pl.DataFrame = polars.DataFrame(list(self), schema=get_type_hints(Moment), orient="row")
-        return frame
-
-    def __repr__(self) -> str:
-        """Return one line."""
-        return f"<trace of {len(self)} moments>"
+    row = Moment

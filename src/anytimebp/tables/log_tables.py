@@ -9,7 +9,7 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains
 from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray, joint_states
 
 
 class LogTables(NamedTuple):
@@ -73,3 +73,15 @@ def _span(values: FloatArray) -> float:
     flat = values.reshape(len(values), -1)
     low = np.min(flat, axis=1, where=flat > -np.inf, initial=np.inf)
     return float(np.maximum(flat.max(axis=1) - low, 0.0).sum())
+
+
+def log_table_bytes(compiled: CompiledGraph, sizes: IndexArray) -> float:
+    """Return about the bytes of log tables and messages over domains of these sizes, at the most."""
+    total = 24.0 * float(sizes[compiled.arrays.edge_variable].sum(dtype=np.float64))
+    for _, block in compiled.message_blocks:
+        each = sizes[block.scopes].astype(np.float64)
+        entries, is_whole = joint_states(each), block.source.is_whole(each)
+        shared = float(entries[is_whole].max(initial=0.0)) if block.source.n_members == 1 else 0.0
+        own = entries if block.source.n_members > 1 else entries[~is_whole]
+        total += 8.0 * (shared + float(own.sum()))
+    return total

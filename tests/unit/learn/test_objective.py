@@ -113,3 +113,29 @@ def test_auto_is_exact_for_each_example_that_is_exact_alone():
     example.add_factors("pair", np.hstack([across, down]).T)
     ways = [labelled(own, np.zeros(len(own.graph.variables), dtype=int), "auto").way for own in (ring, example)]
     assert ways == ["exact", "adaptive"]
+
+
+@pytest.mark.parametrize("lengths", [(4,), (2, 5, 3)])
+def test_joint_features_for_all_factors_give_what_they_give_factor_by_factor(lengths):
+    rng = np.random.default_rng(3)
+    shared, found = rng.normal(0, 1, (3, 3, 2)), []
+    for is_shared in (True, False):
+        examples = []
+        for n in lengths:
+            graph = abp.FactorGraph()
+            tags = np.array(graph.add_variables(n, 3))
+            pairs = np.column_stack([tags[:-1], tags[1:]])
+            example = Example(graph)
+            rows = shared if is_shared else np.broadcast_to(shared, (n - 1, *shared.shape))
+            example.add_factors("pair", pairs, joint_features=rows)
+            example.add_factors("tag", tags[:, None])
+            examples.append(example)
+        states = [np.arange(n) % 3 for n in lengths]
+        blocks = Blocks(examples)
+        batches = make_batches([labelled(*pair, "auto") for pair in zip(examples, states, strict=True)])
+        objective = Objective(blocks, batches, blocks.penalties(0.1), {})
+        vector = np.array([0.7, -0.4, 0.1, 0.2, -0.3])
+        found.append(objective.evaluate(vector, TIGHT))
+        assert (batches[0].graph.blocks[0].source.n_members == 1) == (is_shared or lengths == (2,))
+    assert found[0].value == pytest.approx(found[1].value, abs=1e-12)
+    np.testing.assert_allclose(found[0].gradient, found[1].gradient, atol=1e-12)

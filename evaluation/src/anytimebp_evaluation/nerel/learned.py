@@ -1,9 +1,10 @@
 """The joint model with weights that are trained jointly, instead of a table that is counted.
 
-The model is that of `joint.py`. Its exponents a and b, the constant of "none" and the table of types and relations are
-learned together, by maximum (Bethe) likelihood of the training documents. The table begins at the counted one, and
-the penalty pulls it there. What classifiers say of documents that they were trained on is no measure of how far to
-trust them: so training documents are scored by classifiers that were trained on the others.
+The model is that of `joint.py`, learned by maximum (Bethe) likelihood of the training documents, in two ways. The
+scaled table is the counted one with a weight that is learned, together with the exponents a and b and the constant of
+"none": four numbers. The free table has a weight per entry. It begins at the scaled one, and the penalty pulls it
+there. What classifiers say of documents that they were trained on is no measure of how far to trust them: so training
+documents are scored by classifiers that were trained on the others.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,14 +74,17 @@ class Answer:
         return found | dict(zip(asdict(self.counts[0]), sums, strict=True))
 
 
-def example_of(document: Document, scores: Scores, labels: Labels, table: NDArray[np.float64]) -> Example:
+def example_of(
+    document: Document, scores: Scores, labels: Labels, table: NDArray[np.float64], *, is_free: bool
+) -> Example:
     """Return a document as an example: first the types of its entities, then the relations of its pairs.
 
     Args:
         document: The document.
         scores: Of classifiers.
         labels: The states.
-        table: Where the learned table begins, of shape (types, types, relations).
+        table: Where a free table begins, or what is scaled, of shape (types, types, relations).
+        is_free: Whether every entry of the table is learned, or one weight of all.
     """
     graph = FactorGraph()
     entities = np.array(graph.add_variables(len(document.entities), labels.types), dtype=np.int64)
@@ -91,7 +96,11 @@ def example_of(document: Document, scores: Scores, labels: Labels, table: NDArra
         is_none[:, 0] = 1.0
         rows = np.stack([scores.relations, is_none], axis=2)
         example.add_factors(RELATIONS, relations[:, None], joint_features=rows)
-        example.add_factors(TABLE, np.column_stack([scores.pairs, relations]), offset=table)
+        scopes = np.column_stack([scores.pairs, relations])
+        if is_free:
+            example.add_factors(TABLE, scopes, offset=table)
+        else:
+            example.add_factors(TABLE, scopes, joint_features=table[..., np.newaxis])
     return example
 
 
@@ -110,6 +119,13 @@ def cross_scores(documents: Sequence[Document], dev: Sequence[Document], labels:
         scored = train(others, dev, labels, seed).scores([documents[k] for k in chosen])
         found.update(zip(chosen, scored, strict=True))
     return [found[k] for k in range(len(documents))]
+
+
+class _Learned(NamedTuple):
+    """Answers without and with a constant of "none" that is tuned on dev, and that constant."""
+
+    answers: list[Answer]
+    none: float
 
 
 class LearnedTask:
@@ -140,20 +156,30 @@ class LearnedTask:
         name = f"counted table, weight {found.table_weight:g}, none {found.model.none:+g}, tuned on dev"
         return [Answer("local classifiers", 0.0, tuple(local)), Answer(name, seconds, tuple(joint))]
 
-    def learned(self, crf: CRF, weight: float) -> list[Answer]:
-        """Return what is learned, as it is and with a constant of "none" that is tuned on dev.
+    def scaled(self, crf: CRF) -> list[Answer]:
+        """Return what is learned with one weight for the whole counted table."""
+        start = {TYPES: np.ones(1), RELATIONS: np.array([1.0, 0.0]), TABLE: np.array([self.table_weight])}
+        found = self._learned(crf, self._table, start, "scaled table", is_free=False)
+        self.scaled_weights = {name: own.copy() for name, own in crf.weights_.items()}
+        self.scaled_weights[RELATIONS][1] -= found.none
+        return found.answers
 
-        Args:
-            crf: Options of the training.
-            weight: Of the counted table at which the learned one begins.
-        """
-        began, table = time.process_time(), weight * self._table
-        given = {split: self._examples(split, table) for split in ("train", "dev", "test")}
+    def free(self, crf: CRF) -> list[Answer]:
+        """Return what is learned with a weight for every entry, from the scaled table on."""
+        start = {name: own for name, own in self.scaled_weights.items() if name != TABLE}
+        table = float(self.scaled_weights[TABLE][0]) * self._table
+        return self._learned(crf, table, start, "free table", is_free=True).answers
+
+    def _learned(
+        self, crf: CRF, table: NDArray[np.float64], start: dict[str, NDArray[np.float64]], what: str, *, is_free: bool
+    ) -> _Learned:
+        """Return what is learned, as it is and with a constant of "none" that is tuned on dev."""
+        began = time.process_time()
+        given = {split: self._examples(split, table, is_free=is_free) for split in ("train", "dev", "test")}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConvergedWarning)  # the table says how many passes were made
-            initial = {TYPES: np.ones(1), RELATIONS: np.array([1.0, 0.0])}
             truths = [self._truths(split) for split in ("train", "dev")]
-            crf.fit(given["train"], truths[0], validation=(given["dev"], truths[1]), initial=initial)
+            crf.fit(given["train"], truths[0], validation=(given["dev"], truths[1]), initial=start)
         seconds = time.process_time() - began
         plain = self._predicted(crf, given["test"], "test")
         learned = crf.weights_[RELATIONS]
@@ -164,17 +190,17 @@ class LearnedTask:
         best = max(shifts, key=lambda shift: shifts[shift])
         crf.weights_[RELATIONS] = learned + np.array([0.0, best])
         shifted = self._predicted(crf, given["test"], "test")
-        what = f"{crf.likelihood_} likelihood, {len(crf.iterations_)} iterations, from {weight:g} of the counted table"
-        name = f"trained jointly ({what})"
+        name = f"{what}, {crf.likelihood_} likelihood, {len(crf.iterations_)} iterations"
         both = time.process_time() - began
-        return [
+        answers = [
             Answer(name, seconds, tuple(plain)),
             Answer(f"{name}, none {best:+g} by dev", both, tuple(shifted)),
         ]
+        return _Learned(answers, best)
 
-    def _examples(self, split: str, table: NDArray[np.float64]) -> list[Example]:
+    def _examples(self, split: str, table: NDArray[np.float64], *, is_free: bool) -> list[Example]:
         both = zip(self._splits[split], self._scores[split], strict=True)
-        return [example_of(document, scores, self._labels, table) for document, scores in both]
+        return [example_of(document, scores, self._labels, table, is_free=is_free) for document, scores in both]
 
     def _truths(self, split: str) -> list[list[str]]:
         both = zip(self._splits[split], self._scores[split], strict=True)
