@@ -105,7 +105,7 @@ class Stage(NamedTuple):
 
 
 AS_ALONE = (Stage(MOST_SWEEPS, 0.0),)  # what a run of `bp` would do in any case
-STUBBORN = (Stage(UNWATCHED - 1, 0.0), Stage(2 * WINDOW, STEPS[1]), Stage(10 * WINDOW, STEPS[2]))
+STUBBORN = (Stage(2 * WINDOW, 0.0), Stage(5 * WINDOW, STEPS[1]), Stage(10 * WINDOW, STEPS[2]))
 """For runs that are free in their schedule: most that oscillate settle with the first damping."""
 
 
