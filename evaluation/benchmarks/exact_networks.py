@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,7 @@ def time_pyagrum(path: Path, sets: Queries) -> Times:
     """Do the same with pyAgrum."""
     import pyagrum as gum  # noqa: PLC0415
 
+    gum.setNumberOfThreads(len(os.sched_getaffinity(0)))  # more would wait for each other
     network = gum.loadBN(str(path))
     names = list(network.names())
     same = gum.LazyPropagation(network)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,43 +28,10 @@ from anytimebp.kernels.kept_evidence import (
 )
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
-from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.tables.store import Tables
 
 NOBODY = np.empty(0, dtype=np.int64)
-
-
-class Room:
-    """Memory that one tree after the other is put into: touching fresh memory takes longer than small cliques do."""
-
-    def __init__(self) -> None:
-        """Have none yet."""
-        self._held: dict[str, FloatArray] = {}
-
-    def take(self, name: str, n: int) -> FloatArray:
-        """Return so many numbers, in which anything may stand; the same memory for the same name."""
-        held = self._held.get(name)
-        if held is None or len(held) < n:
-            held = self._held[name] = np.empty(n + n // 2)
-        return held[:n]
-
-
-class PartFigures(NamedTuple):
-    """Figures of P parts of a graph, after a query without targets on a tree that knew nothing before.
-
-    Attributes:
-        log_z: (P,) log Z.
-        entries: (P,) entries of the cliques.
-        passed: (P,) cliques that were passed, up and down.
-        read: (P,) entries that were read.
-        in_logs: (P,) whether a clique was summed in logs.
-    """
-
-    log_z: FloatArray
-    entries: FloatArray
-    passed: IndexArray
-    read: IndexArray
-    in_logs: BoolArray
 
 
 class KeptTree:
@@ -78,9 +45,7 @@ class KeptTree:
         scratch: A number per slot, for whoever wants few of them.
     """
 
-    def __init__(
-        self, compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables, room: Room | None = None
-    ) -> None:
+    def __init__(self, compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables) -> None:
         """Keep a tree.
 
         Args:
@@ -88,15 +53,13 @@ class KeptTree:
             domains: All states; without evidence.
             tree: Over all states.
             tables: Of all factors over all states.
-            room: For its tables, if it is not the only one to have it, one after the other.
         """
-        is_shared, room = room is not None, room or Room()
         self._compiled, self.tree, self._sizes = compiled, tree, domains.sizes
         self.slot_start, self.slot_state = domains.slot_start, domains.slot_state
         n, n_variables = tree.n, len(domains.sizes)
         base = domains.log_prior
         held = domains._replace(log_prior=base.copy(), log_prior_min=domains.log_prior_min.copy())
-        self._at, self._tables = _clique_arrays(compiled, held, tree, tables, room), tables
+        self._at, self._tables = _clique_arrays(compiled, held, tree, tables), tables
         self._constant = _observed_total(tree, tables) + float(tables.log_scale.sum())
         self._kept = KeptArrays(
             base=base,
@@ -106,15 +69,13 @@ class KeptTree:
             seen=np.full(n_variables, FREE, dtype=np.int64),
             stamp=np.zeros(n_variables, dtype=np.int64),
             is_stale=np.ones(n, dtype=np.bool_),
-            log_scale=np.zeros(n),
-            joint=room.take("joint", int(tree.arrays.table_start[n])),
+            joint=np.empty(int(tree.arrays.table_start[n])),
             use=np.zeros(n, dtype=np.int64),
-            product=np.empty(0 if is_shared else int(tree.arrays.table_start[n])),
+            product=np.empty(int(tree.arrays.table_start[n])),
             has_product=np.zeros(n, dtype=np.bool_),
             alike=np.empty(n, dtype=np.int64),
-            shared=room.take("shared", tree.message_entries),
+            shared=np.empty(tree.message_entries),
             is_summed=np.zeros(n, dtype=np.bool_),
-            read=np.zeros(n, dtype=np.int64),
             state=np.array([0, 0, 0, int(tree.entries)], dtype=np.int64),
         )
         find_alike(tree.arrays, n, self._kept.alike)
@@ -292,37 +253,12 @@ class KeptTree:
         self.log_z = total + self._constant
         return status == OK, done, work
 
-    def parts(self, part: IndexArray, n_parts: int) -> PartFigures:
-        """Return the figures of some parts of the graph that no factor joins; once a first query is through.
-
-        Args:
-            part: (V,) the part that each variable is in.
-            n_parts: How many there are.
-        """
-        n, layout, tables = self.tree.n, self._compiled.arrays, self._tables
-        found: FloatArray = np.zeros(n_parts)
-        found += np.bincount(part[self.tree.arrays.variable[:n]], self._kept.log_scale, n_parts)
-        found += np.bincount(part, self._kept.prior_scale, n_parts)
-        owner = part[layout.edge_variable[layout.factor_edge_start[:-1]]]
-        constant = tables.log_scale.copy()
-        lone = self.tree.arrays.factor[self.tree.arrays.factor_start[n] :]
-        constant[lone] += tables.log_min[lone]
-        found += np.bincount(owner, constant, n_parts)
-        of_clique = part[self.tree.arrays.variable[:n]]
-        return PartFigures(
-            log_z=found,
-            entries=np.bincount(of_clique, np.diff(self.tree.arrays.table_start[: n + 1]), n_parts).astype(np.float64),
-            passed=2 * np.bincount(of_clique, minlength=n_parts),
-            read=np.bincount(of_clique, self._kept.read, n_parts).astype(np.int64),
-            in_logs=np.bincount(of_clique, self._at.scale == 0.0, n_parts) > 0,
-        )
-
     def joints(self) -> Joints:
         """Return the joint marginals of all cliques, as they are now; once the passes are through."""
         return Joints(self.tree.arrays, self._sizes, self._kept.joint.copy())
 
 
-def _clique_arrays(compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables, room: Room) -> CliqueArrays:
+def _clique_arrays(compiled: CompiledGraph, domains: Domains, tree: Tree, tables: Tables) -> CliqueArrays:
     """Return room for the numbers of a tree."""
     scopes = tree.arrays.scope_start[: tree.n + 1]
     return CliqueArrays(
@@ -330,11 +266,12 @@ def _clique_arrays(compiled: CompiledGraph, domains: Domains, tree: Tree, tables
         log_prior=domains.log_prior,
         slot_start=domains.slot_start,
         log_prior_min=domains.log_prior_min,
-        table=room.take("table", int(tree.arrays.table_start[tree.n])),
-        message=room.take("message", tree.message_entries),
+        table=np.empty(int(tree.arrays.table_start[tree.n])),
+        message=np.empty(tree.message_entries),
         message_min=np.empty(tree.n),
         message_in_logs=np.empty(tree.n, dtype=np.bool_),
         scale=np.empty(tree.n),
+        log_scale=np.zeros(tree.n),
         axes=np.empty((3, int((scopes[1:] - scopes[:-1]).max(initial=1))), dtype=np.int64),
         position=np.empty(tree.n, dtype=np.int64),
         ratio=np.empty(tree.largest_message),

@@ -109,12 +109,11 @@ def find_order(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries:
     return found
 
 
-def first_order(compiled: CompiledGraph) -> None:
-    """Leave the order that the first search finds with a layout: enough where many small graphs are solved as one."""
-    sizes = compiled.universe_sizes
-    status, n, entries, arrays, steps = _greedy(compiled, np.log(sizes), 0, np.inf, 2**62, None)
-    if status == ORDERED:
-        compiled.orders[sizes.tobytes()] = Order(arrays.order[:n].copy(), entries, steps)
+def first_order(compiled: CompiledGraph) -> IndexArray:
+    """Return the order that the first search finds: good enough where many small graphs are solved as one."""
+    _, n, _, arrays, _ = _greedy(compiled, np.log(compiled.universe_sizes), 0, np.inf, 2**62, None)
+    found: IndexArray = arrays.order[:n]
+    return found
 
 
 def _search(compiled: CompiledGraph | Shape, sizes: IndexArray, most_entries: float, most_steps: float) -> Order:

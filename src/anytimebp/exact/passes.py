@@ -14,7 +14,7 @@ from anytimebp.kernels.codes import OK, SUM
 from anytimebp.kernels.junction_tree import TreeArrays, mark_wanted
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import row_items, row_starts
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.model.variable import VariableTable
 from anytimebp.results.marginals import Marginals
 from anytimebp.tables.store import Tables
@@ -81,6 +81,39 @@ class Joints(NamedTuple):
         return marginals
 
 
+class Room:
+    """Memory that one tree after the other is put into: touching fresh memory takes longer than small cliques do."""
+
+    def __init__(self) -> None:
+        """Have none yet."""
+        self._held: dict[str, FloatArray] = {}
+
+    def take(self, name: str, n: int) -> FloatArray:
+        """Return so many numbers, in which anything may stand; the same memory for the same name."""
+        held = self._held.get(name)
+        if held is None or len(held) < n:
+            held = self._held[name] = np.empty(n + n // 2)
+        return held[:n]
+
+
+class PartFigures(NamedTuple):
+    """Figures of P parts of a graph, once both passes are through.
+
+    Attributes:
+        log_z: (P,) log Z.
+        entries: (P,) entries of the cliques.
+        passed: (P,) cliques that were passed, up and down.
+        read: (P,) entries that were read.
+        in_logs: (P,) whether a clique was summed in logs.
+    """
+
+    log_z: FloatArray
+    entries: FloatArray
+    passed: IndexArray
+    read: IndexArray
+    in_logs: BoolArray
+
+
 class Passes:
     """Numbers on a tree, on their way up and down.
 
@@ -103,6 +136,7 @@ class Passes:
         tables: Tables,
         *,
         with_joints: bool = True,
+        room: Room | None = None,
     ) -> None:
         """Make room.
 
@@ -113,6 +147,7 @@ class Passes:
             tree: Of that part over these domains.
             tables: Of all factors, over these domains; none of them a structure.
             with_joints: Whether the tables of all cliques are wanted, and not only marginals of variables.
+            room: For its tables, if others had it before, and nobody has it now.
         """
         self.tree, self._sizes, self._layout = tree, domains.sizes, part.layout
         self._tables = tables  # keeps the numbers alive
@@ -127,11 +162,12 @@ class Passes:
             log_prior=domains.log_prior,
             slot_start=domains.slot_start,
             log_prior_min=domains.log_prior_min,
-            table=np.empty(int(tree.arrays.table_start[tree.n])),
-            message=np.empty(tree.message_entries),
+            table=_taken(room, "table", int(tree.arrays.table_start[tree.n])),
+            message=_taken(room, "message", tree.message_entries),
             message_min=np.empty(tree.n),
             message_in_logs=np.empty(tree.n, dtype=np.bool_),
             scale=np.empty(tree.n),
+            log_scale=np.zeros(tree.n),
             axes=np.empty((3, n_axes), dtype=np.int64),
             position=np.empty(tree.n, dtype=np.int64),
             ratio=np.empty(tree.largest_message),
@@ -184,6 +220,42 @@ class Passes:
         self._down, work = distribute_slice(*given, self._down, cost)
         return before - self._down, work
 
+    def parts(self, part: IndexArray, n_parts: int, log_prior_scale: FloatArray) -> PartFigures:
+        """Return the figures of some parts of the graph that no factor joins; once the passes are through.
+
+        Args:
+            part: (V,) the part that each variable is in.
+            n_parts: How many there are.
+            log_prior_scale: (V,) of the domains.
+        """
+        n, tree, at, layout = self.tree.n, self.tree.arrays, self._arrays, self._layout
+        owner, of_factor = part[tree.variable[:n]], part[layout.edge_variable[layout.factor_edge_start[:-1]]]
+        constant = self._tables.log_scale.copy()
+        lone = tree.factor[tree.factor_start[n] :]
+        constant[lone] += at.log_min[lone]
+        log_z: FloatArray = np.zeros(n_parts)
+        log_z += np.bincount(owner, at.log_scale[:n], n_parts)
+        log_z += np.bincount(part, log_prior_scale, n_parts) + np.bincount(of_factor, constant, n_parts)
+        size = np.diff(tree.table_start[: n + 1])
+        return PartFigures(
+            log_z=log_z,
+            entries=np.bincount(owner, size, n_parts).astype(np.float64),
+            passed=2 * np.bincount(owner, minlength=n_parts),
+            read=np.bincount(owner, self._reads(size), n_parts).astype(np.int64),
+            in_logs=np.bincount(owner, at.scale[:n] == 0.0, n_parts) > 0,
+        )
+
+    def _reads(self, size: IndexArray) -> IndexArray:
+        """Return the entries that both passes read for each clique, as the kernels count them."""
+        n, tree = self.tree.n, self.tree.arrays
+        n_factors, parent = np.diff(tree.factor_start[: n + 1]), tree.parent[:n]
+        has_parent = parent >= 0
+        n_children = np.bincount(parent[has_parent], minlength=n)
+        is_leaf = (n_factors == 1) & (n_children == 0) & (self._arrays.scale[:n] > 0.0) & (not self._arrays.with_joints)
+        reads: IndexArray = size * (np.where(is_leaf, -1, n_factors + n_children) + 3)
+        reads[has_parent] += size[parent[has_parent]]
+        return reads
+
     def marginals(self, variables: VariableTable, domains: Domains, targets: IndexArray | None) -> Marginals:
         """Return the marginals of all variables, or of the targets; once the passes are through."""
         if targets is None:
@@ -196,3 +268,8 @@ class Passes:
     def joints(self) -> Joints:
         """Return the joint marginals of all cliques; once the passes are through, `with_joints`."""
         return Joints(self.tree.arrays, self._sizes, self._arrays.table)
+
+
+def _taken(room: Room | None, name: str, n: int) -> FloatArray:
+    """Return so many numbers of a room, or new ones."""
+    return np.empty(n) if room is None else room.take(name, n)

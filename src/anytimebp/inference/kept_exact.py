@@ -9,7 +9,7 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains, full_domains
 from anytimebp.errors import no_joint_state
-from anytimebp.exact.kept_tree import NOBODY, KeptTree, Room
+from anytimebp.exact.kept_tree import NOBODY, KeptTree
 from anytimebp.exact.potentials import make_potentials
 from anytimebp.exact.readout import CliqueMarginals
 from anytimebp.exact.tree import Tree
@@ -92,13 +92,13 @@ class Evidence(NamedTuple):
 
 
 def make_kept_tree(
-    task: Task, compiled: CompiledGraph, tree: Tree, unary: Mapping[int, FloatArray], room: Room | None = None
+    task: Task, compiled: CompiledGraph, tree: Tree, unary: Mapping[int, FloatArray]
 ) -> Generator[Step, None, KeptTree]:
     """Make the tables of all factors, and return a tree to keep."""
     domains = full_domains(compiled, {}, unary)
     task.figures.work_parts["priorities"] += domains.scored
     tables = yield from make_all_tables(task, compiled, domains)
-    return KeptTree(compiled, domains, tree, tables, room)
+    return KeptTree(compiled, domains, tree, tables)
 
 
 def make_all_tables(task: Task, compiled: CompiledGraph, domains: Domains) -> Generator[Step, None, Tables]:

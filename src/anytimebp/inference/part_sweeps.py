@@ -1,31 +1,36 @@
 """BP on many small graphs that are parts of one, in one call of a kernel: the sweeps of a run on each of them alone.
 
-A part is left to a run of its own where that would not begin with plain sweeps over all its factors, or is not over
-within a few of them. What is answered here is what that run would have answered, to the last bit.
+A part is left to a run of its own where that would not begin with plain sweeps over all its factors, or over its core,
+or is not over within a few of them. What is answered here is what a run of `bp` would have answered, to the last bit,
+unless sweeps are damped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.all_states import UNWATCHED
-from anytimebp.inference.control.damping import WINDOW
+from anytimebp.inference.control.damping import STEPS, WINDOW
+from anytimebp.inference.schedule.protocol import Messages
 from anytimebp.inference.schedule.sweeps import no_news, there_and_back
 from anytimebp.kernels.bands import LEAST_ENTRIES
-from anytimebp.kernels.codes import CORE, LINEAR, MAX_LINEAR_RANGE, OK
+from anytimebp.kernels.codes import CORE, DOWN, LINEAR, MAX_LINEAR_RANGE, OK, UP
 from anytimebp.kernels.messages import EDGE_COST, LOG_COST
 from anytimebp.kernels.parts import sweep_parts
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import row_starts
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
-from anytimebp.tables.leaves import OVERHEAD, SWEEPS, TreeOrder
+from anytimebp.tables.arrays import WorkspaceArrays
+from anytimebp.tables.leaves import OVERHEAD, OVERHEAD_PER_EDGE, SLICE_COST, SWEEPS, Leaves, TreeOrder, peel
 from anytimebp.tables.workspace import Workspace
 
 PARTS = "many graphs as parts of one"  # the kernels that only this needs
 MOST_SWEEPS = min(UNWATCHED, WINDOW) - 1  # that a run makes before it may damp messages, or follows beliefs
+AT_ONCE = 32  # parts between two moments in which Ctrl-C is heard
 
 
 class Parts(NamedTuple):
@@ -65,19 +70,43 @@ class PartSweeps(NamedTuple):
 
     Attributes:
         workspace: Messages of all parts.
-        parts: Where they are.
+        whole: Where they are.
+        messages: That were swept over: the workspace, or its core.
+        parts: Where they are in that.
         is_settled: (P,) which have settled; of others nothing is known.
         figures: (P, sweeps, 3) of each sweep, entries read, the largest residual, and the sum of residuals.
         n_sweeps: (P,) how many were made.
         pending: (P,) a bound on what another sweep would move.
+        damping: (P,) of the last sweep.
+        leaves: That were summed into the core, if there is one.
+        passed: (P, 2) factors whose leaves were summed out before the first sweep, and the entries read for that.
+        constant: (P,) what leaves add to log Z.
     """
 
     workspace: Workspace
+    whole: Parts
+    messages: Messages
     parts: Parts
     is_settled: BoolArray
     figures: FloatArray
     n_sweeps: IndexArray
     pending: FloatArray
+    damping: FloatArray
+    leaves: Leaves | None
+    passed: IndexArray
+    constant: FloatArray
+
+
+class Stage(NamedTuple):
+    """Sweeps with one damping, after which a part that has not settled goes on to the next stage."""
+
+    most_sweeps: int
+    damping: float
+
+
+AS_ALONE = (Stage(MOST_SWEEPS, 0.0),)  # what a run of `bp` would do in any case
+STUBBORN = (Stage(2 * WINDOW, 0.0), Stage(5 * WINDOW, STEPS[1]), Stage(10 * WINDOW, STEPS[2]))
+"""For runs that are free in their schedule: most that oscillate settle with the first damping."""
 
 
 def sweep_all_parts(
@@ -92,24 +121,131 @@ def sweep_all_parts(
         tolerance: Residual of a message that has settled.
         most_sweeps: After which a part is given up.
     """
-    layout, parts = compiled.arrays, Parts.of(compiled.arrays, variables)
+    parts = Parts.of(compiled.arrays, variables)
     is_linear = _is_linear(compiled, domains, parts)  # before priors are made of log priors
     workspace = Workspace(compiled, domains, LINEAR)
     for _ in workspace.prepare():
         pass
-    n, n_factors = len(variables) - 1, len(layout.factor_edge_start) - 1
-    figures, endings = np.zeros((n, most_sweeps, 3)), np.zeros((n, 2), dtype=np.int64)
-    pending, moved = np.full(n, np.inf), np.empty(len(domains.sizes))
-    is_plain = is_linear & _are_plain(workspace, parts)
-    order, orders = there_and_back(layout)[0], np.empty(2 * n_factors, dtype=np.int64)
-    arity = _largest(np.diff(layout.factor_edge_start), parts.factors)
-    for most in np.unique(arity[is_plain]).tolist():  # on which depends what is news
-        chosen = np.flatnonzero(is_plain & (arity == most))
-        news = no_news(layout, tolerance, int(most))
-        given = layout, workspace.arrays, news, chosen, order, parts.factors, tolerance
-        sweep_parts(*given, figures, moved, orders, endings, pending)
-    is_settled = is_plain & (endings[:, 0] == OK) & (pending <= tolerance)
-    return PartSweeps(workspace, parts, is_settled, figures, endings[:, 1], pending)
+    is_plain, n = is_linear & _are_plain(workspace, parts), len(variables) - 1
+    given = workspace, parts, workspace, parts, is_plain
+    return _swept(given, tolerance, (Stage(most_sweeps, 0.0),), None, np.zeros((n, 2), dtype=np.int64), np.zeros(n))
+
+
+def sweep_all_cores(
+    compiled: CompiledGraph, domains: Domains, variables: IndexArray, tolerance: float, stages: Sequence[Stage]
+) -> PartSweeps | BoolArray:
+    """Do the same where the leaves of all parts are summed out of their tables first, and cores are swept over.
+
+    Args:
+        compiled: The graph.
+        domains: All states that the evidence allows; owned.
+        variables: (P + 1,) where the variables of a part start.
+        tolerance: Residual of a message that has settled.
+        stages: How to sweep.
+
+    Returns:
+        What they have come to; or (P,) which parts it can be done with, where there are others.
+    """
+    whole = Parts.of(compiled.arrays, variables)
+    is_linear = _is_linear(compiled, domains, whole)
+    workspace = Workspace(compiled, domains, LINEAR)
+    for _ in workspace.prepare():
+        pass
+    trees = TreeOrder(workspace)
+    while not trees.advance():
+        pass
+    leaves = peel(workspace, None, _loaded, trees, at_any_cost=True)
+    may_be = is_linear & _have_cores(workspace, whole, leaves)
+    if leaves is None or not may_be.all():
+        return may_be
+    passed, constant = _pass_up(leaves, whole)
+    core = leaves.core
+    if core is None:
+        return np.zeros_like(may_be)
+    parts = Parts.of(core.layout, np.searchsorted(core.variables, variables))
+    is_plain = ~_may_have_bands(core.layout, core.arrays, parts)
+    return _swept((workspace, whole, core, parts, is_plain), tolerance, stages, leaves, passed, constant)
+
+
+def _swept(
+    given: tuple[Workspace, Parts, Messages, Parts, BoolArray],
+    tolerance: float,
+    stages: Sequence[Stage],
+    leaves: Leaves | None,
+    passed: IndexArray,
+    constant: FloatArray,
+) -> PartSweeps:
+    """Sweep over parts, stage after stage; arguments as in `PartSweeps`, and (P,) which of them to sweep over."""
+    _, _, messages, parts, left = given
+    layout, n, total = messages.layout, len(left), sum(stage.most_sweeps for stage in stages)
+    figures, n_sweeps, damping = np.zeros((n, total, 3)), np.zeros(n, dtype=np.int64), np.zeros(n)
+    pending, moved = np.full(n, np.inf), np.empty(len(layout.variable_edge_start) - 1)
+    order, orders = there_and_back(layout)[0], np.empty(2 * (len(layout.factor_edge_start) - 1), dtype=np.int64)
+    arity, is_settled = _largest(np.diff(layout.factor_edge_start), parts.factors), np.zeros(n, dtype=np.bool_)
+    known = {most: no_news(layout, tolerance, int(most)) for most in np.unique(arity[left]).tolist()}
+    for stage in stages:
+        made, endings = np.zeros((n, stage.most_sweeps, 3)), np.zeros((n, 2), dtype=np.int64)
+        for most, news in known.items():  # on the arity depends what is news
+            for chosen in np.array_split(some := np.flatnonzero(left & (arity == most)), max(1, len(some) // AT_ONCE)):
+                own = layout, messages.arrays, news, chosen, order, parts.factors, stage.damping, tolerance
+                sweep_parts(*own, made, moved, orders, endings, pending)
+        for k in np.flatnonzero(left).tolist():
+            figures[k, n_sweeps[k] : n_sweeps[k] + endings[k, 1]] = made[k, : endings[k, 1]]
+        n_sweeps[left] += endings[left, 1]
+        damping[left] = stage.damping
+        is_settled |= left & (endings[:, 0] == OK) & (pending <= tolerance)
+        left = left & (endings[:, 0] == OK) & ~is_settled
+    workspace, whole = given[:2]
+    return PartSweeps(
+        workspace, whole, messages, parts, is_settled, figures, n_sweeps, pending, damping, leaves, passed, constant
+    )
+
+
+def _loaded() -> None:
+    """Do nothing: whoever sweeps over cores has loaded the kernels for leaves."""
+
+
+def _have_cores(workspace: Workspace, parts: Parts, leaves: Leaves | None) -> BoolArray:
+    """Tell which parts a run would make a core of, by summing out leaves alone: no trees, and no lone variables."""
+    layout, n = workspace.layout, len(parts.variables) - 1
+    if leaves is None:
+        return np.zeros(n, dtype=np.bool_)
+    way, first = leaves.arrays.way, layout.factor_edge_start[:-1]
+    size = workspace.arrays.domain_size[layout.edge_variable].astype(np.float64)
+    entries = np.multiply.reduceat(size, first)
+    saved = entries - np.multiply.reduceat(np.where(way == DOWN, 1.0, size), first)
+    saved[leaves.arrays.table_address == 0] = 0.0
+    made = np.append(0.0, np.cumsum(saved))[parts.factors]
+    ways = np.stack([np.append(0, np.cumsum(way == kind))[parts.edges] for kind in (CORE, UP)])
+    (n_core, n_up), n_edges = np.diff(ways), np.diff(parts.edges)
+    pays = SWEEPS * (np.diff(made) + EDGE_COST * (n_edges - n_core)) >= OVERHEAD + OVERHEAD_PER_EDGE * n_core
+    is_lone = np.diff(layout.variable_edge_start) == 0
+    n_lone = np.diff(np.append(0, np.cumsum(is_lone))[parts.variables])
+    of_tree = np.ones(len(first), dtype=np.bool_)
+    of_tree[layout.edge_factor[way == CORE]] = False
+    n_trees = np.diff(np.append(0, np.cumsum(of_tree))[parts.factors])
+    found: BoolArray = (n_core > 0) & (n_up == 0) & (n_lone == 0) & (n_trees == 0) & pays
+    return found
+
+
+def _pass_up(leaves: Leaves, parts: Parts) -> tuple[IndexArray, FloatArray]:
+    """Sum out the leaves, part after part; return the factors of each and the entries read, and what it adds to log Z.
+
+    There is no core afterwards if linear arithmetic would lose something, or no joint state is possible.
+    """
+    n = np.diff(np.searchsorted(leaves.order, parts.factors))  # the order rises, as there are no trees
+    passed, constant = np.zeros((len(n), 2), dtype=np.int64), np.zeros(len(n))
+    for k, most in enumerate(n.tolist()):
+        leaves.constant = 0.0  # as in a run on this part alone
+        while passed[k, 0] < most:
+            status, _, updates, work = leaves.pass_up(int(most - passed[k, 0]), SLICE_COST)
+            if status != OK:
+                return passed, constant
+            passed[k] += updates, work
+        constant[k] = leaves.constant
+    while not leaves.is_through and leaves.pass_up(0, SLICE_COST)[0] == OK:
+        pass
+    return passed, constant
 
 
 def _is_linear(compiled: CompiledGraph, domains: Domains, parts: Parts) -> BoolArray:
@@ -127,13 +263,24 @@ def _are_plain(workspace: Workspace, parts: Parts) -> BoolArray:
         pass
     in_core = np.add.reduceat(np.append(trees.way == CORE, 0), parts.edges[:-1])
     n_edges, n_factors = np.diff(parts.edges), np.diff(parts.factors)
-    size = arrays.domain_size[layout.edge_variable].astype(np.float64)
-    entries = np.multiply.reduceat(size, layout.factor_edge_start[:-1]) if len(size) else size
-    made = np.append(0.0, np.cumsum(entries))[parts.factors]
+    made = np.append(0.0, np.cumsum(_entries(layout, arrays)))[parts.factors]
     most_saved = SWEEPS * (EDGE_COST * n_edges + LOG_COST * n_factors * (made[1:] - made[:-1]))
-    may_have_bands = _largest(np.where(arrays.table_has_zero, entries, 0.0), parts.factors) >= LEAST_ENTRIES
     has_loops = (n_edges > 0) & (in_core > 0)
-    found: BoolArray = has_loops & ((in_core == n_edges) | (most_saved < OVERHEAD)) & ~may_have_bands
+    is_small = (in_core == n_edges) | (most_saved < OVERHEAD)
+    found: BoolArray = has_loops & is_small & ~_may_have_bands(layout, arrays, parts)
+    return found
+
+
+def _entries(layout: GraphLayout, arrays: WorkspaceArrays) -> FloatArray:
+    """Return (F,) the entries of factors' tables."""
+    size = arrays.domain_size[layout.edge_variable].astype(np.float64)
+    return np.multiply.reduceat(size, layout.factor_edge_start[:-1]) if len(size) else size
+
+
+def _may_have_bands(layout: GraphLayout, arrays: WorkspaceArrays, parts: Parts) -> BoolArray:
+    """Tell which parts have tables with zeros that a run looks for bands in."""
+    entries = np.where(arrays.table_has_zero, _entries(layout, arrays), 0.0)
+    found: BoolArray = _largest(entries, parts.factors) >= LEAST_ENTRIES
     return found
 
 

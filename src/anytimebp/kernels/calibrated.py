@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anytimebp.kernels.arithmetic import log
-from anytimebp.kernels.clique_axes import DIM, INDEX, STRIDE, _message_axes, _place_members
+from anytimebp.kernels.clique_axes import DIM, STRIDE, _message_axes, _place_members, next_row
 from anytimebp.kernels.cliques import SUM_OUT, _walk
 from anytimebp.kernels.jit import FAST, borrow, kernel
 from anytimebp.kernels.kept_cliques import _row_sums, _scaled_rows
@@ -207,13 +207,7 @@ def _multiply_into(target, source, axes, n, operand):
         else:
             for j in range(inner):
                 target[start + j] = source[start + j] * operand[offset + j * step]
-        for k in range(n - 2, -1, -1):
-            axes[INDEX, k] += 1
-            offset += axes[STRIDE, k]
-            if axes[INDEX, k] < axes[DIM, k]:
-                break
-            offset -= axes[STRIDE, k] * axes[DIM, k]
-            axes[INDEX, k] = 0
+        offset = next_row(axes, 0, n, offset)
 
 
 # ---------------------------------------------------------------- down

@@ -68,3 +68,23 @@ def merge_axes(axes, first, n):
     for k in range(last + 1):
         axes[INDEX, k] = 0
     return last + 1
+
+
+@kernel(inline=True)
+def next_row(axes, first, n, offset):
+    """Return where the next row starts in the other table; a row is what the last axis walks through.
+
+    Args:
+        axes: (3, axes) the present row by its `INDEX` on each axis; overwritten.
+        first: The axis that changes last; those before it stay.
+        n: How many axes there are.
+        offset: Where the present row starts.
+    """
+    for k in range(n - 2, first - 1, -1):
+        axes[INDEX, k] += 1
+        offset += axes[STRIDE, k]
+        if axes[INDEX, k] < axes[DIM, k]:
+            break
+        offset -= axes[STRIDE, k] * axes[DIM, k]
+        axes[INDEX, k] = 0
+    return offset

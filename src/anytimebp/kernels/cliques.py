@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anytimebp.kernels.arithmetic import exp, larger, log, smaller
-from anytimebp.kernels.clique_axes import DIM, INDEX, STRIDE, _factor_axes, _message_axes, _place_members
+from anytimebp.kernels.clique_axes import DIM, STRIDE, _factor_axes, _message_axes, _place_members, next_row
 from anytimebp.kernels.codes import MAX, MAX_LINEAR_RANGE, OK, VARIABLE_VANISHED
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, borrow, kernel, table_view
 from anytimebp.kernels.leaf_cliques import is_leaf, sum_leaf_down, sum_leaf_up
@@ -51,6 +51,7 @@ class CliqueArrays(NamedTuple):
         message_min: (N,) log of a message's smallest positive number.
         message_in_logs: (N,) whether it is in logs.
         scale: (N,) what a message was divided by; 0 where the table was summed in logs.
+        log_scale: (N,) log of what it was divided by.
         axes: (3, members of the largest clique) scratch.
         position: (N,) scratch: the axis of a member in the present clique.
         ratio: Numbers of the largest message; scratch.
@@ -70,6 +71,7 @@ class CliqueArrays(NamedTuple):
     message_min: Any
     message_in_logs: Any
     scale: Any
+    log_scale: Any
     axes: Any
     position: Any
     ratio: Any
@@ -94,7 +96,7 @@ def send_up(semiring, tree, at, clique, is_linear):
     if log_largest > -np.inf and not is_linear and least >= -MAX_LINEAR_RANGE:
         for j in range(message.size):
             message[j] = exp(message[j])
-    at.message_min[clique] = least
+    at.message_min[clique], at.log_scale[clique] = least, log_largest
     return log_largest
 
 
@@ -214,13 +216,7 @@ def _walk(mode, table, axes, n, operand):
         else:
             for j in range(inner):
                 operand[offset + j * step] += table[start + j]
-        for k in range(n - 2, -1, -1):
-            axes[INDEX, k] += 1
-            offset += axes[STRIDE, k]
-            if axes[INDEX, k] < axes[DIM, k]:
-                break
-            offset -= axes[STRIDE, k] * axes[DIM, k]
-            axes[INDEX, k] = 0
+        offset = next_row(axes, 0, n, offset)
 
 
 # ---------------------------------------------------------------- sums

@@ -18,6 +18,7 @@ extreme scale, divided by their maximum. WIDE: log scores, where they lie, since
 WIDE_CONVERTED: logs of such potentials."""
 LOG_SCALE, LOG_MIN, HAS_ZERO, IN_LOGS = range(4)  # rows of what is found of cut tables
 LOWEST, HIGHEST = PLAIN_RANGE
+LOOK_BACK = 8  # tables among which the same numbers are looked for: of graphs that are joined, each has those of others
 
 
 @kernel()
@@ -33,6 +34,16 @@ def _how(is_log, extent, members, in_log_arithmetic):
     if is_plain:
         return AS_THEY_ARE
     return EXPONENTIATED if is_log else CONVERTED
+
+
+@kernel()
+def _listed_before(listed, n_tables, given, entries, how):
+    """Return which of the last tables that were listed has the same numbers, as a whole and for the same use; or -1."""
+    for table in range(n_tables - 1, max(-1, n_tables - 1 - LOOK_BACK), -1):
+        is_same = listed[GIVEN, table] == given and listed[SIZE, table] == entries and listed[HOW, table] == how
+        if is_same and not listed[IS_CUT, table]:
+            return table
+    return -1
 
 
 @kernel()
@@ -60,6 +71,8 @@ def list_tables(rows, edge_variable, size, arithmetic, listed, table_of):
         if is_dense:
             extent = table_view(rows[block, EXTENT], 2 * members)
             how = _how(rows[block, IS_LOG] != 0, extent, members, arithmetic == LOG)
+            if members == 1:
+                shared = _listed_before(listed, n_tables, rows[block, TABLES], rows[block, ENTRIES], how)
         for offset in range(rows[block, FACTORS] if arity > 1 else 0):
             n = 1
             for edge in range(first, first + arity):

@@ -71,7 +71,6 @@ def _calibrate(layout, size, tree, at, kept, n, wanted, with_joints, belief, upd
             entries = _collect(layout, size, tree, at, kept, clique)
             if entries < 0:
                 return VARIABLE_VANISHED, updates, cost, np.nan
-            kept.read[clique] = entries
             cost += entries
             updates += 1
         kept.state[UP] += 1
@@ -82,9 +81,7 @@ def _calibrate(layout, size, tree, at, kept, n, wanted, with_joints, belief, upd
     while kept.state[DOWN] >= 0 and updates < updates_limit and cost < cost_limit:
         clique = kept.state[DOWN]
         if kept.use[clique] != UNWANTED:
-            entries = _distribute(size, tree, at, kept, belief, clique)
-            kept.read[clique] += entries
-            cost += entries
+            cost += _distribute(size, tree, at, kept, belief, clique)
             updates += 1
         kept.state[DOWN] -= 1
     if kept.state[DOWN] >= 0:
@@ -118,7 +115,6 @@ def _collect(layout, size, tree, at, kept, clique):
     log_largest = send_up(SUM, tree, at, clique, is_linear)
     if log_largest == -np.inf:
         return -1
-    kept.log_scale[clique] = log_largest
     kept.is_stale[clique] = False
     kept.state[STALE] -= end - start
     return (operands + 2) * (end - start)
@@ -223,7 +219,7 @@ def _log_total(at, kept, n):
     total = 0.0
     kept.state[IN_LOGS] = 0
     for clique in range(n):
-        total += kept.log_scale[clique]
+        total += at.log_scale[clique]
         if at.scale[clique] == 0.0:
             kept.state[IN_LOGS] = 1
     for variable in range(kept.prior_scale.size):

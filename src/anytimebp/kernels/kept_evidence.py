@@ -28,7 +28,6 @@ class KeptArrays(NamedTuple):
         seen: (V,) the observed state, FREE or OTHERWISE.
         stamp: (V,) scratch: the last query that observed a variable.
         is_stale: (N,) whether a clique's table and message are out of date.
-        log_scale: (N,) log of what a clique's message was divided by.
         joint: Joint marginals of INNER cliques.
         use: (N,) UNWANTED, WANTED or INNER.
         product: Products of each clique's factors, which stay from one query to the next; empty where there is but one.
@@ -37,7 +36,6 @@ class KeptArrays(NamedTuple):
         shared: Per entry of messages, at the place of the clique that stands for those that are alike: products of
             messages on the way up, marginals of separators on the way down.
         is_summed: (N,) whether `shared` holds that marginal.
-        read: (N,) entries that were read for a clique since its table was last filled, that filling included.
         state: (4,) the next clique on the way up, the next on the way down, whether one was summed in logs, and the
             entries of all stale cliques.
     """
@@ -49,7 +47,6 @@ class KeptArrays(NamedTuple):
     seen: Any
     stamp: Any
     is_stale: Any
-    log_scale: Any
     joint: Any
     use: Any
     product: Any
@@ -57,7 +54,6 @@ class KeptArrays(NamedTuple):
     alike: Any
     shared: Any
     is_summed: Any
-    read: Any
     state: Any
 
 

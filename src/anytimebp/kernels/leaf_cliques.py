@@ -6,7 +6,7 @@ The weights p(x) stand where the clique's table would begin.
 """
 
 from anytimebp.kernels.arithmetic import exp
-from anytimebp.kernels.clique_axes import DIM, INDEX, STRIDE, _place_members, factor_strides, merge_axes
+from anytimebp.kernels.clique_axes import DIM, STRIDE, _place_members, factor_strides, merge_axes, next_row
 from anytimebp.kernels.jit import FAST, kernel, table_view
 from anytimebp.kernels.leaf_tables import _sum_last_axis
 
@@ -75,7 +75,7 @@ def _sum_up(table, axes, n, weight, message):
                 else:
                     for j in range(inner):
                         row[j] += w * table[first + j * step]
-        offset = next_row(axes, n, offset)
+        offset = next_row(axes, 1, n, offset)
 
 
 @kernel(FAST)
@@ -98,17 +98,4 @@ def _sum_down(table, axes, n, ratio, sums):
                 for j in range(inner):
                     total += row[j] * table[first + j * step]
                 sums[v] += total
-        offset = next_row(axes, n, offset)
-
-
-@kernel()
-def next_row(axes, n, offset):
-    """Return where the next row of a leaf's table starts, in the order of its separator."""
-    for k in range(n - 2, 0, -1):
-        axes[INDEX, k] += 1
-        offset += axes[STRIDE, k]
-        if axes[INDEX, k] < axes[DIM, k]:
-            break
-        offset -= axes[STRIDE, k] * axes[DIM, k]
-        axes[INDEX, k] = 0
-    return offset
+        offset = next_row(axes, 1, n, offset)

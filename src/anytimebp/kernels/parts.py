@@ -8,7 +8,9 @@ from anytimebp.kernels.messages import sweep_slice
 
 
 @kernel()
-def sweep_parts(layout, bp, news, parts, order, factor_start, tolerance, sweeps, moved, orders, endings, pending):
+def sweep_parts(
+    layout, bp, news, parts, order, factor_start, damping, tolerance, sweeps, moved, orders, endings, pending
+):
     """Sweep over some parts of a graph, one after the other, until they have settled or made all sweeps.
 
     A part is swept over there and back, in the very order that a run on it alone has; while it is, what it reads stays
@@ -21,6 +23,7 @@ def sweep_parts(layout, bp, news, parts, order, factor_start, tolerance, sweeps,
         parts: Numbers of the parts.
         order: (F,) the factors of all parts, part after part, in the order of a sweep.
         factor_start: (P + 1,) where those of a part start.
+        damping: Part of the old message to keep.
         tolerance: Residual up to which a message does not move.
         sweeps: (P, sweeps, 3) zeros; for each, entries read, the largest residual, and the sum of residuals.
         moved: (V,) scratch.
@@ -39,6 +42,6 @@ def sweep_parts(layout, bp, news, parts, order, factor_start, tolerance, sweeps,
         while status == OK and position < stop and left > tolerance:
             rows = sweeps[part, position // n :]
             status, _, position, left = sweep_slice(
-                layout, bp, news, own, position, stop, 2**62, 0.0, tolerance, rows, moved
+                layout, bp, news, own, position, stop, 2**62, damping, tolerance, rows, moved
             )
         endings[part, 0], endings[part, 1], pending[part] = status, position // n, left

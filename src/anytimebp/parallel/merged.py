@@ -9,19 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anytimebp.exact.kept_tree import PartFigures, Room
-from anytimebp.exact.order import first_order
-from anytimebp.exact.tree import Tree, plan
+from anytimebp.domains.domains import Domains, full_domains
+from anytimebp.errors import no_joint_state
+from anytimebp.exact.order import Shape, first_order
+from anytimebp.exact.passes import PartFigures, Passes, Room
+from anytimebp.exact.potentials import make_potentials
+from anytimebp.exact.relevance import Part
+from anytimebp.exact.tree import Tree, plan_by
 from anytimebp.inference.auto_run import CHEAP
-from anytimebp.inference.kept_exact import NO_STATES, Evidence, KeptExactRun, make_kept_tree
-from anytimebp.inference.method import new_task, steps
 from anytimebp.inference.options import RunOptions
 from anytimebp.kernels.merging import number_on
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.factor import WIDTH, FactorBlock, MessageBlock, row_starts
 from anytimebp.model.graph import FactorGraph
-from anytimebp.model.source import IndexArray, read_only
+from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.factor_marginals import NOT_ASKED_FOR
 from anytimebp.results.marginals import Marginals
 from anytimebp.results.snapshot import Result, Snapshot
@@ -30,7 +32,11 @@ from anytimebp.results.trace import Moment, Trace
 from anytimebp.slices import at_one_go
 
 MOST_ENTRIES = 2.0**24  # of the cliques of graphs that are solved together
-MOST_STATES = 2**13  # joint states of the factors of a graph that is solved with others: larger ones gain nothing
+MOST_STATES = 2**13  # joint states of the factors of a graph that is solved with others: larger ones gain nothing,
+MOST_TIED = 2**17, 2**22
+"""Entries of the tables, and joint states of the factors, of a graph that gains all the same: of factors that share
+tables, which are made once for all graphs."""
+AT_ONCE = 2**24  # entries read between two moments in which Ctrl-C is heard
 
 
 class Item(NamedTuple):
@@ -42,9 +48,16 @@ class Item(NamedTuple):
 
 
 def can_merge(graph: FactorGraph) -> bool:
-    """Tell whether a graph is small, and has tables only."""
+    """Tell whether a graph is small, or most of its factors share tables; and has tables only."""
     rows = graph.rows
-    return not rows.asked and rows.n_joint_states < MOST_STATES
+    return not rows.asked and (rows.n_joint_states < MOST_STATES or has_large_ties(graph))
+
+
+def has_large_ties(graph: FactorGraph) -> bool:
+    """Tell whether a graph is large, but small once shared tables are there and leaves are summed out of them."""
+    rows, (entries, states) = graph.rows, MOST_TIED
+    tied = rows.n_table_entries <= entries and 2 * rows.n_table_entries <= rows.n_joint_states <= states
+    return tied and rows.n_joint_states >= MOST_STATES
 
 
 class _Variables:
@@ -114,26 +127,22 @@ def solve_together(items: Sequence[Item], options: RunOptions, room: Room) -> li
     """
     began = perf_counter()
     merged = Merged([item.graph for item in items])
-    compiled = merged.compiled
-    first_order(compiled)
-    tree = plan(compiled, compiled.universe_sizes, MOST_ENTRIES)
-    part = np.repeat(np.arange(len(items)), np.diff(merged.first))
-    if not isinstance(tree, Tree) or _largest(tree, part) >= CHEAP:
+    compiled, part = merged.compiled, np.repeat(np.arange(len(items)), np.diff(merged.first))
+    domains = full_domains(compiled, merged_evidence(items, merged.first))
+    tree = plan_by(Shape.of(compiled), domains.sizes, first_order(compiled))
+    if not isinstance(tree, Tree) or tree.entries > MOST_ENTRIES or _largest(tree, part) >= CHEAP:
         return None
-    task = new_task(merged, options)  # type: ignore[arg-type]
-    kept = at_one_go(make_kept_tree(task, compiled, tree, {}, room))
-    evidence = merged_evidence(items, merged.first)
-    if evidence.observed is None:
-        kept.observe(evidence.variables, evidence.states)
-    else:
-        kept.observe_otherwise(evidence.observed)
-    run = KeptExactRun(task, compiled, kept, evidence, None)
-    for _ in steps(run, task.figures):
-        pass
-    found = run.read(settled=False)
-    assert found is not None  # noqa: S101  (it is at its end)
-    figures = kept.parts(part, len(items))
-    return _Split(items, merged, found, figures, (perf_counter() - began) / len(items)).results()
+    tables = at_one_go(make_potentials(compiled, domains))
+    whole = Part(compiled.arrays, domains.sizes)
+    passes = Passes(compiled, domains, whole, tree, tables, with_joints=False, room=room)
+    while not passes.is_done:
+        passes.advance(tree.n, AT_ONCE)
+        if not passes.is_possible:
+            raise no_joint_state(is_observed=any(item.observed for item in items))
+    figures = passes.parts(part, len(items), domains.log_prior_scale)
+    split = _Split(items, merged.first, (domains, passes.belief), figures, options.tolerance)
+    split.seconds = (perf_counter() - began) / len(items)
+    return split.results()
 
 
 def _largest(tree: Tree, part: IndexArray) -> float:
@@ -142,30 +151,34 @@ def _largest(tree: Tree, part: IndexArray) -> float:
     return float(np.bincount(part[tree.arrays.variable[: tree.n]], entries, 1).max())
 
 
-def merged_evidence(items: Sequence[Item], first: IndexArray) -> Evidence:
+def merged_evidence(items: Sequence[Item], first: IndexArray) -> dict[int, Observation]:
     """Return the evidence of all graphs as that of one."""
-    observed = {
+    return {
         start + index: seen
         for start, item in zip(first.tolist(), items, strict=False)
         for index, seen in item.observed.items()
     }
-    lone = {v: int(seen.states[0]) for v, seen in observed.items() if seen.states is not None and len(seen.states) == 1}
-    if len(lone) == len(observed) and all(seen.log_scores is None for seen in observed.values()):
-        return Evidence(list(lone), list(lone.values()))
-    return Evidence([], [], observed)
 
 
 class _Split:
-    """The results of single graphs out of that of all."""
+    """The results of single graphs out of that of all.
+
+    Attributes:
+        seconds: Of each.
+    """
 
     def __init__(
-        self, items: Sequence[Item], merged: Merged, found: Snapshot, figures: PartFigures, seconds: float
+        self,
+        items: Sequence[Item],
+        first: IndexArray,
+        found: tuple[Domains, FloatArray],
+        figures: PartFigures,
+        tolerance: float,
     ) -> None:
+        domains, self._belief = found
         self._of = [(item.graph.variables.copy(), item.targets) for item in items]  # graphs and tables need not stay
-        self._first = merged.first
-        self._slot_start = row_starts(merged.compiled.universe_sizes)
-        self._belief, self._sizes = found.marginals.concatenated(), found.domain_sizes
-        self._figures, self._tolerance, self._seconds = figures, found.tolerance, seconds
+        self._first, self._slot_start, self._states = first, domains.slot_start, domains.slot_state
+        self._sizes, self._figures, self._tolerance, self.seconds = domains.sizes, figures, tolerance, 0.0
         self._choice = f"a junction tree: solved together with {len(items) - 1:,} other graphs"
 
     def results(self) -> list[Result]:
@@ -179,9 +192,10 @@ class _Split:
         log_z, entries, passed, read, in_logs = (column[k].item() for column in self._figures)
         first, last = int(self._first[k]), int(self._first[k + 1])
         start = self._slot_start[first : last + 1]
-        own = self._belief[start[0] : start[-1]].copy()
+        slots = slice(int(start[0]), int(start[-1]))
+        own, states = self._belief[slots].copy(), self._states[slots] if len(self._states) else self._states
         variables, targets = self._of[k]
-        marginals = Marginals(variables, lambda: own, start - start[0], NO_STATES)
+        marginals = Marginals(variables, own, start - start[0], states)
         held: dict[str, Any] = {
             "marginals": marginals if targets is None else marginals.limited(targets),
             "domain_sizes": read_only(self._sizes[first:last].copy()),
@@ -190,7 +204,7 @@ class _Split:
             "mean_residual": 0.0,
             "outside": 0.0,
             "error": 0.0,
-            "seconds": self._seconds,
+            "seconds": self.seconds,
             "updates": passed,
             "work_parts": {"messages": read, "scoring": 0, "growth": 0, "priorities": 0},
             "consistent": True,
@@ -203,6 +217,6 @@ class _Split:
             "cost": entries,
             "factor_marginals": NOT_ASKED_FOR,
         }
-        moment = Moment(self._seconds, passed, read, 0.0, 0.0, 0.0, len(own), log_z, 0.0, self._choice)
+        moment = Moment(self.seconds, passed, read, 0.0, 0.0, 0.0, len(own), log_z, 0.0, self._choice)
         ended = {"stop_reason": StopReason.CONVERGED, "trace": Trace((moment,)), "current": Snapshot.holding(**held)}
         return held | ended

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from anytimebp.domains.domains import domain_sizes
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
-from anytimebp.exact.kept_tree import Room
+from anytimebp.exact.passes import Room
 from anytimebp.inference.adaptive.adaptive_run import why_full
-from anytimebp.inference.adaptive.choice import Choice, Way
+from anytimebp.inference.adaptive.choice import Choice
+from anytimebp.inference.adaptive.choice import Way as WayOfAdaptive
 from anytimebp.inference.auto_run import choose
 from anytimebp.inference.inference import Inference
-from anytimebp.inference.kept_exact import KEPT
+from anytimebp.inference.method import LEAVES
 from anytimebp.inference.methods import DEFAULT_METHOD
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.part_sweeps import PARTS
@@ -23,11 +26,12 @@ from anytimebp.inference.schedule.sweeps import TINY
 from anytimebp.inference.session import Session
 from anytimebp.inference.warm_up import load_kernels
 from anytimebp.kernels.messages import EDGE_COST
-from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_mapping, read_targets
 from anytimebp.model.graph import FactorGraph
-from anytimebp.parallel.merged import Item, can_merge, solve_together
-from anytimebp.parallel.merged_bp import sweep_together
+from anytimebp.model.source import IndexArray
+from anytimebp.parallel.merged import MOST_ENTRIES, Item, can_merge, has_large_ties, solve_together
+from anytimebp.parallel.merged_bp import sweep_cores_together, sweep_together
 from anytimebp.parallel.packing import pack, unpack
 from anytimebp.results.snapshot import Result
 from anytimebp.results.stop import StopReason
@@ -39,6 +43,7 @@ OF_A_QUERY = (*BUDGETS, "targets")  # all others are options of `Session`
 
 MOST_EDGES = 2**12  # of graphs that share elimination orders with others
 KEPT_SHAPES = 256  # topologies whose orders are remembered
+MOST_JOINT_STATES = 2**25  # of the factors of graphs whose leaves are summed out together
 
 NOTHING: dict[int, Observation] = {}  # is known
 Answer: TypeAlias = Result | Exception
@@ -92,6 +97,35 @@ class Stops:
 STOPS = Stops()
 
 
+class Way(NamedTuple):
+    """How `auto` would work on a graph.
+
+    Attributes:
+        entries: Of the cliques of a junction tree; infinite where it would send messages.
+        reason: In words.
+        sweeps: What `adaptive` says of the plain sweeps that it makes; empty where it does something else.
+    """
+
+    entries: float
+    reason: str
+    sweeps: str
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it would be exact, on a junction tree."""
+        return self.entries < math.inf
+
+
+def _way(compiled: CompiledGraph, sizes: IndexArray) -> Way:
+    """Return how `auto` would work on a graph of tables."""
+    tree, reason = choose(compiled, sizes)
+    if tree is not None:
+        return Way(tree.entries, reason, "")
+    why, n_edges = why_full(update_entries(compiled, sizes)), len(compiled.arrays.edge_variable)
+    is_tiny = table_entries(compiled.arrays, sizes) + EDGE_COST * n_edges < TINY
+    return Way(math.inf, reason, f"{Choice(WayOfAdaptive.FULL, why)}; {reason}" if why and is_tiny else "")
+
+
 class SharedOrders:
     """Elimination orders of graphs that have the same topology: what a search finds depends on nothing else.
 
@@ -101,21 +135,20 @@ class SharedOrders:
     def __init__(self) -> None:
         """Know of none."""
         self._of: OrderedDict[tuple[bytes, bytes], dict[bytes, object]] = OrderedDict()
+        self._ways: OrderedDict[tuple[bytes, bytes, bytes], Way] = OrderedDict()
 
-    def chosen(self, item: Item) -> str | None:
-        """Return how `auto` would work on a graph: None where by a junction tree, its choice where by plain sweeps.
-
-        Empty where it is none of them.
-        """
+    def chosen(self, item: Item) -> Way:
+        """Return how `auto` would work on a graph of tables; that depends on its topology and its domains alone."""
         self.share(item.graph)
         compiled = compiled_graph(item.graph)
         sizes = domain_sizes(compiled, item.observed)
-        tree, reason = choose(compiled, sizes)
-        if tree is not None:
-            return None
-        why, n_edges = why_full(update_entries(compiled, sizes)), len(compiled.arrays.edge_variable)
-        is_tiny = table_entries(compiled.arrays, sizes) + EDGE_COST * n_edges < TINY
-        return f"{Choice(Way.FULL, why)}; {reason}" if why and is_tiny else ""
+        key = compiled.arrays.edge_variable.tobytes(), compiled.arrays.factor_edge_start.tobytes(), sizes.tobytes()
+        found = self._ways.get(key)
+        if found is None:
+            found = self._ways[key] = _way(compiled, sizes)
+            if len(self._ways) > KEPT_SHAPES:
+                self._ways.popitem(last=False)
+        return found
 
     def share(self, graph: FactorGraph) -> None:
         """Let a small graph have the orders that were found for graphs like it, and others those found for it."""
@@ -199,6 +232,17 @@ class Solver:
 
     def _merge(self, items: list[Item]) -> list[Result | None]:
         """Return results of graphs that are solved as one, as a run on each alone would be; None for all others."""
+        found: list[Result | None] = [None] * len(items)
+        of_ties = [has_large_ties(item.graph) for item in items]
+        for merge, is_tied in ((self._merge_small, False), (self._merge_tied, True)):
+            own = [k for k, has_ties in enumerate(of_ties) if has_ties is is_tied]
+            if len(own) > 1:
+                for k, result in zip(own, merge([items[k] for k in own]), strict=True):
+                    found[k] = result
+        return found
+
+    def _merge_small(self, items: list[Item]) -> list[Result | None]:
+        """Do so with graphs whose factors are small."""
         if self._method == "bp":
             return sweep_together(items, self._run_options("bp"))
         whole = solve_together(items, self._run_options("exact"), self._room)
@@ -206,23 +250,48 @@ class Solver:
             return [None] * len(items) if whole is None else [*whole]
         found: list[Result | None] = [None] * len(items)
         chosen = [self._orders.chosen(item) for item in items]
-        narrow = [k for k, choice in enumerate(chosen) if choice is None]
-        if 1 < len(narrow) < len(items):
-            together = solve_together([items[k] for k in narrow], self._run_options("exact"), self._room)
-            for k, result in zip(narrow, together or [], strict=together is not None):
-                found[k] = result
-        swept = [k for k, choice in enumerate(chosen) if choice and items[k].targets is None]
+        self._solve_groups(items, chosen, found)
+        swept = [k for k, choice in enumerate(chosen) if choice.sweeps and items[k].targets is None]
         if len(swept) > 1:
-            options, choices = self._run_options("bp"), [chosen[k] or "" for k in swept]
+            options, choices = self._run_options("bp"), [chosen[k].sweeps for k in swept]
             for k, answer in zip(swept, sweep_together([items[k] for k in swept], options, choices), strict=True):
                 found[k] = answer
         return found
+
+    def _merge_tied(self, items: list[Item]) -> list[Result | None]:
+        """Do so with graphs of large factors that share tables, in groups that fit into the processor's caches."""
+        found: list[Result | None] = [None] * len(items)
+        swept, choices = [*range(len(items))], None
+        if self._method != "bp":
+            chosen = [self._orders.chosen(item) for item in items]
+            self._solve_groups(items, chosen, found)
+            is_free = self._method == "auto"
+            swept = [k for k in swept if is_free and not chosen[k].is_exact and items[k].targets is None]
+            choices = [f"full BP; {choice.reason}" for choice in chosen]
+        options = self._run_options("bp")
+        load_kernels(options, kernels=LEAVES)
+        for group in _groups(swept, [item.graph.rows.n_joint_states for item in items], MOST_JOINT_STATES):
+            self._look_at_stop()
+            own = [items[k] for k in group]
+            given = None if choices is None else [choices[k] for k in group]
+            for k, result in zip(group, sweep_cores_together(own, options, given), strict=True):
+                found[k] = result
+        return found
+
+    def _solve_groups(self, items: list[Item], chosen: list[Way], found: list[Result | None]) -> None:
+        """Solve graphs whose junction trees are known to be small, as many at once as there is room for."""
+        narrow, entries = [k for k, way in enumerate(chosen) if way.is_exact], [way.entries for way in chosen]
+        for group in _groups(narrow, entries, MOST_ENTRIES / 4):
+            self._look_at_stop()
+            together = solve_together([items[k] for k in group], self._run_options("exact"), self._room)
+            for k, result in zip(group, together or [], strict=together is not None):
+                found[k] = result
 
     def _run_options(self, method: str) -> RunOptions:
         """Return the options of runs that are merged, with kernels loaded."""
         if method not in self._checked:
             self._checked[method] = Inference(FactorGraph(), **{**self._options, "method": method}).options
-            for kernels in ("bp", PARTS) if method == "bp" else ("exact", KEPT):
+            for kernels in ("bp", PARTS) if method == "bp" else ("exact",):
                 load_kernels(self._checked[method], kernels=kernels)
         return self._checked[method]
 
@@ -249,6 +318,21 @@ class Solver:
             return _whole(session.query(evidence, self._targets, **self._budget))
         except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
             return error
+
+
+def _groups(chosen: list[int], weight: list[float], most: float) -> Iterator[list[int]]:
+    """Yield groups of two or more neighbours that weigh so much at the most."""
+    group: list[int] = []
+    total = 0.0
+    for k in chosen:
+        if total + weight[k] > most:
+            if len(group) > 1:
+                yield group
+            group, total = [], 0.0
+        group.append(k)
+        total += weight[k]
+    if len(group) > 1:
+        yield group
 
 
 class _Own(threading.local):

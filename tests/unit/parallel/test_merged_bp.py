@@ -134,3 +134,87 @@ def test_targets_tolerance_and_pickles_of_graphs_that_were_swept_together():
 def test_what_a_run_alone_does_otherwise_is_left_to_it(options):
     for result in abp.infer_many([loop(0), loop(1)], method="bp", **options):
         assert not is_merged(result)
+
+
+# ---------------------------------------------------------------- leaves of large tables
+TABLE = np.random.default_rng(0).normal(0.0, 0.4, (5, 5, 60))
+
+
+def sentence(seed, n=6, table=TABLE, spread=1.0, potentials=None):
+    """Return types of `n` mentions, and a relation of each ordered pair: leaves of one large table."""
+    graph, rng, (states, _, relations) = abp.FactorGraph(), np.random.default_rng(seed), table.shape
+    types = graph.add_variables(n, states)
+    pairs = [(i, j) for i in types for j in types if i != j]
+    last = graph.add_variables(len(pairs), relations)
+    graph.add_factors([[i] for i in types], log_table=rng.normal(0, spread, (n, states)))
+    graph.add_factors([[i] for i in last], log_table=rng.normal(0, spread, (len(last), relations)))
+    scopes = [(i, j, relation) for (i, j), relation in zip(pairs, last, strict=True)]
+    own = {"log_table": table} if potentials is None else {"table": potentials}
+    graph.add_factors(scopes, **own)
+    return graph
+
+
+def with_tree(seed):
+    """Return a sentence with a chain that hangs on it."""
+    graph = sentence(seed)
+    first = graph.add_variables(2, 3)[0]
+    graph.add_factors([[0, first]], log_table=np.zeros((5, 3)))
+    graph.add_factor([first, first + 1], log_table=np.eye(3))
+    return graph
+
+
+@pytest.mark.parametrize("observed", [None, {"x10": 3, "x20": {1, 2, 5}}, {"x0": 1}])
+def test_bp_on_many_graphs_with_leaves_is_bp_on_each_to_the_last_bit(observed):
+    graphs = [sentence(seed, n) for seed, n in enumerate((7, 6, 8, 7))] + [with_tree(4)]
+    found = list(abp.infer_many(graphs, method="bp", evidence=[observed] * 5))
+    for graph, result in zip(graphs, found, strict=True):
+        assert_alone(graph, result, "bp", evidence=observed)
+    are_merged = observed is None or "x0" not in observed  # which would make trees of its factors
+    assert [is_merged(result) for result in found] == [are_merged] * 4 + [False]
+
+
+@pytest.mark.compiled
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), spread=st.sampled_from([0.3, 1.0, 3.0]), observes=st.booleans())
+def test_by_default_graphs_with_leaves_come_to_the_fixed_points_of_their_own_runs(seed, spread, observes):
+    graphs = [sentence(seed + n, n, spread=spread) for n in (11, 2, 12, 11, 3)]
+    evidence = [{"x30": 2} if observes and n > 3 else None for n in (11, 2, 12, 11, 3)]
+    options = {"tolerance": 1e-12}
+    found = list(abp.infer_many(graphs, evidence=evidence, **options))
+    for graph, seen, result in zip(graphs, evidence, found, strict=True):
+        alone = abp.infer(graph, evidence=seen, **options)
+        assert result.method == alone.method
+        assert result.log_z == pytest.approx(alone.log_z, abs=1e-9)
+        np.testing.assert_allclose(result.marginals.concatenated(), alone.marginals.concatenated(), atol=1e-9)
+        assert result.estimated_error < 1e-6
+
+
+def test_damping_settles_graphs_that_go_to_and_fro():
+    ring = np.where(np.eye(5) > 0, -3.0, 0.0)[:, :, np.newaxis] + np.random.default_rng(1).normal(0, 0.1, (5, 5, 60))
+    graphs = [sentence(seed, 12, ring, 0.1) for seed in range(3)]
+    for graph, result in zip(graphs, abp.infer_many(graphs, tolerance=1e-11), strict=True):
+        alone = abp.infer(graph, tolerance=1e-11)
+        assert result.method == alone.method
+        np.testing.assert_allclose(result.marginals.concatenated(), alone.marginals.concatenated(), atol=1e-9)
+
+
+def test_leaves_are_read_later_from_the_tables_of_the_run():
+    table = np.exp(TABLE)
+    graphs = [sentence(seed, potentials=table) for seed in range(3)]
+    expected = [abp.infer(sentence(seed, potentials=np.exp(TABLE)), "bp").marginals.concatenated() for seed in range(3)]
+    found = list(abp.infer_many(graphs, method="bp"))
+    copies = pickle.loads(pickle.dumps(list(abp.infer_many(graphs, method="bp", targets=["x7"]))))
+    table[:] = 1.0
+    for result, copy, marginals in zip(found, copies, expected, strict=True):
+        np.testing.assert_array_equal(result.marginals.concatenated(), marginals)
+        assert list(copy.marginals) == ["x7"]
+
+
+def test_graphs_whose_tables_exclude_everything_fail_by_themselves():
+    graphs = [sentence(seed) for seed in range(3)]
+    graphs[1].add_factor([0, 1], log_table=np.where(np.eye(5) > 0, 0.0, -np.inf))
+    graphs[1].add_factors([[0], [1]], log_table=np.where(np.eye(5)[:2] > 0, 0.0, -np.inf))
+    found = list(abp.infer_many(graphs, method="bp", errors="return"))
+    assert isinstance(found[1], abp.InconsistentModelError)
+    for k in (0, 2):
+        assert_alone(graphs[k], found[k], "bp")
