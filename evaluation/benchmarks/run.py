@@ -9,6 +9,7 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # must be set before NumPy is loaded
 
 import argparse
+import textwrap
 from pathlib import Path
 
 import adaptive
@@ -203,15 +204,21 @@ def main():
     for title, rows in chosen(quick=options.quick):
         if options.write:
             write_into_page_on_adaptive(title, rows)
-        sections[title] = f"{SECTIONS[title]}\n\n{rows}\n"
+        sections[title] = f"{wrapped(SECTIONS[title])}\n\n{rows}\n"
         print(f"## {title}\n\n{sections[title]}", flush=True)
     if options.write:
         write(sections)
 
 
+def wrapped(text):
+    """Return a paragraph in lines of at most 120 characters."""
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def write(sections):
     """Write the page, keeping the sections that were not measured, among them that on peers."""
-    head = f"# Benchmarks\n\nWritten by `evaluation/benchmarks/run.py`. {machine('numpy', 'numba', 'anytimebp')}\n"
+    about = wrapped(f"Written by `evaluation/benchmarks/run.py`. {machine('numpy', 'numba', 'anytimebp')}")
+    head = f"# Benchmarks\n\n{about}\n"
     old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     kept = {part.split("\n", 1)[0]: part.split("\n", 1)[1].strip() + "\n" for part in old.split("\n## ")[1:]}
     together = kept | sections
