@@ -91,7 +91,7 @@ def _on_claims(runs: Runs) -> list[str]:
         (
             f"**TruncBP and Random.** As in the paper, TruncBP plateaus above the error ({count('TruncBP', '')} of "
             f"{n} families), and Random is last of the growing methods in the end ({count('Random falls', work)} of "
-            f"{n}, in work). It starts well on {count('Random starts', work)}: one sweep of BP brings most of the answer."
+            f"{n}, in work). It starts well on {count('Random starts', work)}: one sweep of BP brings most of it."
         ),
         (
             f"**Fixed or Dynamic.** At the error, Fixed is still ahead, as in the paper, on {count(ahead, time)} of "
