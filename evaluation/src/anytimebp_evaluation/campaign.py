@@ -50,6 +50,7 @@ class Campaign:
         if Key(family, size, seed, REFERENCE) in self.raw.curves:
             return False
         keys = [Key(family, size, seed, contender) for contender in self.plan.contenders]
+        keys.sort(key=lambda key: key.contender != BASELINE)  # it sets the limits of the others
         missing = [key for key in keys if key not in self.raw.curves]
         if not missing:
             return True
