@@ -26,10 +26,10 @@ GROWN = ("fixed", "dynamic", "adaptive")
 def draw_grids(runs: Runs, family: str) -> Figure:
     """Draw errors of all contenders against time and against work."""
     size = runs.plan.sizes[0]
-    figure, panels = _panels(1, len(AXES) * len(ERRORS), (16.0, 4.2), shared=False)
+    figure, panels = _panels(len(AXES), len(ERRORS), (10.4, 7.2), shared=False)
     drawn = [name for name in runs.plan.contenders if CONTENDERS[name].drawn]
     shown_here = itertools.product(AXES.items(), ERRORS.items())
-    for panel, ((axis, axis_name), (figure_name, shown)) in zip(panels[0], shown_here, strict=True):
+    for panel, ((axis, axis_name), (figure_name, shown)) in zip(panels.ravel(), shown_here, strict=True):
         for name in drawn:
             mean = _draw_mean(panel, runs.curves(family, size, name), name, axis, figure_name)
             if name == "truncbp":  # it is through, and stays where it is
