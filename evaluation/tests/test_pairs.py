@@ -40,7 +40,7 @@ def test_the_printed_residual_of_bp_is_that_of_textbook_messages(model, options,
 
 
 @pytest.mark.filterwarnings("ignore::anytimebp.NotConvergedWarning")
-@pytest.mark.parametrize("updates", [3, 20, 50, 120])
+@pytest.mark.parametrize("updates", [3, 20, 50, 120, 700, 100_000])
 @pytest.mark.parametrize("method", ["fixed", "dynamic", "random"])
 def test_the_printed_residual_of_growing_domains_is_finite_and_that_of_textbook_messages(model, method, updates):
     graph = graph_of(model)

@@ -24,7 +24,7 @@ DEFAULT_OUT = {False: Path("anytimebp-results"), True: Path("anytimebp-results-q
 @click.option(
     "--runs",
     type=click.IntRange(1),
-    help="Random models of each kind; by default 10, joint-ie 5, tolerance 3, residuals 2, nerel 3 (seeds).",
+    help="Random models of each kind; by default 10, joint-ie 5, tolerance 3, residuals 1, nerel 3 (seeds).",
 )
 @click.option(
     "--out",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from anytimebp_evaluation.claims import GRID_CLAIMS
+from anytimebp_evaluation.claims import GRID_CLAIMS, RESIDUAL_CLAIMS
 from anytimebp_evaluation.contenders import CONTENDERS
 from anytimebp_evaluation.markdown import times
 from anytimebp_evaluation.published import DOMAINS_AT, JOINT_AT, JOINT_GAIN, JOINT_GAIN_OVER_RBP
@@ -30,7 +30,7 @@ def headlines(runs: Mapping[str, Runs]) -> list[str]:
     if not {"grids", "tolerance", "domains", "joint-ie"} <= runs.keys():
         return []
     lines = [
-        IDEA,
+        _on_residuals(runs),
         *_on_grids(runs["grids"]),
         _on_tolerance([runs[name] for name in ("tolerance", "tolerance-small") if name in runs]),
         _on_domains(runs["domains"]),
@@ -38,6 +38,15 @@ def headlines(runs: Mapping[str, Runs]) -> list[str]:
         WHAT_DECIDES,
     ]
     return ["## Summary", "\n".join(f"- {line}" for line in lines)]
+
+
+def _on_residuals(runs: Mapping[str, Runs]) -> str:
+    if "residuals" not in runs:
+        return IDEA
+    families = runs["residuals"].families()
+    judged = [verdicts for claim, verdicts in judge_all(runs["residuals"], RESIDUAL_CLAIMS) if "lower" in claim.text]
+    held = sum(bool(verdict.holds) for verdicts in judged for verdict in verdicts)
+    return f"{IDEA} On {held} of {len(families)} families, its residuals are lower than those of BP at the same work."
 
 
 def _on_grids(runs: Runs) -> list[str]:

@@ -28,7 +28,6 @@ class LookAhead:
         """Compute the priorities of all factors."""
         self._model = model
         n_pairs, n_states = len(model.scopes), model.unary.shape[1]
-        self._domains = [np.arange(n_states)] * 2
         self._message = np.zeros((n_pairs, 2, n_states))
         self._pending = np.zeros((n_pairs, 2, n_states))
         self._total = model.unary.copy()
@@ -65,6 +64,6 @@ class LookAhead:
         """Compute the messages that a factor would send now."""
         a, b = self._model.scopes[pair]
         incoming = self._total[a] - self._message[pair, 0], self._total[b] - self._message[pair, 1]
-        self._pending[pair] = self._model.sent(pair, incoming, self._domains)
+        self._pending[pair] = self._model.sent(pair, incoming, None)
         self.residual[pair] = max(map(dynamic_range, self._pending[pair], self._message[pair]))
         self.work += self._model.weights[pair].size

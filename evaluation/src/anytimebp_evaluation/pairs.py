@@ -47,16 +47,18 @@ class PairModel(NamedTuple):
                 unary[scope[0]] += table
         return cls(unary, np.array(scopes, dtype=np.int64), np.array(weights))
 
-    def sent(self, pair: int, incoming: tuple[FloatArray, FloatArray], domains: list[IndexArray]) -> list[FloatArray]:
+    def sent(
+        self, pair: int, incoming: tuple[FloatArray, FloatArray], domains: list[IndexArray] | None
+    ) -> list[FloatArray]:
         """Return the log messages, largest 0, that a factor sends to its variables.
 
         Args:
             pair: The factor.
             incoming: Log messages of its two variables, over their domains.
-            domains: Active states of the two.
+            domains: Active states of the two, in the order of the messages; None for all states in order.
         """
         weights = self.weights[pair]
-        if len(domains[0]) * len(domains[1]) < weights.size:
+        if domains is not None:
             weights = weights[np.ix_(*domains)]
         first, second = (np.exp(message - message.max()) for message in incoming)
         out = [np.log(np.maximum(weights @ second, 1e-300)), np.log(np.maximum(first @ weights, 1e-300))]
