@@ -24,12 +24,12 @@ Indices = npt.NDArray[np.int64]
 DIMENSIONS, TOPICS = 64, 200
 SCALE = 8.0  # nats for a pair of entities with the same embedding; about half as much for two of one topic
 PLAUSIBLE = 30  # entities whose names fit a mention
-BONUS, TELLING = 8.0, 0.6  # what the true entity has over the others, in this part of the mentions
+BONUS, TELLING = 8.0, 0.6  # log score that the true entity has in addition, and in which share of the mentions
 HOPELESS = -16.0  # log score of all others
 
 
 class Document(NamedTuple):
-    """A made-up document: the model, and what it is about in truth.
+    """A made-up document: its model and its true entities.
 
     Attributes:
         graph: A variable per mention, "m0", "m1", ...; a state per entity.
@@ -170,7 +170,7 @@ def draw(document: Document, result: abp.Result, path: str) -> None:
 
 
 def main() -> None:
-    """Make a document, link its mentions, tell how well, and draw it."""
+    """Make a document, link its mentions, print how many are right, and draw the result."""
     parser = argparse.ArgumentParser(description="Links the mentions of a made-up document, all of them together.")
     parser.add_argument("--small", action="store_true", help="12 mentions and 500 entities instead of 60 and 50,000")
     parser.add_argument(

@@ -27,7 +27,7 @@ LOCATED = 0.02  # of the side: a sensor with less spread counts as located
 
 
 class Network(NamedTuple):
-    """Sensors on a map: the model, and where they are in truth.
+    """Sensors on a map: the model and their true places.
 
     Attributes:
         graph: A variable per sensor, "s0", "s1", ...; state row * side + column is a cell of the map.
@@ -86,7 +86,7 @@ def make_network(side: int, rng: np.random.Generator, sensors: int = 30, known: 
 
 
 class Belief(NamedTuple):
-    """Where the sensors are thought to be, by marginals; lengths in cells.
+    """Estimated places of the sensors, from marginals; lengths in cells.
 
     Attributes:
         best: Row and column of the centre of the most probable cell, shape (sensors, 2).
@@ -102,7 +102,7 @@ class Belief(NamedTuple):
 
 
 def read_belief(network: Network, result: abp.Result) -> Belief:
-    """Return where the sensors are thought to be, and how surely."""
+    """Return the estimated places of the sensors, and their spread."""
     marginals = np.array([result.marginals[i] for i in range(len(network.places))])
     centres = np.stack(np.divmod(np.arange(network.side**2), network.side), axis=1) + 0.5
     mean = marginals @ centres
@@ -123,7 +123,7 @@ def locate(
 
 
 def report(network: Network, result: abp.Result) -> str:
-    """Return what came out, in a few lines; lengths in cells."""
+    """Return the results in a few lines; lengths in cells."""
     belief, known = read_belief(network, result), len(network.known)
     lost = [f"s{i} (± {belief.spread[i]:.0f})" for i in range(known, len(belief.miss)) if not belief.located[i]]
     return "\n".join(
@@ -177,7 +177,7 @@ def draw(network: Network, result: abp.Result, path: str) -> None:
 
 
 def main() -> None:
-    """Make a network, locate its sensors, tell how well, and draw the map."""
+    """Make a network, locate its sensors, print the errors, and draw the map."""
     parser = argparse.ArgumentParser(description="Finds sensors on a map from the distances between them.")
     parser.add_argument("--small", action="store_true", help="a map of 30 x 30 cells instead of 300 x 300")
     parser.add_argument("--out", metavar="PICTURE", help="where to draw a picture, such as map.png (needs matplotlib)")

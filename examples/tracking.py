@@ -29,11 +29,11 @@ STEP = 2  # cells that the target can move in each direction between two of them
 NOISE = 3.0  # standard deviation of a measured distance, in cells
 ECHOES = 0.05  # share of measurements that mean nothing
 LOST = (0.55, 0.65)  # part of the time in which nothing is measured
-TINY = 1e-12  # belief that a state keeps at the least: what was thought impossible may turn out to be
+TINY = 1e-12  # least belief that a state keeps: a cell that seemed impossible may be the true one
 
 
 class World(NamedTuple):
-    """A map, and where a target goes on it.
+    """A map, and the path of a target.
 
     Attributes:
         side: Of the map, in cells; state row * side + column is a cell.
@@ -115,7 +115,7 @@ async def measurements(world: World, rate: float) -> AsyncIterator[tuple[int, fl
 
 
 class Track(NamedTuple):
-    """What was thought at each measurement.
+    """The belief at each measurement.
 
     Attributes:
         mean: (n, 2) row and column where the target was expected.
@@ -138,7 +138,7 @@ async def track(world: World, rate: float = RATE) -> Track:
     centres = np.stack(np.divmod(np.arange(world.side**2), world.side), axis=1).astype(np.float64)
     found = Track(np.empty((n, 2)), np.empty(n), np.empty((n, world.side**2)), np.empty(n), set())
     anywhere = np.where(world.is_wall.ravel(), np.log(TINY), 0.0)
-    for _ in range(2):  # compiles, or loads, what all others need: to begin, and to go on
+    for _ in range(2):  # compiles or loads the kernels that all later calls need
         session.set_unary("before", anywhere)
         session.query(targets=["now"])
     async for k, came in measurements(world, rate):
@@ -172,7 +172,7 @@ def report(world: World, found: Track) -> str:
 
 
 def draw(world: World, found: Track, path: str) -> None:
-    """Draw the map with the way that was taken and what was thought, and the error over time."""
+    """Draw the map with the true and the estimated path, and the error over time."""
     from matplotlib.figure import Figure  # noqa: PLC0415  (only here, so that all else works without it)
 
     ink, blue, red, n, side = "#22303c", "#2f6db5", "#c0392b", len(world.path), world.side
@@ -200,7 +200,7 @@ def draw(world: World, found: Track, path: str) -> None:
 
 
 def main() -> None:
-    """Make a world, follow its target, tell how well, and draw it."""
+    """Make a world, follow its target, print the errors, and draw them."""
     parser = argparse.ArgumentParser(description="Tracks a target over the cells of a map.")
     parser.add_argument("--small", action="store_true", help="30 x 30 cells and 60 measurements instead of 100 and 300")
     parser.add_argument("--out", metavar="PICTURE", help="where to draw a picture, such as map.png (needs matplotlib)")

@@ -1,4 +1,4 @@
-"""How soon `adaptive` is near BP's marginals, against yardsticks that do not move when the library gets faster.
+"""How soon `adaptive` is near BP's marginals, against fixed yardsticks: they stay when the library gets faster.
 
     python evaluation/benchmarks/anytime.py --before FOLDER --bare FILE [--only TEXT] [--no-budgets]
 

@@ -1,4 +1,4 @@
-"""Times whichever library it is started with to an error, and within budgets: lines of JSON in, lines out.
+"""Times one version of the library, to an error and within budgets: lines of JSON in, lines out.
 
 A case is chosen first (`choose`): the snapshot is found from which on the error stays under the bound. Every run has a
 graph of its own, built before the clock starts, and ends with all marginals in one array; just before it, an older

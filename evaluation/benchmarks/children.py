@@ -21,7 +21,7 @@ def importing():
 
 
 def first_marginals(method):
-    """Tell when the first marginals of a small graph were there, by the wall clock."""
+    """Print when the first marginals of a small graph were ready, by the wall clock."""
     import anytimebp as abp
 
     graph = abp.FactorGraph()
@@ -164,7 +164,7 @@ def _example(name):
 
 
 def _or_error(figure):
-    """Return a figure, or the name of what went wrong: one figure that cannot be had should not hide the others."""
+    """Return a figure, or the name of the error: one missing figure should not hide the others."""
     try:
         return figure()
     except Exception as error:  # noqa: BLE001  (whatever it is, it is shown)

@@ -1,4 +1,4 @@
-"""Measures `bp` against an older version of the library, which does not move, and prints a table of ratios.
+"""Measures `bp` against a fixed older version of the library, and prints a table of ratios.
 
     python limits.py --old FOLDER [--models FOLDER] [--nerel FOLDER] [--rounds N] [--only WORD]
 
@@ -232,7 +232,7 @@ def against_numpy(case):
 
 
 def rows_of_setting_up(bench):
-    """What a call costs but for messages, in milliseconds against a bar."""
+    """The cost of a call without its messages, in milliseconds, against a bar."""
     old, new, _ = bench.times(tied_case() | {"options": {"max_updates": 1}})
     yield "1,000 variables, 1,000 ternary tied factors, one update", 1e3 * new, f"old {1e3 * old:.2f}", 1e3 * new, 1.0
     graphs = [small_case(seed) for seed in range(200)]

@@ -9,6 +9,7 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # must be set before NumPy is loaded
 
 import argparse
+import textwrap
 from pathlib import Path
 
 import adaptive
@@ -29,17 +30,17 @@ ADAPTIVE_PAGE = PAGE.with_name("adaptive.md")
 
 SECTIONS = {
     "End to end": (
-        "From a built graph to residual 1e-10 and marginals, layout and exponentiation included; milliseconds. The "
-        "bare loop is a single-purpose Numba loop without options, trace or checks, which goes through the factors "
-        "in the same order. It is given the library's exp, five times as fast as NumPy's on processors without "
-        "AVX-512; with NumPy's it takes what the next column says. `bp` stops when one more pass would move nothing "
-        "by more than the tolerance, the others when the last pass moved nothing, which may be a few sweeps "
+        "Milliseconds from a built graph to residual 1e-10 and marginals, with layout and exponentiation. The "
+        "bare loop is a single-purpose Numba loop without options, trace or checks; it visits the factors in the "
+        "same order. It uses the library's exp, which is five times as fast as NumPy's on processors without "
+        "AVX-512; the next column has its time with NumPy's. `bp` stops when one more pass would move no message "
+        "by more than the tolerance. The others stop when the last pass moved none, which may be a few sweeps "
         "earlier. The graph of 8 entities is one on which BP settles without damping, as it does on six of the "
         "first eight seeds."
     ),
     "Logs": (
-        "The same in log arithmetic: scores over more than 600 nats, a tenth of all entries hard zeros; milliseconds. "
-        "NumPy makes one log-sum-exp of all factors at once in each direction."
+        "The same in log arithmetic: scores span more than 600 nats, and a tenth of all entries are hard zeros; "
+        "milliseconds. NumPy computes one log-sum-exp of all factors in each direction."
     ),
     "Bandwidth": (
         "The speed at which a sweep of `bp` reads its tables, against NumPy's sum of as many numbers in the same run, "
@@ -51,41 +52,42 @@ SECTIONS = {
     "Hubs": "A variable with many neighbours that form a ring, ten states each.",
     "Structures": (
         "Milliseconds of processor time of a sweep of `bp`, there or back, on a ring of ten variables tied by ten "
-        "factors of a kind: the best of the rounds. As tables, the factors of 100,000 states would take 800 GB, or "
-        "80 GB if shared. The exponent is that of the growth with the number of states, fitted from 1,000 to 100,000. "
-        "What every factor has to do, multiplying up what comes in and scaling what goes out, is nearly all that "
-        "AtMostOne does."
+        "factors of a kind: the best of the rounds. As tables, the factors of 100,000 states would take 800 GB, "
+        "or 80 GB if shared. The exponent says how cost grows with the number of states, fitted from 1,000 to "
+        "100,000. AtMostOne does little more than what every factor must do: multiply the incoming messages and "
+        "scale the outgoing ones."
     ),
     "Sparse domains: work": (
-        "Table entries read or scored until the L2 distance to BP is under 1e-4, as a part of what `bp` reads for the "
-        "same, on the 5 x 5 grid with 250 states; scores are the standard deviations of unary and pairwise log "
-        "scores. Median of 5 seeds. `bp` takes 3 to 4 sweeps. Rounds converge to the tolerance; at 1e-4, that of "
-        "the error asked for, the bars are met, and at 1e-6 one state at a time falls short of them, because every "
-        "round spreads news a hundred times smaller than the error. The one-off priorities of `fixed` read each "
-        "table once, as one sweep does, and stand apart."
+        "Table entries read or scored until the L2 distance to BP is under 1e-4, divided by what `bp` reads for "
+        "the same error, on the 5 x 5 grid with 250 states; scores are the standard deviations of unary and "
+        "pairwise log scores. Median of 5 seeds. `bp` takes 3 to 4 sweeps. Rounds converge to the tolerance. With "
+        "1e-4, the error asked for, the bars are met. With 1e-6, one state at a time misses them, because every "
+        "round passes on changes a hundred times smaller than the error. The one-off priorities of `fixed` read "
+        "each table once, as one sweep does, and are listed apart."
     ),
     "Sparse domains: one state at a time": (
-        "All the way to full domains on the 10 x 10 grid with 100 states (10, 1): 10,000 growth rounds, each "
-        "converged to 1e-6, against `bp` to 1e-8."
+        "Growth to full domains on the 10 x 10 grid with 100 states (10, 1): 10,000 growth rounds, each converged "
+        "to 1e-6, against `bp` to 1e-8."
     ),
     "Sparse domains: large graphs": (
-        "A growth round on grids of 10 states (standard deviations 1 and 0.3), once domains have two "
-        "states on average; recording not counted. The number of updates differs, as the small grid has borders; an "
-        "update on the large one finds its numbers in memory rather than in the cache."
+        "A growth round on grids of 10 states (standard deviations 1 and 0.3), once domains have two states on "
+        "average, without recording. The numbers of updates differ because the small grid has relatively more "
+        "border. An update on the large grid reads from memory rather than from the cache."
     ),
     "Sparse domains: budgets": (
-        "How many milliseconds a time budget is overrun by, at the worst of five runs, on 33 variables of 1000 states "
-        "with 256 MB of tables; negative where a run ends before its budget."
+        "Milliseconds by which a time budget is overrun in the worst of five runs, on 33 variables of 1000 states "
+        "with 256 MB of tables; negative if a run ends before its budget."
     ),
     "Memory": (
-        "What runs take that `max_memory` limits, each in a process of its own and with 20 seconds (2 where universes "
-        "have a million states): the peak of the process must stay within 1.2 times the limit and what it held before, "
-        "together. Runs that are out of memory have consistent marginals and answer again at once."
+        "The memory of runs that `max_memory` limits, each in a process of its own and with 20 seconds (2 if "
+        "universes have a million states). The peak of the process must stay within 1.2 times the sum of the "
+        "limit and what it held before. Runs that are out of memory have consistent marginals, and answer at once "
+        "when they are continued."
     ),
     "Adaptive: against bp": (
-        "Milliseconds until the L2 distance to converged BP stays under the error, end to end from a freshly built "
-        "graph with log tables: layout, exponentiation and reading of marginals included. Medians over 5 seeds on "
-        "which `bp` settles undamped, or 5 runs of real models, contenders in turns; one thread each."
+        "Milliseconds until the L2 distance to converged BP stays under the error, from a newly built graph with "
+        "log tables; layout, exponentiation and reading of marginals are included. Medians over 5 seeds on which "
+        "`bp` settles undamped, or 5 runs of real models; the methods take turns, on one thread each."
     ),
     "Adaptive: growth of cost": (
         "The 5 x 5 grid with scores of deviation 10 and 2, pairwise scores from rules: milliseconds of `adaptive` to "
@@ -93,24 +95,27 @@ SECTIONS = {
         "1e-5."
     ),
     "Adaptive: estimated error": (
-        "Estimates against truths, over all recorded snapshots of runs on random, attractive and truncated-linear "
-        "grids, joint extraction, random graphs and real models. The truth is where the same run ends. Picture: "
-        "calibration.png."
+        "Estimated and true errors of all recorded snapshots of runs on random, attractive and truncated-linear "
+        "grids, joint extraction, random graphs and real models. The truth is the distance to where the same run "
+        "ends. Picture: calibration.png."
     ),
     "Files": (
-        "A grid of 10 x 10 variables with 60 states each, numbers of four digits. `np.fromstring` parses the numbers "
-        "of the same text, unchecked; peak is the memory that reading takes at the most, the tables included."
+        "A grid of 10 x 10 variables with 60 states each, numbers of four digits. `np.fromstring` parses the "
+        "numbers of the same text without checks. The peak is the most memory that reading takes, with the "
+        "tables."
     ),
     "Universes: entity linking": (
-        "examples/entity_linking.py at full size: 60 mentions over 50,000 entities, 117 pairs by a rule, in 1 GB; as "
-        "tables, 2.3 TB. `unexplored` is what the run says; `off BP` is the largest total variation, over mentions, "
-        "to BP on 400 entities a mention that were picked without the run, good to 3e-4. The bar: unexplored under "
-        "1e-3, a process that peaks less than 1 GB over one that only imports, and at most 1 % of all entries."
+        "examples/entity_linking.py at full size: 60 mentions over 50,000 entities, 117 pairs by a rule, in 1 GB; "
+        "as tables, 2.3 TB. `unexplored` is what the run reports. `off BP` is the largest total variation, over "
+        "mentions, from BP on 400 entities per mention, which were chosen without the run; this is accurate to "
+        "3e-4. The bar: unexplored under 1e-3, a peak less than 1 GB above that of a process that only imports, "
+        "and at most 1 % of all entries."
     ),
     "Universes: localisation": (
-        "examples/localisation.py: 30 sensors on 300 x 300 cells, 90,000 states each, in 2 GB, and dense BP on the "
-        "same networks on 60 x 60. `off` is the mean distance of the most probable cell to the truth in cells of the "
-        "large map, over all unknown sensors and over those that are located (how many)."
+        "examples/localisation.py: 30 sensors on 300 x 300 cells, 90,000 states each, in 2 GB, and dense BP on "
+        "the same networks on 60 x 60. `off` is the mean distance from the most probable cell to the truth, in "
+        "cells of the large map: over all unknown sensors, and over those that are located (their number in "
+        "brackets)."
     ),
     "Commands": "Whole commands in fresh processes, on the example of `anytimebp demo`.",
 }
@@ -203,15 +208,21 @@ def main():
     for title, rows in chosen(quick=options.quick):
         if options.write:
             write_into_page_on_adaptive(title, rows)
-        sections[title] = f"{SECTIONS[title]}\n\n{rows}\n"
+        sections[title] = f"{wrapped(SECTIONS[title])}\n\n{rows}\n"
         print(f"## {title}\n\n{sections[title]}", flush=True)
     if options.write:
         write(sections)
 
 
+def wrapped(text):
+    """Return a paragraph in lines of at most 120 characters."""
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def write(sections):
     """Write the page, keeping the sections that were not measured, among them that on peers."""
-    head = f"# Benchmarks\n\nWritten by `evaluation/benchmarks/run.py`. {machine('numpy', 'numba', 'anytimebp')}\n"
+    about = wrapped(f"Written by `evaluation/benchmarks/run.py`. {machine('numpy', 'numba', 'anytimebp')}")
+    head = f"# Benchmarks\n\n{about}\n"
     old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     kept = {part.split("\n", 1)[0]: part.split("\n", 1)[1].strip() + "\n" for part in old.split("\n## ")[1:]}
     together = kept | sections

@@ -73,7 +73,7 @@ def alarm(folder):
 
 
 def changed(folder):
-    """One observation changed, and five that stay: all marginals, and those of one target."""
+    """One observation that changes and five that stay: all marginals, and those of one target."""
     for name in ("pathfinder.uai", "mildew.uai", "alarm.uai", "pigs.bif", "munin.bif"):
         if not (folder / name).exists():
             continue
@@ -132,7 +132,7 @@ def swept(folder):
 
 
 def threads(_):
-    """One thread and two, in turn, by the clock on the wall."""
+    """One thread and two in turn, by the wall clock."""
     rng = np.random.default_rng(0)
     many = [small_graph(rng) for _ in range(FOR_THREADS)]
     list(abp.infer_many(many[:300]))
@@ -183,7 +183,7 @@ def sentences(_):
 
 
 def ray(_):
-    """Sentences in one process and on two workers of Ray, by the clock on the wall; start-up apart."""
+    """Sentences in one process and on two workers of Ray, by the wall clock, without start-up."""
     many = many_sentences(FOR_RAY)
     list(abp.infer_many(many[:300]))
     alone = on_the_wall(many)

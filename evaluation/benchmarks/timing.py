@@ -26,7 +26,7 @@ def interleaved(contenders, rounds):
 
 
 def keep_freed_memory():
-    """Let freed arrays be used again without page faults, which would hit whoever comes after a large free.
+    """Let freed arrays be used again without page faults, which would slow the contender after a large free.
 
     Does nothing where the C library is not glibc.
     """

@@ -78,7 +78,7 @@ def _base():
 
 
 def _number(value):
-    """Return a small number as text, or what stands in its place."""
+    """Return a small number as text, or the text that replaces it."""
     return value if isinstance(value, str) else f"{value:.1e}"
 
 

@@ -1,5 +1,6 @@
 """Means over runs, times to an error, and the raw files that they come from."""
 
+import itertools
 import lzma
 
 import numpy as np
@@ -8,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp_evaluation.curves import LEVELS, NEVER, crossing, geometric_mean, mean_curve, milestones
+from anytimebp_evaluation.curves import (
+    LEVELS,
+    NEVER,
+    SPACING,
+    crossing,
+    geometric_mean,
+    mean_curve,
+    milestones,
+    thinned,
+)
 from anytimebp_evaluation.markdown import table, times
 from anytimebp_evaluation.packed import packed_path
 from anytimebp_evaluation.raw import HEADER, Key, RawFile
@@ -44,11 +54,16 @@ runs = st.lists(
 errors = st.one_of(st.floats(1e-9, 1.0), st.just(float("nan")), st.just(float("inf")))
 
 
-@given(st.lists(errors, min_size=1, max_size=40), st.floats(1e-6, 1.0))
-def test_milestones_tell_when_errors_are_reached(fallen, error):
+@given(st.lists(errors, min_size=1, max_size=40), st.floats(1e-6, 1.0), st.integers(0, 40))
+def test_runs_that_are_kept_tell_when_errors_are_reached(fallen, error, unheard):
     whole = curve(*enumerate(fallen, start=1))
-    few = milestones(whole, error)
+    points = [p._replace(mean_residual=np.inf) if k < unheard else p for k, p in enumerate(whole.points)]
+    whole = whole._replace(points=points)
+    assert crossing(milestones(whole, error), error) == crossing(whole, error)
+    few = thinned(whole, error)
     assert all(crossing(few, level) == crossing(whole, level) for level in (error, *LEVELS))
+    heard = [[p for p in run.points if np.isfinite(p.mean_residual)][:1] for run in (few, whole)]
+    assert heard[0] == heard[1]
     assert [few.points[0], few.points[-1]] == [whole.points[0], whole.points[-1]]
     assert few.ended == whole.ended
     assert [point.updates for point in few.points] == sorted({point.updates for point in few.points})
@@ -57,6 +72,9 @@ def test_milestones_tell_when_errors_are_reached(fallen, error):
 def test_milestones_leave_out_what_lies_between():
     slow = curve(*((k + 1.0, 0.99 - k / 1000) for k in range(500)), (600.0, 1e-9))
     assert len(milestones(slow, 0.001).points) == 3
+    kept = [point.updates for point in thinned(slow, 0.001).points]
+    assert len(kept) < 40
+    assert all(after <= SPACING * before + 1 for before, after in itertools.pairwise(kept))
 
 
 @given(runs)

@@ -12,7 +12,7 @@ from anytimebp.cli.main import main
 from anytimebp_evaluation import campaign
 from anytimebp_evaluation.plans import QUICK
 
-FIGURES = ["domains", "grids-flat", "grids-middle", "grids-peaked", "joint-ie"]
+FIGURES = ["domains", "grids-flat", "grids-peaked", "grids-strong", "joint-ie", "residuals"]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_quick_writes_raw_results_figures_and_a_page(evaluated):
     drawn = [f"{name}.png" for name in FIGURES]
     assert files == sorted([*drawn, *(name + ending for name in QUICK for ending in (".csv.xz", ".json"))])
     page = (evaluated / "RESULTS.md").read_text()
-    for title in ("## Grids", "## Domains", "## Joint extraction"):
+    for title in ("## Grids", "## The round tolerance", "## Residuals", "## Domains", "## Joint extraction"):
         assert title in page
     assert all(f"results/{name}.png" in page for name in FIGURES)
     assert "nan" not in page
@@ -49,7 +49,7 @@ def test_every_planned_run_is_in_the_raw_results(evaluated):
         with lzma.open(evaluated / "results" / f"{name}.csv.xz", "rt") as file:
             rows = list(csv.DictReader(file))
         ended = [row for row in rows if row["ended"] and row["contender"] != campaign.REFERENCE]
-        assert len(ended) == len(list(plan.groups())) * plan.runs * len(plan.contenders)
+        assert len(ended) == sum(plan.runs_of(family) for family, _ in plan.groups()) * len(plan.contenders)
         assert all(float(row["l2"]) >= 0.0 for row in rows if row["contender"] != campaign.REFERENCE)
 
 
@@ -89,7 +89,7 @@ def test_who_draws_again_has_not_measured(folder, monkeypatch):
 @pytest.mark.compiled
 def test_runs_are_those_of_the_experiment_that_is_named(folder):
     assert main(["reproduce", "grids", "--quick", "--runs", "1", "--out", str(folder)]) == 0
-    grids, domains = (folder / "RESULTS.md").read_text().split("## Domains")
+    grids, domains = (folder / "RESULTS.md").read_text().split("## The round tolerance")
     assert "16 states, 1 run, " in grids
     assert "2 runs" in domains
 

@@ -1,4 +1,4 @@
-"""Our own methods by the same rules as the peers, for the memory that they take."""
+"""Our own methods by the same rules as the peers, to measure their memory."""
 
 import peer
 

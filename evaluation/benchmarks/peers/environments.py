@@ -1,4 +1,4 @@
-"""The peers, what is installed for each, and the call of one on one model, whatever comes of it."""
+"""The peers, the packages of each, and the call of one on one model, which never raises."""
 
 import json
 import os
@@ -57,7 +57,7 @@ OURS = [Peer("anytimebp, bp", OWN), Peer("anytimebp, adaptive", OWN, "adaptive")
 
 
 class Outcome(NamedTuple):
-    """What came of a call: figures and marginals (of all variables in a row), or what went wrong."""
+    """The outcome of a call: figures and marginals (of all variables in a row), or the error."""
 
     seconds: float = float("nan")
     cores: float = float("nan")

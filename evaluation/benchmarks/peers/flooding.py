@@ -1,4 +1,4 @@
-"""How many sweeps flooding needs, all messages at once: what a peer without a stopping rule of its own is told."""
+"""How many sweeps flooding (all messages at once) needs, for peers without a stopping rule."""
 
 import numpy as np
 

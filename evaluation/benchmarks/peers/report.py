@@ -1,4 +1,4 @@
-"""The comparison with peers in words and tables: all of it for the page of benchmarks, a short table for the README."""
+"""The comparison with peers: in full for the page of benchmarks, and as a short table for the README."""
 
 import re
 from statistics import median

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from anytimebp import StopReason
 from anytimebp_evaluation.contenders import BASELINE, CONTENDERS
-from anytimebp_evaluation.curves import crossing, milestones
+from anytimebp_evaluation.curves import crossing
+from anytimebp_evaluation.pairs import PairModel
 from anytimebp_evaluation.plans import MOST_SECONDS, Plan, Tell
 from anytimebp_evaluation.raw import Key, RawFile
 from anytimebp_evaluation.sampling import Curve, Setting, converged_bp, measure, unsettled_point
@@ -35,12 +36,13 @@ class Campaign:
     def run(self) -> None:
         """Measure what is missing."""
         groups = list(self.plan.groups())
-        total = len(groups) * self.plan.runs
-        for place, (family, size) in enumerate(groups):
-            settled = seed = 0
-            while settled < self.plan.runs and seed < SEEDS_PER_RUN * self.plan.runs:
-                settled += self._measure(family, size, seed, (place * self.plan.runs + settled, total))
+        total, done = sum(self.plan.runs_of(family) for family, _ in groups), 0
+        for family, size in groups:
+            runs, settled, seed = self.plan.runs_of(family), 0, 0
+            while settled < runs and seed < SEEDS_PER_RUN * runs:
+                settled += self._measure(family, size, seed, (done + settled, total))
                 seed += 1
+            done += runs
         self.tell(f"{self.plan.name}: all models measured", total, total)
 
     def _measure(self, family: str, size: int, seed: int, done: tuple[int, int]) -> bool:
@@ -48,6 +50,7 @@ class Campaign:
         if Key(family, size, seed, REFERENCE) in self.raw.curves:
             return False
         keys = [Key(family, size, seed, contender) for contender in self.plan.contenders]
+        keys.sort(key=lambda key: key.contender != BASELINE)  # it sets the limits of the others
         missing = [key for key in keys if key not in self.raw.curves]
         if not missing:
             return True
@@ -70,9 +73,11 @@ class Campaign:
                 error=None if self.plan.to_the_end else self.plan.error,
                 max_work=self._round_limits(key),
                 max_seconds=float("inf") if self.plan.patience is None else MOST_SECONDS,
+                timed=self.plan.timed,
+                pairs=PairModel.of(graph) if self.plan.printed_residuals else None,
             )
             curve = measure(CONTENDERS[key.contender], setting)
-            self.raw.add(key, curve if self.plan.to_the_end else milestones(curve, self.plan.error))
+            self.raw.add(key, self.plan.kept(curve))
         return True
 
     def _round_limits(self, key: Key) -> float:

@@ -24,7 +24,7 @@ DEFAULT_OUT = {False: Path("anytimebp-results"), True: Path("anytimebp-results-q
 @click.option(
     "--runs",
     type=click.IntRange(1),
-    help="Random models of each kind; by default 10, joint-ie 5, nerel 3 (seeds); with --quick 2, nerel 1.",
+    help="Random models of each kind; by default 10, joint-ie 5, tolerance 3, residuals 1, nerel 3 (seeds).",
 )
 @click.option(
     "--out",
@@ -34,19 +34,19 @@ DEFAULT_OUT = {False: Path("anytimebp-results"), True: Path("anytimebp-results-q
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    help="Of nerel: the folder with nerel_compact.jsonl.gz and annotation.conf.",
+    help="For nerel: the folder with nerel_compact.jsonl.gz and annotation.conf.",
 )
-@click.option("--quick", is_flag=True, help="Small models: half a minute, once all is compiled.")
+@click.option("--quick", is_flag=True, help="Small models: a minute, once kernels are compiled.")
 def reproduce(experiment: str, runs: int | None, out: Path | None, data: Path | None, *, quick: bool) -> None:
     """Repeat the evaluation of Singh, Riedel and McCallum (2013), with our method beside theirs.
 
-    grids: errors and residuals against time and work. domains: the number of states. joint-ie: types of entities and
-    relations between them, on random models. nerel: the same on real text, which --data leads to; part of all if
-    --data is given.
+    grids: errors against time and work. residuals: how consistent the state of a run is. tolerance, tolerance-small:
+    how far rounds settle. domains: the number of states. joint-ie: types of entities and relations between them, on
+    random models. nerel: the same on real text, in the folder that --data names; part of all if --data is given.
 
-    Raw results go to CSV files as runs are finished, and are compressed in the end; figures and a page, RESULTS.md, are
-    made from them. What is there already is kept, so an interrupted evaluation goes on where it was, and one that is
-    complete is just drawn again. All of it takes about an hour.
+    Finished runs are added to CSV files, which are compressed at the end. Figures and a page, RESULTS.md, are made from
+    them. Runs that are there are not repeated: an interrupted evaluation continues where it stopped, and a complete one
+    is only drawn again. All of it takes about an hour.
     """
     if experiment == "nerel" and data is None:
         msg = "nerel needs --data, the folder with the documents"

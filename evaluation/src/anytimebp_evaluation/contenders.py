@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anytimebp import DynamicGrowth, FixedGrowth
@@ -18,8 +18,9 @@ class Contender:
         method: Of `infer`.
         colour: In figures.
         options: Further options of `infer`.
-        sampled: "sweeps", "rounds" or "stops", see `sampling`.
+        sampled: "sweeps", "rounds" or "stops", see `sampling`; "look-ahead", see `look_ahead`.
         drawn: Whether curves show it; tables always do.
+        timed: Whether its seconds can be compared with those of the others.
     """
 
     label: str
@@ -28,6 +29,12 @@ class Contender:
     options: Mapping[str, Any] = field(default_factory=dict)
     sampled: str = "stops"
     drawn: bool = True
+    timed: bool = True
+
+    @property
+    def reads_first(self) -> bool:
+        """Whether all tables are read once, for fixed priorities, before the first answer."""
+        return self.method in {"fixed", "truncated"}
 
 
 CONTENDERS = {
@@ -43,7 +50,29 @@ CONTENDERS = {
         "Dynamic, as printed", "dynamic", "#2f6db5", {"policy": DynamicGrowth(raw=True)}, drawn=False
     ),
     "adaptive": Contender("adaptive (ours)", "adaptive", "#d1362f", sampled="rounds"),
+    "rbp-ahead": Contender("RBP, look-ahead", "residual", "#b07aa1", sampled="look-ahead", drawn=False, timed=False),
 }
-"""By the names that raw results use. The paper's BP goes in random order; in our order it is the stronger baseline."""
+"""By the names that raw results use."""
 
-BASELINE = "bp"
+ROUND_TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
+"""Of the sweep over the tolerance to which messages settle before the next state joins."""
+
+
+def settling_to(name: str, tolerance: float) -> str:
+    """Return the name of a contender whose rounds settle to a tolerance."""
+    return f"{name}-{tolerance:g}"
+
+
+CONTENDERS |= {
+    settling_to(name, tolerance): replace(
+        CONTENDERS[name],
+        label=f"{CONTENDERS[name].label}, rounds to {tolerance:g}",
+        options={"tolerance": tolerance},
+        drawn=False,
+    )
+    for name in ("fixed", "dynamic")
+    for tolerance in ROUND_TOLERANCES
+}
+
+BASELINE = "bp-random"
+"""What others are compared with: the paper's BP goes in random order. Our own order is the stronger one."""

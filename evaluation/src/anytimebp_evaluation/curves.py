@@ -12,7 +12,8 @@ from anytimebp_evaluation.sampling import Curve, Point
 
 SMALLEST = 1e-16  # errors below that are rounding
 N_PLACES = 160  # of a mean curve
-LEVELS = tuple(10.0 ** (-half / 2) for half in range(17))  # L2 errors from 1 to 1e-8, two in a factor of ten
+LEVELS = tuple(float(f"1e-{k}") for k in range(12))  # L2 errors, of which raw results tell when they were reached
+SPACING = 1.3  # factor between the updates of points that are kept of a run to the end
 
 
 class Mean(NamedTuple):
@@ -54,16 +55,39 @@ def crossing(curve: Curve, error: float) -> Crossing:
 
 
 def milestones(curve: Curve, error: float) -> Curve:
-    """Return a run without the points between those that say when it came under errors for good.
+    """Return a run without the points that `crossing` at an error does not need; the first and the last one stay."""
+    return _kept(curve, _around_crossings(curve, (error,)))
 
-    For `error` and all of LEVELS, `crossing` gives the same before and after. The first point and the last one stay.
+
+def thinned(curve: Curve, error: float) -> Curve:
+    """Return a run with as many points as figures need.
+
+    For `error` and all of LEVELS, `crossing` gives the same before and after. So does the point at which every message
+    has been sent.
     """
+    kept = _around_crossings(curve, (error, *LEVELS))
+    kept.update(next(([place] for place, point in enumerate(curve.points) if np.isfinite(point.mean_residual)), []))
+    following = 0.0
+    for place, point in enumerate(curve.points):
+        if point.updates >= following:
+            kept.add(place)
+            following = SPACING * point.updates
+    return _kept(curve, kept)
+
+
+def _around_crossings(curve: Curve, levels: Iterable[float]) -> set[int]:
+    """Return the places before and after which a run comes under errors for good, and those of its two ends."""
     worst_to_come = np.maximum.accumulate([point.l2 for point in reversed(curve.points)])[::-1]
     kept = {0, len(curve.points) - 1}
-    for level in (error, *LEVELS):
+    for level in levels:
         under = np.flatnonzero(worst_to_come < level)[:1]
         kept.update(under.tolist(), (under[under > 0] - 1).tolist())
-    return curve._replace(points=[curve.points[place] for place in sorted(kept)])
+    return kept
+
+
+def _kept(curve: Curve, places: set[int]) -> Curve:
+    """Return a run with some of its points."""
+    return curve._replace(points=[curve.points[place] for place in sorted(places)])
 
 
 def mean_curve(curves: Sequence[Curve], axis: str, figure: str) -> Mean:

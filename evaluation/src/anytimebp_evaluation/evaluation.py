@@ -1,4 +1,4 @@
-"""Puts it together: measures what is missing, draws, and writes the page."""
+"""Runs the evaluation: measures what is missing, draws, and writes the page."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 
 from anytimebp.formats.whole_file import whole_file
 from anytimebp_evaluation.campaign import Campaign
-from anytimebp_evaluation.figures import draw_domains, draw_grids, draw_joint
+from anytimebp_evaluation.figures import draw_domains, draw_grids, draw_joint, draw_residuals
 from anytimebp_evaluation.folder import ResultsFolder
+from anytimebp_evaluation.headlines import headlines
 from anytimebp_evaluation.nerel.documents import fingerprint, read_labels
 from anytimebp_evaluation.nerel.picture import draw_nerel
 from anytimebp_evaluation.nerel.raw import append_rows, pack_rows, read_rows
@@ -21,7 +22,16 @@ from anytimebp_evaluation.nerel.task import run_nerel
 from anytimebp_evaluation.pictures import save_figure
 from anytimebp_evaluation.plans import PLANS, Plan, Tell
 from anytimebp_evaluation.runs import Runs
-from anytimebp_evaluation.summary import HEAD, QUICK_HEAD, domains_section, grids_section, joint_section
+from anytimebp_evaluation.summary import (
+    HEAD,
+    QUICK_HEAD,
+    TERMS,
+    domains_section,
+    grids_section,
+    joint_section,
+    residuals_section,
+    tolerances_section,
+)
 
 DPI = 110
 NEREL = (
@@ -41,13 +51,15 @@ class Chapter(NamedTuple):
 
 CHAPTERS = {
     "grids": Chapter(grids_section, lambda runs: {f"grids-{name}": draw_grids(runs, name) for name in runs.families()}),
+    "residuals": Chapter(residuals_section, lambda runs: {"residuals": draw_residuals(runs)}),
     "domains": Chapter(domains_section, lambda runs: {"domains": draw_domains(runs)}),
     "joint-ie": Chapter(joint_section, lambda runs: {"joint-ie": draw_joint(runs)}),
 }
+SWEEPS = ("tolerance", "tolerance-small")  # one section, without figures, after that on grids
 
 
 def check(folder: ResultsFolder, plans: Mapping[str, Plan], data: Path | None, *, quick: bool) -> None:
-    """Find out what is wrong before anything is measured.
+    """Check results and data before anything is measured.
 
     Args:
         folder: Whatever it holds is read once.
@@ -69,7 +81,8 @@ def check(folder: ResultsFolder, plans: Mapping[str, Plan], data: Path | None, *
 
 def measure_missing(folder: ResultsFolder, plan: Plan, tell: Tell) -> None:
     """Run what has not been run yet."""
-    note = partial(folder.note_machine, plan.name, plan.settings())
+    families = {family: plan.scores(family) for family in plan.families}
+    note = partial(folder.note_machine, plan.name, plan.settings(), families)
     raw = folder.raw(plan)
     try:
         Campaign(plan, raw, tell, note).run()
@@ -103,15 +116,22 @@ def _say_seed(tell: Tell, seed: int, what: str, done: int, total: int) -> None:
 
 
 def write_pages(folder: ResultsFolder, plans: Mapping[str, Plan] = PLANS, *, quick: bool = False) -> list[Path]:
-    """Draw and write all there is, and return the files."""
+    """Draw and write everything that has been measured, and return the files."""
+    all_runs = {name: Runs(plan, folder.raw(plan).curves) for name, plan in plans.items()}
+    measured = {name: runs for name, runs in all_runs.items() if runs.families()}
     sections, written = [HEAD.rstrip()], []
     if quick:
         sections.append(QUICK_HEAD)
+    else:
+        sections += headlines(measured)
+    sections.append(TERMS.rstrip())
     for name, chapter in CHAPTERS.items():
-        runs = Runs(plans[name], folder.raw(plans[name]).curves)
-        if runs.families():
-            sections.append(chapter.section(runs, folder.about(name)["measured"]))
-            written += [_save(folder, stem, figure) for stem, figure in chapter.figures(runs).items()]
+        if name in measured:
+            sections.append(chapter.section(measured[name], folder.about(name)["measured"]))
+            written += [_save(folder, stem, figure) for stem, figure in chapter.figures(measured[name]).items()]
+        if name == "grids" and (sweeps := [name for name in SWEEPS if name in measured]):
+            dates = dict.fromkeys(line for name in sweeps for line in folder.about(name)["measured"])
+            sections.append(tolerances_section([measured[name] for name in sweeps], [*dates]))
     if rows := read_rows(folder.data / "nerel.csv"):
         about = " ".join(folder.about("nerel")["measured"])
         picture = "![F1 of relations and types against time per document.](results/nerel.png)"

@@ -69,7 +69,14 @@ class ReadingScores(NamedTuple):
         return f"unary log scores Normal(0, {self.deviation:g}), with {self.bonus:g} added to one random state"
 
 
-GRIDS = {"peaked": GridScores(10.0, 0.5), "middle": GridScores(6.0, 2.0), "flat": GridScores(1.0, 0.5)}
+GRIDS = {
+    "peaked": GridScores(10.0, 0.5),
+    "high": GridScores(10.0, 1.0),
+    "sharp": GridScores(12.0, 1.0),
+    "strong": GridScores(12.0, 2.0),
+    "middle": GridScores(6.0, 2.0),
+    "flat": GridScores(1.0, 0.5),
+}
 READINGS = {"peaked": ReadingScores(8.0, 16.0), "flat": ReadingScores(1.0, 2.0)}
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from anytimebp import FormatError, OptionError
@@ -45,6 +47,14 @@ class ResultsFolder:
         """
         path = self.data / f"{plan.name}.csv"
         self.check_settings(plan.name, path, plan.settings())
+        known = self.about(plan.name)["families"]
+        changed = [name for name in plan.families if known.get(name, plan.scores(name)) != plan.scores(name)]
+        if changed:
+            msg = (
+                f"{self.path} holds results of {plan.name} with another family {changed[0]!r} "
+                f"({known[changed[0]]}, not {plan.scores(changed[0])}); give another folder with --out"
+            )
+            raise OptionError(msg)
         return RawFile(path)
 
     def check_settings(self, name: str, path: Path, settings: str) -> None:
@@ -63,18 +73,32 @@ class ResultsFolder:
         """Return with what settings, when and on what machines an experiment was measured."""
         path = self._about_path(name)
         if not path.exists():
-            return {"settings": "", "measured": []}
+            return {"settings": "", "families": {}, "measured": []}
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
-            return {"settings": str(about["settings"]), "measured": [str(line) for line in about["measured"]]}
-        except (ValueError, KeyError, TypeError) as error:
+            return {
+                "settings": str(about["settings"]),
+                "families": {str(name): str(scores) for name, scores in about.get("families", {}).items()},
+                "measured": [str(line) for line in about["measured"]],
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise FormatError(path, f"this is not what an experiment writes ({error})") from None
 
-    def note_machine(self, name: str, settings: str) -> None:
-        """Take down that something is being measured now, here."""
-        measured = self.about(name)["measured"]
-        here = machine(*PACKAGES)
-        about = {"settings": settings, "measured": measured if here in measured else [*measured, here]}
+    def note_machine(self, name: str, settings: str, families: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Write down that something is being measured now, here.
+
+        Args:
+            name: The experiment.
+            settings: What must be the same for all of its results.
+            families: How the scores of each family are drawn.
+        """
+        before = self.about(name)
+        measured, here = before["measured"], machine(*PACKAGES)
+        about = {
+            "settings": settings,
+            "families": before["families"] | dict(families),
+            "measured": measured if any(line.startswith(here) for line in measured) else [*measured, here],
+        }
         with whole_file(self._about_path(name)) as file:
             file.write(json.dumps(about, indent=2).encode() + b"\n")
 

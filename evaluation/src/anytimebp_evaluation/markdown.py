@@ -1,4 +1,4 @@
-"""Markdown: tables, and numbers as people read them."""
+"""Markdown: tables and rounded numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from anytimebp_evaluation.runs import Cost, Spread
 
-ABOUT_ONE = 0.953  # what rounds to 1.0 either way
+ABOUT_ONE = 0.953  # above it, a factor and its inverse both round to 1.0
 
 
 def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
@@ -23,7 +23,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def gain(cost: Cost, spread: Spread) -> str:
-    """Return how many times as good as BP a contender is; nothing where some run does not tell."""
+    """Return how many times as good as BP in random order a contender is; a dash unless every run has got there."""
     return times(spread.mean) if cost.reached == cost.runs else "-"
 
 

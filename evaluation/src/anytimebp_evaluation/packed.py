@@ -1,7 +1,7 @@
-"""Text files that grow: what is finished is compressed, and what has been added since stands beside it as plain text.
+"""Text files that grow: finished parts are compressed, and later additions are beside them as plain text.
 
-Whoever measures adds to NAME.csv, which costs next to nothing and can be mended after an interruption. In the end
-`pack` moves all of it to NAME.csv.xz. Everybody else reads both.
+Measuring appends to NAME.csv, which is cheap and can be repaired after an interruption. At the end, `pack` moves
+everything to NAME.csv.xz. Readers read both.
 """
 
 from __future__ import annotations

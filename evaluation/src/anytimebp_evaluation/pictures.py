@@ -1,4 +1,4 @@
-"""Pictures in few bytes: PNG files with a palette of their own, which takes a third of what all colours do.
+"""Small pictures: PNG files with a palette of their own take a third of the bytes of full colour.
 
 `python -m anytimebp_evaluation.pictures FILE...` rewrites pictures that others have made.
 """
@@ -14,7 +14,7 @@ from PIL import Image
 
 from anytimebp.formats.whole_file import whole_file
 
-COLOURS = 256
+COLOURS = 128
 FIGURE, SHADES = Image.Quantize.MAXCOVERAGE, Image.Quantize.MEDIANCUT  # many colours in thin areas; smooth shades
 
 

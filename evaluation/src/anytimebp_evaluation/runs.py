@@ -1,4 +1,4 @@
-"""The finished runs of an experiment, asked for by family and size: whole models only, and what they cost."""
+"""The finished runs of an experiment by family and size, and what they cost; only models that all contenders ran on."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp_evaluation.campaign import REFERENCE
+from anytimebp_evaluation.contenders import BASELINE, CONTENDERS
 from anytimebp_evaluation.curves import Crossing, crossing, geometric_mean
 from anytimebp_evaluation.plans import Plan
 from anytimebp_evaluation.raw import Key
 from anytimebp_evaluation.sampling import Curve
-
-FULL_BP = ("bp", "bp-random")
 
 
 class Spread(NamedTuple):
@@ -42,8 +41,9 @@ class Cost:
         elsewhere: In how many it settled on all states, but with other marginals: at another fixed point of BP.
         states: Part of all states that were active then, mean over the runs that have reached it.
         seconds: Of the runs that have reached it.
-        faster: How many times as fast as the faster of the two BPs on the same model, over the same runs.
+        faster: How many times as fast as BP in random order on the same model, over the same runs.
         less_work: The same for table entries read.
+        less_own_work: The same without the entries that fixed priorities read once.
         less_messages: The same, counting what was read for messages alone.
     """
 
@@ -55,6 +55,7 @@ class Cost:
     seconds: Spread
     faster: Spread
     less_work: Spread
+    less_own_work: Spread
     less_messages: Spread
 
 
@@ -63,7 +64,8 @@ class Runs:
 
     Args:
         plan: The experiment.
-        curves: What has been measured; models that some contender is still missing on do not count.
+        curves: What has been measured; models that some contender is still missing on do not count, unless it is one
+            that is not timed.
     """
 
     def __init__(self, plan: Plan, curves: Mapping[Key, Curve]) -> None:
@@ -79,9 +81,22 @@ class Runs:
         whole = [
             seed
             for seed in seeds
-            if all(Key(family, size, seed, contender) in self._curves for contender in self.plan.contenders)
+            if all(
+                Key(family, size, seed, contender) in self._curves
+                for contender in self.plan.contenders
+                if CONTENDERS[contender].timed
+            )
         ]
-        return whole[: self.plan.runs]
+        return whole[: self.plan.runs_of(family)]
+
+    def contenders(self, family: str, size: int) -> list[str]:
+        """Return the contenders that have been measured on all these models, in the order of the plan."""
+        seeds = self.seeds(family, size)
+        return [
+            name
+            for name in self.plan.contenders
+            if all(Key(family, size, seed, name) in self._curves for seed in seeds)
+        ]
 
     def families(self) -> list[str]:
         """Return the families that have been measured at some size."""
@@ -108,15 +123,14 @@ class Runs:
         taken = [
             next((point.updates for point in curve.points if point.work >= reached.work), float("nan"))
             for curve, reached in zip(
-                self.curves(family, size, FULL_BP[0]), self.crossings(family, size, FULL_BP[0], error), strict=True
+                self.curves(family, size, BASELINE), self.crossings(family, size, BASELINE, error), strict=True
             )
         ]
         return float(np.mean(taken)) / self.plan.n_factors(size)
 
-    def baseline(self, family: str, size: int, error: float) -> list[Crossing]:
-        """Return what the faster BP paid for an error, run by run: less time, and less work."""
-        both = [self.crossings(family, size, contender, error) for contender in FULL_BP]
-        return [Crossing(*map(min, one, other)) for one, other in zip(*both, strict=True)]
+    def one_off(self, size: int, contender: str) -> int:
+        """Return the entries that a contender reads once, before its first answer, to rank states."""
+        return self.plan.n_entries(size) if CONTENDERS[contender].reads_first else 0
 
     def cost(self, family: str, size: int, contender: str, error: float) -> Cost:
         """Return what a contender paid for an error."""
@@ -128,11 +142,12 @@ class Runs:
     def _cost(self, family: str, size: int, contender: str, error: float) -> Cost:
         curves = self.curves(family, size, contender)
         paid = self.crossings(family, size, contender, error)
-        all_states = [curve.points[-1].states for curve in self.curves(family, size, FULL_BP[0])]
+        all_states = [curve.points[-1].states for curve in self.curves(family, size, BASELINE)]
+        one_off = self.one_off(size, contender)
         reached = [np.isfinite(mine.seconds) for mine in paid]
         pairs = [
             (mine, bp)
-            for mine, bp in zip(paid, self.baseline(family, size, error), strict=True)
+            for mine, bp in zip(paid, self.crossings(family, size, BASELINE, error), strict=True)
             if np.isfinite(mine.seconds) and np.isfinite(bp.seconds)
         ]
         ends = list(zip(curves, reached, all_states, strict=True))
@@ -148,5 +163,6 @@ class Runs:
             seconds=Spread.of([mine.seconds for mine in paid if np.isfinite(mine.seconds)]),
             faster=Spread.of([bp.seconds / mine.seconds for mine, bp in pairs]),
             less_work=Spread.of([bp.work / mine.work for mine, bp in pairs]),
+            less_own_work=Spread.of([bp.work / max(1.0, mine.work - one_off) for mine, bp in pairs]),
             less_messages=Spread.of([bp.work / max(1, mine.message_work) for mine, bp in pairs]),
         )

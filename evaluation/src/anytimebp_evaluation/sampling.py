@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -28,14 +29,18 @@ from anytimebp import (
 )
 from anytimebp_evaluation.contenders import Contender
 from anytimebp_evaluation.families import FloatArray
+from anytimebp_evaluation.look_ahead import LookAhead
+from anytimebp_evaluation.pairs import PairModel, printed_residual
 
 REFERENCE_TOLERANCE = 1e-12
 STOPS_PER_SWEEP = 5
 GROWTH_BETWEEN_STOPS = 1.05  # of the updates so far
+GROWTH_WITH_RESIDUALS = 1.15  # where each stop reads all tables
 LONG = 0.5  # seconds of a run that is timed as it is sampled
 LONG_ENOUGH = 0.5  # seconds of timed runs, after which none is repeated, once there are a few
 FEWEST_REPEATS = 3  # the first may be ten times as slow, where memory is new to the machine
 MOST_REPEATS = 9
+MOST_UPDATES = 500  # per factor, of residual BP with look-ahead
 MARGIN = 10.0  # a run that is to come under an error is followed until it is under a tenth of that
 
 
@@ -48,8 +53,8 @@ class Point(NamedTuple):
         message_work: Those of messages alone.
         updates: Factor updates.
         states: Active states of all variables.
-        mean_residual: Mean residual over factors of the state as it is, not of the answer; infinite where a message is
-            still to be sent for the first time.
+        mean_residual: Mean residual over factors of the state as it is, not of the answer. What the library keeps is
+            infinite where a message is still to be sent for the first time; by the paper's formula all are finite.
         l2: Error of the answer that the run would give now.
         tv: The same as total variation.
     """
@@ -83,6 +88,8 @@ class Setting:
         error: The L2 error in question; None to run to the end.
         max_work: Table entries after which a method that grows is given up.
         max_seconds: Seconds of its own after which it is.
+        timed: Whether runs are repeated for their times.
+        pairs: The model as arrays, where residuals are to be computed by the paper's formula.
     """
 
     graph: FactorGraph
@@ -92,18 +99,23 @@ class Setting:
     error: float | None = None
     max_work: float = float("inf")
     max_seconds: float = float("inf")
+    timed: bool = True
+    pairs: PairModel | None = None
 
     def start(self, contender: Contender, record: str | Every) -> Inference:
         """Return a run that is about to start, on a graph whose layout is still to be made."""
         self.graph.compiled = None
-        return Inference(
-            self.graph,
-            contender.method,
-            tolerance=self.tolerance,
-            rng=self.seed,
-            record=record,
-            **contender.options,
-        )
+        options = {"tolerance": self.tolerance, **contender.options}
+        return Inference(self.graph, contender.method, rng=self.seed, record=record, **options)
+
+    @property
+    def growth(self) -> float:
+        """By which part the updates grow between two stops."""
+        return GROWTH_BETWEEN_STOPS if self.pairs is None else GROWTH_WITH_RESIDUALS
+
+    def residual(self, inference: Inference, now: Snapshot) -> float:
+        """Return the mean residual of a run that has stopped."""
+        return now.mean_residual if self.pairs is None else printed_residual(self.pairs, inference)
 
     def is_close(self, l2: float) -> bool:
         """Tell whether a run has been followed far enough."""
@@ -127,6 +139,7 @@ def measure(contender: Contender, setting: Setting) -> Curve:
         "sweeps": _sample_sweeps,
         "rounds": _sample_rounds,
         "stops": _sample_stops,
+        "look-ahead": _sample_look_ahead,
     }
     with _quietly():
         curve = how[contender.sampled](contender, setting)
@@ -136,16 +149,18 @@ def measure(contender: Contender, setting: Setting) -> Curve:
 
 def _sample_sweeps(contender: Contender, setting: Setting) -> Curve:
     """Sample within sweeps, too; all updates of a sweep cost the same, so times in between are interpolated."""
-    clock = _timed(contender, setting, "round")
+    clock = _timed(contender, setting, "round") if setting.timed else None
     inference = setting.start(contender, "end")
     step = max(1, setting.graph.n_factors // STOPS_PER_SWEEP)
     points: list[Point] = []
     while True:
         result = whole(inference.run(max_updates=step))
-        points.append(_point(result, result, clock.at(result.updates), setting.reference))
+        seconds = clock.at(result.updates) if clock else result.seconds
+        point = _point(result, result, seconds, setting.reference)
+        points.append(point._replace(mean_residual=setting.residual(inference, result)))
         if inference.stop_reason or setting.is_close(points[-1].l2):
             return Curve(points, _ending(inference))
-        step = max(step, _stop_after(result.updates))
+        step = max(step, _stop_after(result.updates, setting.growth))
 
 
 def _sample_rounds(contender: Contender, setting: Setting) -> Curve:
@@ -174,21 +189,40 @@ def _sample_stops(contender: Contender, setting: Setting) -> Curve:
     while not ended:
         result = whole(inference.run(max_updates=step))
         now = result.current
-        points.append(_point(result, now, now.seconds, setting.reference))
+        point = _point(result, now, now.seconds, setting.reference)
+        points.append(point._replace(mean_residual=setting.residual(inference, now)))
         if now.work >= setting.max_work or now.seconds >= setting.max_seconds:
             ended = "GIVEN_UP"
         elif inference.stop_reason or setting.is_close(points[-1].l2):
             ended = _ending(inference)
-        step = max(step, _stop_after(now.updates))
-    if points[-1].seconds < LONG:
+        step = max(step, _stop_after(now.updates, setting.growth))
+    if setting.timed and points[-1].seconds < LONG:
         clock = _timed(contender, setting, Every(growth=GROWTH_BETWEEN_STOPS), points[-1].updates)
         points = [point._replace(seconds=clock.at(point.updates)) for point in points]
     return Curve(points, ended)
 
 
-def _stop_after(updates: int) -> int:
+def _sample_look_ahead(_contender: Contender, setting: Setting) -> Curve:
+    """Sample residual BP as the paper prints it, which is not a method of the library."""
+    start = perf_counter()
+    run = LookAhead(PairModel.of(setting.graph))
+    step = max(1, len(run.residual) // STOPS_PER_SWEEP)
+    points: list[Point] = []
+    while True:
+        while run.updates < step and run.residual.max() > setting.tolerance:
+            run.update()
+        states = int(setting.graph.variables.sizes().sum())
+        seconds, residual = perf_counter() - start, float(run.residual.mean())
+        distances = run.distances(setting.reference)
+        points.append(Point(seconds, run.work, run.work, run.updates, states, residual, *distances))
+        if run.residual.max() <= setting.tolerance or run.updates > MOST_UPDATES * len(run.residual):
+            return Curve(points, "CONVERGED" if run.residual.max() <= setting.tolerance else "NOT_CONVERGED")
+        step = run.updates + max(1, len(run.residual) // STOPS_PER_SWEEP)
+
+
+def _stop_after(updates: int, growth: float) -> int:
     """Return after how many more updates a run is looked at again."""
-    return int((GROWTH_BETWEEN_STOPS - 1.0) * updates)
+    return int((growth - 1.0) * updates)
 
 
 class _Clock(NamedTuple):

@@ -1,4 +1,4 @@
-"""What it means to judge an observation of the paper: a question to our runs, and answers with their grounds."""
+"""Judging an observation of the paper: a question to our runs, and verdicts with their grounds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import NamedTuple
 from anytimebp_evaluation.runs import Runs
 
 GROWING = ("fixed", "dynamic")
-CLEARLY = 1.1  # what differs by less may be chance
+CLEARLY = 1.1  # smaller ratios may be chance
 AXES = {"seconds": "time", "work": "work"}
+COUNTINGS = {**AXES, "own_work": "work without one-off priorities"}
+"""The axes, and work once more without the reading of all tables by which Fixed ranks the states."""
 
 
 class Verdict(NamedTuple):

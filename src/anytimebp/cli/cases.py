@@ -70,7 +70,7 @@ def _begun_with(model: Path, cases: Path, options: dict[str, Any]) -> dict[str, 
 
 
 def _check_folder(folder: Path, begun_with: dict[str, Any]) -> None:
-    """Refuse a folder that was begun with something else; mark a new one."""
+    """Refuse a folder that was begun with other input; mark a new one."""
     mark = folder / BEGUN_WITH
     if mark.exists():
         try:
@@ -105,8 +105,8 @@ def _line(case: int, result: Result | Exception) -> dict[str, Any]:
 def read_cases(path: Path, graph: FactorGraph) -> Iterator[dict[str, object]]:
     """Yield the evidence of each line.
 
-    Of JSON lines, an object a line: a label by variable, or a list of those that are allowed. Of CSV, variables in the
-    first line and labels in others; where nothing stands, nothing is observed.
+    In JSON lines, every line is an object with a label, or a list of allowed labels, for each observed variable. In
+    CSV, the first line has the variables and the others have labels; an empty cell means that nothing is observed.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

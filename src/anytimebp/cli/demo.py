@@ -1,8 +1,8 @@
-"""`anytimebp demo`: a document with 50,000 entities (`linking.py`), then who is what in one sentence, read jointly.
+"""`anytimebp demo`: a document with 50,000 entities (`linking.py`), then the types and relations of one sentence.
 
-In the sentence, four mentions get a type each, every ordered pair of them a relation. Local scores, as a tagger would
-give them, are unsure; a table says which types may take part in which relation. Inference decides about all of them
-together.
+In the sentence, each of four mentions gets a type, and each ordered pair of them a relation. Local scores, as a tagger
+would give them, are unsure; a table says which types may take part in which relation. Inference decides about all of
+them together.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ ALLOWED = {  # what the relations may hold between
 )
 @click.option("--sentence-only", is_flag=True, help="Skip the first part and its report.")
 def demo(save: Path | None, report: Path, *, sentence_only: bool) -> None:
-    """Link 60 mentions to 50,000 entities, live; then read one sentence jointly."""
+    """Link 60 mentions to 50,000 entities, live; then infer the types and relations of one sentence."""
     if save:
         check_output(save, WRITERS, "a model")
     if sentence_only:
@@ -106,7 +106,7 @@ def compile_meanwhile() -> subprocess.Popen[bytes] | None:
 
 
 def link_mentions(report: Path) -> None:
-    """Link the mentions of a made-up document, show how that goes, and write a report on it."""
+    """Link the mentions of a made-up document, show progress, and write a report."""
     say(
         "A document has 60 mentions. Each may be any of 50,000 entities, and some 30 entities share its name.\n"
         "Pairs of mentions near each other prefer related entities: 117 tables of 50,000 x 50,000 scores, 2.3 TB.\n"
@@ -127,7 +127,7 @@ def link_mentions(report: Path) -> None:
 
 
 def peak_memory() -> int:
-    """Return the most memory that this process has had, in megabytes; 0 where the system does not tell."""
+    """Return the peak memory of this process in megabytes; 0 if the system does not tell."""
     try:
         import resource  # noqa: PLC0415  (Unix only)
     except ImportError:
@@ -137,7 +137,7 @@ def peak_memory() -> int:
 
 
 def read_sentence(save: Path | None) -> None:
-    """Read one sentence jointly, and print what changes by that."""
+    """Infer types and relations of one sentence jointly, and print what changes."""
     graph = build()
     if save:
         say_what_is_lost(write_model_file(graph, save))
@@ -169,7 +169,7 @@ def constraint() -> FloatArray:
 
 
 def build(*, together: bool = True) -> FactorGraph:
-    """State the model: a variable per mention and per ordered pair of mentions, and what ties them together."""
+    """Build the model: a variable per mention and per ordered pair of mentions, and the factors between them."""
     graph = FactorGraph()
     table = constraint()
     for mention, known in LOCAL_TYPES.items():

@@ -245,7 +245,7 @@ def _run(inference: abp.Inference, seconds: float | None, target_error: float | 
 
 
 def _record(method: str) -> abp.Every:
-    """Return how often to look: a few dozen times, however long the run."""
+    """Return how often to record: a few dozen times, however long the run."""
     if method in (*FULL_METHODS, "adaptive", "exact", "auto"):
         return abp.Every(rounds=1, estimates=True)
     return abp.Every(growth=GROWTH_BETWEEN_LOOKS, estimates=True)

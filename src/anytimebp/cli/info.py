@@ -1,4 +1,4 @@
-"""`anytimebp info`: what a model is like, and what method fits."""
+"""`anytimebp info`: the size of a model, and which method suits it."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def make_document(mentions: int = MENTIONS, entities: int = ENTITIES, seed: int 
 
 
 class LiveView:
-    """What a run looks like: on a terminal, rows that change; elsewhere a line for every answer."""
+    """How a run is shown: rows that change on a terminal, a line per answer elsewhere."""
 
     def __init__(self, document: Document, live: Live | None) -> None:
         """Show nothing yet."""

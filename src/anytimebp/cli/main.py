@@ -1,4 +1,4 @@
-"""The command `anytimebp`: its subcommands, and how anything that goes wrong ends: a line or two, and an exit code."""
+"""The command `anytimebp`: its subcommands, and how errors end: a line or two, and an exit code."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings_as_lines():
             code = app.main([word for word in given if word != "--debug"], "anytimebp", standalone_mode=False)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # whoever read our output has seen enough; click may turn one into the other
+    except (BrokenPipeError, SystemExit):  # nobody reads our output any more; click may turn one into the other
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ANSWERED
     except (KeyboardInterrupt, click.Abort) as error:
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _terminate(*_: object) -> None:
-    """End as Ctrl-C does; at once where Ctrl-C is shut off, as for what a script has put in the background."""
+    """End as Ctrl-C does; at once if Ctrl-C is ignored, as in a script's background jobs."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)

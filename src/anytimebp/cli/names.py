@@ -1,4 +1,4 @@
-"""Names from files on a terminal: shown, never obeyed. Everything that the command line prints goes through here."""
+"""Escapes names from files, so that they cannot control a terminal. All output of the command goes through here."""
 
 from __future__ import annotations
 

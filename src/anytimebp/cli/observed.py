@@ -1,4 +1,4 @@
-"""What is known of a model's variables: an evidence file, and words of the command line."""
+"""Evidence: from a file, and from options of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing the files of a run: every one, whatever becomes of the others."""
+"""Writing the files of a run: each one, even if another fails."""
 
 from __future__ import annotations
 

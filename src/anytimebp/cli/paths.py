@@ -32,7 +32,7 @@ def model_argument(function: Function) -> Function:
 
 
 def read_given_model(model: Path, kind: str | None) -> FactorGraph:
-    """Read MODEL, in the format of its ending unless --format says another; say what is odd about its numbers."""
+    """Read MODEL, in the format of its ending or of --format, and warn of odd numbers."""
     if is_standard_input(model) and kind is None:
         msg = f"standard input has no ending that says its format; add --format {'|'.join(FORMATS)}"
         raise click.UsageError(msg)

@@ -1,7 +1,7 @@
 """Commands that other installed packages add to `anytimebp`, by entry points in the group `anytimebp.commands`.
 
-They are looked for where no command of our own has the name, and for `--help`. What cannot be loaded stays a command
-that says so, and disturbs no other.
+They are looked up if no command of our own has the name, and for `--help`. A command that cannot be loaded stays
+listed, says why, and disturbs no other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is asked for; of one that a known package would add, say where it is."""
+        """Find the command that is asked for; if a known package would add it, name the package."""
         name = args[0]
         if name in ELSEWHERE and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
             msg = f"there is no command {name} yet: {ELSEWHERE[name]}"

@@ -43,7 +43,7 @@ UNARY = "; no message has been sent yet: these are only the unary scores"
 
 
 class _Output(Console):
-    """A console that leaves it to the command what to do when nobody reads on."""
+    """A console that lets the command decide what happens when the output is closed."""
 
     def on_broken_pipe(self) -> None:
         """Say so instead of ending the process."""
@@ -53,7 +53,7 @@ class _Output(Console):
 def show_result(
     result: Result, tables: Iterable[Table], *, is_forest: bool, n_allowed: int, files: Sequence[Path] = ()
 ) -> None:
-    """Print a result on standard output, and a warning on standard error if it is neither settled nor close enough.
+    """Print a result on standard output, and a warning on standard error if it is neither converged nor close enough.
 
     Args:
         result: The answer.
@@ -138,7 +138,7 @@ def _figures(result: Result, n_allowed: int, *, is_forest: bool) -> str:
 
 
 def _distance(result: Result) -> str:
-    """Say how far the marginals are from those of BP, or from the exact ones; nothing of exact ones."""
+    """Print the estimated distance of the marginals to those of BP, or to the exact ones; nothing if they are exact."""
     name = f"estimated distance to {result.estimated_to}"
     return "" if result.exact else f"{name} {estimate_text(result.estimated_error)}, "
 

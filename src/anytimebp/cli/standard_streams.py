@@ -69,7 +69,7 @@ def output_stream() -> Iterator[BinaryIO]:
 
 
 def wants_bar() -> bool:
-    """Tell whether standard error is a terminal that nothing else is about to draw on."""
+    """Tell whether standard error is a terminal on which nothing else draws."""
     try:
         piped = stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
     except (OSError, ValueError, AttributeError):

@@ -1,1 +1,1 @@
-"""Files and foreign models, to and from graphs and results. They do not know inference."""
+"""Files and models of other libraries, to and from graphs and results, without any inference."""

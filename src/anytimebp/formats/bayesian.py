@@ -1,4 +1,4 @@
-"""Bayesian networks: what files of such state, and which factor graphs are such."""
+"""Bayesian networks: as files state them, and the check whether a factor graph is one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from anytimebp.model.source import FactorSource, FloatArray
 from anytimebp.model.variable import VariableTable
 
 MOST_ROUNDING = 1e-3
-"""Conditional distributions in files are rounded; sums further from 1 than this are no such rounding."""
+"""Conditional distributions in files are rounded; a sum further from 1 than this is not a rounding error."""
 
 MOST_OFF = 0.005
-"""Per state; sums further from 1 are worth a warning. Published networks are rounded to two digits."""
+"""Per state; a sum further from 1 gives a warning. Published networks are rounded to two digits."""
 
 MOST_FLOAT = 1e-9  # what sums of rounded numbers are off by besides
 
@@ -68,7 +68,7 @@ class Network:
         labels: The labels of each variable's states.
         parents: The parents of each variable.
         tables: The distribution of each variable: an axis per parent, then one of its own.
-        dropped: What the network has lost of the graph that it was made of.
+        dropped: What the network does not keep of the graph that it was made from.
     """
 
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Network:
 
 
 def build(network: Network, path: Path, odd: list[str]) -> FactorGraph:
-    """Return a network, whose tables are used up, as a factor graph: distributions with the variable itself last.
+    """Return a network as a factor graph, each distribution with its own variable last; empties `tables`.
 
     Args:
         network: What a file states.

@@ -24,8 +24,8 @@ from anytimebp.model.source import MAX_ARITY, FloatArray
 SKIPPED = re.compile(r"(?:\s+|//[^\r\n]*|/\*.*?\*/){1,1000}", re.DOTALL)  # takes 350 bytes a repetition to match
 WORD_END = re.compile(r'[\s{}()\[\],;|"]|/[/*]')
 MARKS = frozenset("{}()[],;|")
-FREE_ENTRIES = 2**24  # of tables that are filled by defaults; a short file could claim any number
-MOST_BYTES = 2**30  # of text, which is read whole; a small file may unpack to any number
+FREE_ENTRIES = 2**24  # entries of tables that are filled by defaults; a short file could claim any number
+MOST_BYTES = 2**30  # bytes of text, which is read whole; a small file may unpack to any number
 END = ""
 
 
@@ -45,7 +45,7 @@ def _read_text(path: Path) -> tuple[str, Source]:
 
 
 def _token_end(text: str, start: int) -> int:
-    """Return where the token that starts here ends; `start` itself if there is no whole one."""
+    """Return where the token that starts here ends; `start` itself if the token is incomplete."""
     first = text[start : start + 1]
     if first == '"':
         return text.find('"', start + 1) + 1 or start
@@ -243,7 +243,7 @@ class _Parser:
                 yield self._name(token, what, empty=empty)
 
     def _numbers(self, count: int, what: str) -> FloatArray:
-        """Read the numbers of a statement: all at once, and one by one only to find which is wrong."""
+        """Read the numbers of a statement in one call, or one by one to find the wrong one."""
         end = self._text.find(";", self._at)
         piece = self._text[self._at : end]
         if end >= 0 and "/" not in piece and "_" not in piece:

@@ -61,7 +61,7 @@ def _whole(text: str) -> int:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return names and values as a mapping; JSON itself would keep the last of those that share a name."""
+    """Return names and values as a mapping; refuse repeated names, of which Python's JSON keeps only the last."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]

@@ -1,4 +1,4 @@
-"""Reading and writing by file ending: models, evidence, marginals. Which module knows which format."""
+"""Reading and writing models, evidence and marginals: chooses the module of the format by the file's ending."""
 
 from __future__ import annotations
 

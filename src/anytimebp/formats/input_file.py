@@ -1,4 +1,4 @@
-"""Opening files to read: regular files only, unpacked on the way, and believed only as far as their bytes go.
+"""Opening files to read: regular files only, unpacked while read, and trusted only as far as their size allows.
 
 A file of a few kilobytes can unpack to gigabytes, and text of a few bytes can ask for objects of a kilobyte. So there
 is a limit on what a packed file unpacks to, and one on the memory of what a file states; both grow with its size.
@@ -37,7 +37,7 @@ ROW = 300
 """Bytes of memory, measured, of what a file states: a run of factors of one shape, a factor of such a run, a variable
 without a name and one with a name and a distribution, a label, a row of a distribution."""
 
-AT_ONCE = 2**20  # bytes that are read at once; Python allocates them before it knows whether they are there
+AT_ONCE = 2**20  # bytes per read; Python allocates them before it knows whether the file has them
 KINDS = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"))
 
 
@@ -68,7 +68,7 @@ class Source:
         return data
 
     def make_room(self, n_bytes: int) -> None:
-        """Count the memory of something that the file states; refuse what a file of this size cannot mean."""
+        """Add to the memory of what the file states; refuse more than a file of this size may take."""
         self._room -= n_bytes
         if self._room < 0:
             message = (
@@ -114,12 +114,12 @@ def most_unpacked(size: int) -> int:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting for the other end, should the file have become a pipe."""
+    """Open without waiting for a writer, in case the file has become a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _refuse_devices(path: Path, status: os.stat_result) -> None:
-    """Raise if a name leads to something that may never end; folders are left to the system, which says so."""
+    """Raise if a name is not a regular file and might never end; the system itself refuses folders."""
     for is_kind, what in KINDS:
         if is_kind(status.st_mode):
             message = f"this is {what}, not a file; the command line reads standard input as -"

@@ -33,7 +33,7 @@ FREE_ENTRIES = 2**24
 all memory; factors that exceed this stay lists of log scores."""
 
 
-AT_ONCE = 2**15  # entries that are read at once: small against tables, large against calls
+AT_ONCE = 2**15  # entries per read: small beside tables, and enough to make calls cheap
 MOST_INDICES = 2**53  # beyond, whole numbers are not all floats
 
 

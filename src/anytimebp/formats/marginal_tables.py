@@ -1,4 +1,4 @@
-"""Marginals as JSON, CSV and Parquet. No time stands in them, so that the same run gives the same bytes."""
+"""Marginals as JSON, CSV and Parquet. They contain no times, so that the same run gives the same bytes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from anytimebp.optional import missing_package
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.results.tables import label_texts
 
-QUOTED = re.compile('[,;"\t\r\n]')  # what CSV holds in quotes only, or is a separator to some
-FORMULA = re.compile("'*[=+@\t\r-]")  # what spreadsheets take for a formula, or would be taken for one marked as text
+QUOTED = re.compile('[,;"\t\r\n]')  # characters that need quotes in CSV, or that some readers take for a separator
+FORMULA = re.compile("'*[=+@\t\r-]")  # beginnings that spreadsheets take for a formula, and the mark that prevents it
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
@@ -80,7 +80,7 @@ def _variables(result: Snapshot) -> Iterator[str]:
 
 
 def _json_labels(labels: Labels) -> list[Any]:
-    """Return labels as JSON has them, other objects as text; all as text where two would be the same."""
+    """Return labels as JSON values, and other objects as text; all as text if two would become equal."""
     plain = [label if type(label) in {str, int, bool} else str(label) for label in labels]
     return plain if len({(type(label), label) for label in plain}) == len(plain) else label_texts(labels)
 

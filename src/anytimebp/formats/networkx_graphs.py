@@ -1,6 +1,6 @@
 """Factor graphs to and from networkx.
 
-Two forms are read. With factor nodes, as `to_networkx` writes it: variables and factors are nodes, and a factor's
+Two forms are read. With factor nodes, as `to_networkx` writes them: variables and factors are nodes, and a factor's
 `scope` orders the axes of its table. Without: nodes are variables, edges are pairwise factors. An undirected edge has
 no first end, so its scores must be symmetric, or its axes of different length, or its `scope` given: nothing is
 guessed.
@@ -171,7 +171,7 @@ def _read_pairwise(graph: nx.Graph) -> FactorGraph:
 
 
 def _undirected_scope(graph: FactorGraph, ends: tuple[str, str], scores: dict[str, Any], where: str) -> tuple[str, str]:
-    """Return the order of the ends that the table leaves open to no doubt."""
+    """Return the order of an edge's ends, if the table leaves no doubt about it."""
     table = scores.get("table", scores.get("log_table"))
     if table is not None:
         values = read_table(table, where)

@@ -47,7 +47,7 @@ DAMAGED = (
     *(TokenError, SyntaxError, MemoryError, OverflowError, TypeError),  # of headers of arrays, which NumPy parses
 )
 PER_HEADER_BYTE = 10  # bytes of memory
-FREE_VARIABLES = 10_000_000  # that a file may claim without room for them; beyond, each takes a byte at least
+FREE_VARIABLES = 10_000_000  # variables that a file may claim for free; beyond these, each takes at least a byte
 
 
 def write_npz(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
@@ -59,7 +59,7 @@ def write_npz(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
         "factors": [_factor_header(graph, block, path) for block in graph.blocks],
     }
     text = json.dumps(header, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    packed = isinstance(file, gzip.GzipFile)  # an archive is written back and forth, which gzip cannot
+    packed = isinstance(file, gzip.GzipFile)  # an archive needs seeking, which gzip cannot do
     output = io.BytesIO() if packed else file
     with zipfile.ZipFile(output, "w", zipfile.ZIP_STORED) as archive:
         _write_array(archive, "header", np.frombuffer(text.encode("ascii"), dtype=np.uint8))
@@ -119,7 +119,7 @@ def read_npz(path: Path, _odd: list[str]) -> FactorGraph:
 
 
 def _seekable(source: Source) -> AbstractContextManager[IO[bytes]]:
-    """Return a file in which one can go back and forth: what is packed goes to the disk first, not into memory."""
+    """Return a file that can seek; a packed one is unpacked to the disk, not into memory."""
     if not isinstance(source.file, gzip.GzipFile):
         return nullcontext(source.file)
     with ExitStack() as stack:

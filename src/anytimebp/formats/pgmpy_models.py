@@ -115,7 +115,7 @@ def _build(nodes: Sequence[Hashable], factors: Sequence[Any], scopes: Sequence[l
 
 
 def _merge_states(universes: Universes, factor: Any) -> None:
-    """Learn the states of a factor's variables; names win over the numbers that pgmpy gives where it was told none."""
+    """Record the states of a factor's variables; names replace the numbers that pgmpy gives by default."""
     for variable, count in zip(factor.variables, factor.cardinality, strict=True):
         numbers = list(range(int(count)))
         states = list(factor.state_names.get(variable, numbers))

@@ -1,4 +1,4 @@
-"""Factors as files of potentials see them: a table each, in full, and what is lost on the way."""
+"""Factors for files of potentials: each as a full table, with a list of what is lost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tables_of_block(
 
 
 def note_rounding(source: FactorSource, dropped: list[str]) -> None:
-    """Add to what is lost that log scores are rounded, if a source holds such."""
+    """Note that log scores are rounded, if a source has any."""
     tables = source.tables
     if (tables is None or tables.is_log) and ROUNDED not in dropped:
         dropped.append(ROUNDED)
@@ -93,13 +93,13 @@ def refuse_rule(graph: FactorGraph, block: FactorBlock, path: Path) -> None:
 
 
 def lost_names(graph: FactorGraph) -> list[str]:
-    """Return what a format without names loses of them: nothing if all are automatic."""
+    """Return what a format without names loses; nothing if all names are automatic."""
     named = [name for index, name in enumerate(graph.variables.names()) if name != f"x{index}"]
     return [f"names of variables ({len(named):,}, such as {named[0]!r}); they become x0, x1, ..."] if named else []
 
 
 def lost_labels(graph: FactorGraph) -> list[str]:
-    """Return what a format without labels loses of them: nothing if all are numbers from 0."""
+    """Return what a format without labels loses; nothing if all labels are numbers from 0."""
     labelled = [block for block in graph.variables.blocks if not isinstance(block.labels, range)]
     if not labelled:
         return []

@@ -82,7 +82,7 @@ def read_sasca(
 
 
 class _Parser:
-    """Takes statements in, line by line.
+    """Reads statements, line by line.
 
     Attributes:
         n_states: By NC.

@@ -16,8 +16,8 @@ from anytimebp.formats.tokens import Tokens
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray, IndexArray
 
-FREE_STATES = 2**24  # of all variables of a text file; beyond, a run would take gigabytes because of a few bytes
-TOGETHER = 2**18  # entries that are read or stacked at once: small against the tables, large against the calls
+FREE_STATES = 2**24  # states of all variables of a text file; with more, a few bytes would cost gigabytes
+TOGETHER = 2**18  # entries read or stacked per call: small beside tables, and enough to make calls cheap
 
 
 class Entries(NamedTuple):
@@ -92,7 +92,7 @@ def add_constants(graph: FactorGraph, values: FloatArray, sizes: IndexArray, sou
 
 
 def check_states(tokens: Tokens, sizes: Sequence[int], positions: Sequence[int]) -> None:
-    """Refuse universes that a file states and does not fill, once all of it is read.
+    """Refuse universes that no table or list of a file fills, once all of it is read.
 
     Args:
         tokens: Of the file, all used.

@@ -210,7 +210,7 @@ class Tokens:
         return data.decode("ascii", errors="replace")
 
     def _skip_line(self) -> None:
-        """Pass over the rest of a comment, up to its line's end."""
+        """Skip the rest of a comment, up to the end of its line."""
         while piece := self.source.read(BLOCK):
             if end := BYTE_LINE_END.search(piece):
                 self._rest = piece[end.start() :]

@@ -53,7 +53,7 @@ def read_uai(path: Path, odd: list[str]) -> FactorGraph:
                 continue
             if kind.upper() == "BAYES":
                 sums.add(members, values)
-            if len(members) == 1:  # the lighter call, and large tables mostly stand alone
+            if len(members) == 1:  # the cheaper call; large tables rarely come in runs
                 graph.add_factor(members[0], table=values[0])
             else:
                 graph.add_factors(np.array(members), table=values)

@@ -1,4 +1,4 @@
-"""Output that is written whole or not at all, compressed if its name says so; and what a name says of a format."""
+"""Writes files completely or not at all, compressed if their names say so; and reads formats from names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO, cast
 
-HALF = ".*.part"  # names of what a writer that was killed leaves behind
+HALF = ".*.part"  # prefix of files that a killed writer leaves behind
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for writing that appears under its name when all went well, and leaves no trace otherwise.
+    """Open a file for writing that gets its name once it is complete, and leaves no trace otherwise.
 
     Compressed if the name ends in .gz, without a time stamp, so that the same content gives the same bytes. What is no
     ordinary file, such as a pipe or /dev/stdout, is written to as it is.
@@ -52,7 +52,7 @@ def _part(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Let errors of the system name the file that was to be written, not a part of it or none at all."""
+    """Make errors of the system name the file to be written, not a temporary one or none."""
     try:
         yield
     except OSError as error:

@@ -1,1 +1,1 @@
-"""What a user states: variables, factors, evidence, graphs. Python and NumPy only."""
+"""The stated model: variables, factors, evidence, graphs. Python and NumPy only."""

@@ -10,9 +10,9 @@ from anytimebp.model.source import FloatArray
 MOST_WATCHED = 2**20
 """Entries of a graph's tables up to which changes are noticed: reading them costs a tenth of a millisecond per run."""
 
-WIDTH = 1021  # sums that stand for a large table; a prime, so that rows and columns of tables do not fall on one sum
-SMALL = 2**15  # entries up to which a table is compared number by number: sums of more take less time
-GROUP = 2**12  # bytes of tiny tables that are compared at once; larger tables are compared where they lie
+WIDTH = 1021  # sums that represent a large table; a prime, so that the rows and columns of tables spread over all sums
+SMALL = 2**15  # entries up to which a table is compared number by number; for larger ones, sums are faster
+GROUP = 2**12  # bytes of tiny tables that are compared in one call; larger tables are compared one by one
 
 
 class _Group:
@@ -35,7 +35,7 @@ class _Group:
         self._copies.append(view.tobytes())
 
     def changed(self) -> list[int]:
-        """Return the blocks whose tables are not what the copies are."""
+        """Return the blocks whose tables differ from the copies."""
         if len(self._views) == 1:
             return [] if self._copies[0].startswith(self._views[0]) else self._blocks  # which copies nothing
         if len(self._copies) > 1:
@@ -50,7 +50,7 @@ class _Group:
         return found
 
     def copy(self) -> _Group:
-        """Return a group of the same tables, to which others can be added apart."""
+        """Return a copy of the group, to which tables can be added independently."""
         twin = _Group()
         twin.nbytes = self.nbytes
         twin._blocks, twin._views, twin._copies = self._blocks.copy(), self._views.copy(), self._copies.copy()
@@ -61,7 +61,7 @@ class TableWatch:
     """What the watched tables held when they were last checked.
 
     Small tables are kept as copies. Of a large one, entry i goes into sum i modulo `WIDTH`, as a whole number made of
-    its bits: any change of one entry shows, and so do entries that are moved about. The entries that are left over are
+    its bits: any change of one entry shows, and so does any exchange of entries. The entries that are left over are
     kept as a small table. Some always are: were all signs to change, the sums over an even count would not.
     """
 
@@ -103,7 +103,7 @@ class TableWatch:
         return list(dict.fromkeys(found)) if found else found
 
     def copy(self) -> TableWatch:
-        """Return a watch of the same tables, to which others can be added apart; what has changed is not forgotten."""
+        """Return a copy of the watch, to which tables can be added independently; it still knows what has changed."""
         twin = TableWatch()
         twin._n_entries = self._n_entries
         twin._values, twin._large = self._values.copy(), self._large.copy()
@@ -126,7 +126,7 @@ class TableWatch:
 
 
 def is_shared(table: object, values: FloatArray) -> bool:
-    """Tell whether a user could still change the numbers that were made of a table."""
+    """Tell whether a user could still change the numbers that a table was made of."""
     if isinstance(table, list | tuple):
         return False
     given = np.asarray(table)

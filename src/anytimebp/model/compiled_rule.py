@@ -13,7 +13,7 @@ import numpy as np
 
 from anytimebp.model.source import FloatArray, States
 
-MOST_LOOPS = 256  # rules whose loops are kept; a further one is compiled anew when it comes back
+MOST_LOOPS = 256  # compiled loops that are kept; a rule beyond them is compiled again on its next use
 
 
 def is_compiled(rule: object) -> bool:

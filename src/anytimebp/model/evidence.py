@@ -1,4 +1,4 @@
-"""Evidence and targets: what is known of single variables in one run, and which of them it is asked for.
+"""Evidence and targets: what is known about single variables in one run, and which marginals are wanted.
 
 Both are checked, and turned into indices and scores.
 """
@@ -32,7 +32,7 @@ Targets: TypeAlias = "VariableKey | Iterable[VariableKey]"
 
 MANY = 16  # observed variables, from which on what they have in common is read at once
 EMPTY = np.empty(0, dtype=np.int64)
-PROBABILITY_SUM = 1e-6  # by which a sum of probabilities that somebody has rounded may differ from 1
+PROBABILITY_SUM = 1e-6  # by which a sum of rounded probabilities may differ from 1
 
 
 class Observation(NamedTuple):
@@ -149,7 +149,7 @@ def _read_scores(variable: Variable, value: Any) -> Observation:
     if isinstance(value, np.ma.MaskedArray):  # a mask may mean that a state is excluded, or that nothing is known
         msg = f"{start}the log scores are a masked array; fill it first, with -inf for states that are excluded"
         raise EvidenceError(msg)
-    if given.dtype.kind not in "fiu":  # booleans are somebody's mask, not log scores
+    if given.dtype.kind not in "fiu":  # booleans are a mask, not log scores
         msg = f"{start}expected a label, a set of allowed labels, or an array of log scores, got {value!r}"
         raise EvidenceError(msg)
     scores = np.array(given, dtype=np.float64)
@@ -180,7 +180,7 @@ def _read_scores(variable: Variable, value: Any) -> Observation:
 
 
 def _looks_like_probabilities(scores: FloatArray) -> bool:
-    """Tell whether numbers are a distribution that is not uniform; log scores hardly ever are."""
+    """Tell whether numbers are a distribution other than the uniform one; log scores rarely are."""
     lowest, highest = scores.min(), scores.max()
     return bool(0.0 <= lowest < highest <= 1.0 and abs(scores.sum() - 1.0) <= PROBABILITY_SUM)
 

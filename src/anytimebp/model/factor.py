@@ -1,4 +1,4 @@
-"""Factors as they are kept: in blocks of one call each."""
+"""Factors are kept in blocks, one per call that added them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class FactorBlock:
     def log_values(self, offset: int, states: States, variables: VariableTable) -> FloatArray:
         """Return the log scores of the block's factor number `offset` on the product of the given states.
 
-        Whoever asks for the scores of a given factor asks here, so that errors of rules name the very factor.
+        All code that needs the scores of a factor calls this, so that errors of rules name the factor.
         """
         if len(states) > MAX_ARITY:
             msg = f"{describe_factor((self,), variables, self.first + offset)} has {len(states)} variables; {TOO_MANY}"
@@ -97,7 +97,7 @@ class FactorBlock:
     def log_parts(
         self, offset: int, states: States, variables: VariableTable, most: int = ASKED_AT_ONCE
     ) -> Iterator[tuple[Box, FloatArray]]:
-        """Give the same scores a part at a time, each with its place: what is asked for need not fit into memory."""
+        """Yield the same scores in parts, each with its place, so that the whole need not fit into memory."""
         for box in cut(tuple(slice(0, len(own)) for own in states), most):
             yield box, self.log_values(offset, [own[k] for own, k in zip(states, box, strict=True)], variables)
 
@@ -117,7 +117,7 @@ def describe_factor(blocks: Sequence[FactorBlock], variables: VariableTable, ind
 
 
 def scope_names(variables: VariableTable, indices: Sequence[int] | IndexArray) -> str:
-    """Return the names of a factor's variables as errors show them; of a great many, the first ones."""
+    """Return the names of a factor's variables as errors show them; only the first ones if there are many."""
     names = ", ".join([plain_name(variables.name(int(i))) for i in indices[:MAX_ARITY]])
     return names if len(indices) <= MAX_ARITY else f"{names}, and {len(indices) - MAX_ARITY:,} more"
 
@@ -128,7 +128,7 @@ def factor_title(index: int, name: str | None) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return a name as errors show it: in quotes and written out if it holds what could drive a terminal."""
+    """Return a name as errors show it: in quotes and escaped if it could control a terminal."""
     return name if name.isprintable() else repr(name)
 
 
@@ -147,7 +147,7 @@ class MessageBlock(NamedTuple):
 
 
 class BlockRows:
-    """The rows of a graph's blocks, with what else is counted when a block is added.
+    """The rows of a graph's blocks, and counts that are updated when a block is added.
 
     Attributes:
         n_message_factors: Factors of two or more variables.
@@ -225,7 +225,7 @@ class BlockRows:
         return self._numbers.tobytes()
 
     def copy(self) -> BlockRows:
-        """Return the same rows, to which others can be added apart."""
+        """Return a copy of the rows, to which others can be added independently."""
         twin = BlockRows()
         twin._numbers = self._numbers[:]
         twin.n_message_factors, twin.n_edges = self.n_message_factors, self.n_edges

@@ -1,4 +1,4 @@
-"""FactorGraph: what a user states. Checks everything at the call that states it; computes nothing else.
+"""FactorGraph: the model that a user builds. Every call checks its input, and computes nothing else.
 
 Factors are kept in blocks of one call each, so that a million factors on one table cost two arrays.
 """
@@ -59,7 +59,7 @@ class FactorGraph:
         """Whether a user may hold arrays that the graph reads, and change them."""
         self.compiled: object | None = None
         """Room for the compiled layout, which later runs reuse; dropped by every `add_*`."""
-        self._tried_rules: set[int] = set()  # code that was looked through for labels
+        self._tried_rules: set[int] = set()  # code objects that were checked for labels
         self.warned_of_unconnected = False
         """Whether a run has warned of variables without factors."""
 
@@ -249,7 +249,7 @@ class FactorGraph:
 
     @property
     def rows(self) -> BlockRows:
-        """What compiling the graph needs to know of the blocks."""
+        """The rows of the blocks, from which the graph is compiled."""
         return self._rows
 
     @property
@@ -269,7 +269,7 @@ class FactorGraph:
         return f"<FactorGraph: {len(sizes)} variables{states}, {self._n_factors} factors>"
 
     def __copy__(self) -> FactorGraph:
-        """Return a graph that shares the tables, but to which factors can be added apart."""
+        """Return a graph that shares the tables, and to which factors can be added independently."""
         twin = FactorGraph()
         twin._variables = self._variables.copy()
         twin._blocks = self._blocks.copy()
@@ -281,7 +281,7 @@ class FactorGraph:
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the compiled layout out, which is rebuilt when needed, and the watch: nobody else has the copies.
+        """Leave out the compiled layout, which is rebuilt when needed, and the watch, whose copies stay here.
 
         Rows hold addresses, which mean nothing elsewhere.
         """
@@ -295,7 +295,7 @@ class FactorGraph:
         self._rows = BlockRows(self._blocks)
 
     def own_tables(self) -> None:
-        """Watch no table any longer: whoever has added the factors has kept none of their arrays."""
+        """Stop watching tables: the caller who added the factors has kept none of their arrays."""
         self._watch, self.lends_tables = TableWatch(), False
 
     def take_changes(self) -> None:

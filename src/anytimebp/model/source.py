@@ -28,7 +28,7 @@ LIST_GAIN = 8.0
 Box: TypeAlias = tuple[slice, ...]
 """A product of ranges, one per axis."""
 
-MOST_LINEAR = 700.0  # nats: logs of joint states beyond which sums may not be doubles
+MOST_LINEAR = 700.0  # nats: range of joint scores up to which sums stay in linear arithmetic
 LOG_SCORE, WHOLE = "log score", "whole number"
 MAX_ARITY = 30  # axes of tables: NumPy before 2.0 allows 32 dimensions, and stacked tables take one more than the arity
 ASKED_AT_ONCE = 2**17  # scores asked for at a time: some MB with the copies that rules make, some milliseconds

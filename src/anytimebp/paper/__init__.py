@@ -1,1 +1,1 @@
-"""What only the published methods need, which grow domains one state at a time."""
+"""What only the published methods need: they grow domains one state at a time."""

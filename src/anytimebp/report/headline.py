@@ -1,4 +1,4 @@
-"""What the head of a page says: how the run ended, what its answer is worth, and its figures with a word on each."""
+"""The head of a page: how the run ended, how good its answer is, and its figures with an explanation of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METHOD_HELP = {
 
 
 class Figure(NamedTuple):
-    """One figure of a run, as text; those that depend on the clock have no value here but the id of a place for it."""
+    """One figure of a run, as text; a figure that depends on the clock has the id of its place instead of a value."""
 
     name: str
     value: str
@@ -40,12 +40,12 @@ def escape(text: object) -> str:
 
 
 def with_code(sentence: str) -> str:
-    """Return a sentence for HTML, with what stands between backquotes as code."""
+    """Return a sentence as HTML, with text between backquotes as code."""
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(sentence))
 
 
 def verdict_html(result: Result) -> str:
-    """Return how the run ended, and plain words on what the answer is worth where that is not beyond doubt."""
+    """Return how the run ended, and how far the answer can be trusted if there is any doubt."""
     reason = result.stop_reason
     is_exact = result.method == "exact" and result.exact
     sentence = "The marginals are exact" if is_exact else _capital(str(reason).removeprefix("converged: "))
@@ -195,7 +195,7 @@ def _fate_of_others(result: Result) -> str:
 
 
 def _mass(result: Result) -> str:
-    """Return the unexplored mass; it is all there is, and not almost all, before the first message."""
+    """Return the unexplored mass; before the first message it is shown as all of the belief, not as almost all."""
     mass = result.unexplored_mass
     return probability_text(mass, alone=mass == 1.0 and not result.consistent)
 

@@ -90,7 +90,7 @@ def page_html(result: Result, *, about: Mapping[str, str] | None = None) -> str:
 
 
 def _with_the_end(result: Result) -> list[Moment]:
-    """Return the moments of the trace; where the last one has no estimates, it gets those of the result."""
+    """Return the moments of the trace; the last one gets the estimates of the result if it has none."""
     moments = list(result.trace)
     for name in ("unexplored_mass", "estimated_error"):
         if moments and math.isnan(getattr(moments[-1], name)):
@@ -99,7 +99,7 @@ def _with_the_end(result: Result) -> list[Moment]:
 
 
 def thinned(points: Sequence[Moment], most: int) -> list[Moment]:
-    """Return every so-manieth point, the first and the last among them."""
+    """Return at most a given number of points, evenly spaced, with the first and the last."""
     if len(points) <= most:
         return list(points)
     last = len(points) - 1
@@ -107,7 +107,7 @@ def thinned(points: Sequence[Moment], most: int) -> list[Moment]:
 
 
 def as_json(value: object) -> str:
-    """Return JSON that can stand in a script element: ASCII without `<`, and null for what is not a finite number."""
+    """Return JSON for a script element: ASCII without `<`, and null for numbers that are not finite."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
@@ -144,6 +144,6 @@ def _asset(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return how a page's policy names the one script, or style, that it allows: the element's exact content."""
+    """Return the hash by which a page's policy allows a script or style: that of its exact content."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -79,7 +79,7 @@ def _draw_residuals(panel: Any, seconds: Any, largest: Any, mean: Any, tolerance
 
 
 def _draw_errors(panel: Any, errors: Sequence[tuple[float, float]], estimated: tuple[Any, Any], label: str) -> None:
-    """Draw errors that somebody measured, and those that the run has estimated, where they are known."""
+    """Draw the errors that the caller has measured, and those that the run has estimated."""
     seconds, estimates = estimated
     known = np.isfinite(estimates)
     if errors:
@@ -95,10 +95,10 @@ def _draw_errors(panel: Any, errors: Sequence[tuple[float, float]], estimated: t
 
 
 def _dots(seconds: Any) -> dict[str, Any]:
-    """Return how to show single moments, which a line alone would not."""
+    """Return a marker for traces so short that a line would not show."""
     return {"marker": "o", "markersize": 3} if len(seconds) < FEW else {}
 
 
 def _positive(values: Any) -> Any:
-    """Return the numbers that a logarithmic axis can show; the rest leaves gaps."""
+    """Return the numbers that a logarithmic axis can show; others become gaps."""
     return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 BAR_WIDTH = 20  # characters
-REDRAW = 0.1  # seconds between two changes of what stands there; terminals are slow
+REDRAW = 0.1  # seconds between two updates of the display; terminals are slow
 BETWEEN_LINES = 1.0  # seconds, and at least a tenth of the run so far: a hundred lines in a day
 
 
 class RunDisplay:
-    """Shows a run that goes on: `with display: inference.run(watch=display.watch)`.
+    """Shows a run in progress: `with display: inference.run(watch=display.watch)`.
 
     Args:
         n_states: States of all variables together that can be active.
@@ -27,7 +27,7 @@ class RunDisplay:
     """
 
     def __init__(self, n_states: int, seconds: float | None = None, *, leaves_line: bool = True) -> None:
-        """Show nothing yet: kernels may have to be compiled first, which says so itself."""
+        """Show nothing yet: kernels may have to be compiled first, which prints a message of its own."""
         self._n_states = max(1, n_states)
         self._seconds = seconds
         self._leaves_line = leaves_line
@@ -43,7 +43,7 @@ class RunDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the bar away, and leave the last figures if they are to stay."""
+        """Remove the bar, and leave the last figures if they are to stay."""
         if self._bar:
             self._bar.stop()
         if self._leaves_line and self._fields:
@@ -93,7 +93,7 @@ class RunDisplay:
         bar.start()  # does nothing from the second time on
 
     def _write(self) -> None:
-        """Write a line, unless it is there already, or write over all of what stands there."""
+        """Write a line unless it is already shown, or replace the line that is shown."""
         text = "  ".join(self._fields)
         if self._rewrites:
             sys.stderr.write(f"\r{text.ljust(len(self._written))}")
@@ -104,7 +104,7 @@ class RunDisplay:
 
 
 def new_bar() -> Progress:
-    """Return a bar that vanishes in the end; what is printed meanwhile appears above it."""
+    """Return a bar that vanishes at the end; text that is printed meanwhile appears above it."""
     from rich.console import Console  # noqa: PLC0415  (loads slowly, and most runs show nothing)
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from anytimebp.results.marginals import Marginals, likeliest
 MOST_STATES = 20  # per variable
 CLOSED_STATES = 5  # per variable, before a reader asks for more
 MOST_VARIABLES = 5_000
-MOST_CHARACTERS = 10_000_000  # of names and distinct labels; what a browser opens without a pause
+MOST_CHARACTERS = 10_000_000  # characters of names and distinct labels that a browser opens without a pause
 
 
 class Card(NamedTuple):
@@ -39,7 +39,7 @@ class Card(NamedTuple):
 
 
 class ShownMarginals(TypedDict):
-    """What the page's script gets to draw.
+    """What the page's script draws.
 
     Attributes:
         texts: Labels, each once.
@@ -71,7 +71,7 @@ class TextList:
 
 
 def shown_marginals(marginals: Marginals, domain_sizes: IndexArray) -> ShownMarginals:
-    """Return the first variables of the model with their likeliest states, as many as a page can bear."""
+    """Return the first variables of the model with their likeliest states, as many as fit into a page."""
     texts = TextList()
     cards: list[Card] = []
     name_characters = 0

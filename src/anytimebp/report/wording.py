@@ -1,4 +1,4 @@
-"""What a report says, as text: numbers that are never rounded to 0 or 1, labels, and what `adaptive` chose."""
+"""Texts of a report: numbers that are never rounded to 0 or 1, labels, and the choices of `adaptive`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anytimebp.model.summary import format_bytes
 from anytimebp.results.tables import label_texts
 from anytimebp.results.trace import Moment
 
-LONGEST_TEXT = 1000  # characters of a name or label; nobody reads on, and pages have a size
+LONGEST_TEXT = 1000  # characters of a name or label that are shown
 ALMOST_ONE = 1e-6  # from 1, in steps that are still written out
 
 
@@ -38,7 +38,7 @@ def probability_text(value: float, *, alone: bool = False) -> str:
 
 
 def share_text(part: int, whole: int) -> str:
-    """Return a part of a whole in per cent; 0 and 100 are kept for none and all."""
+    """Return a share in per cent; only none is shown as 0, and only all as 100."""
     if part in {0, whole} or whole == 0:
         return "0\N{NO-BREAK SPACE}%" if part == 0 and whole else "100\N{NO-BREAK SPACE}%"
     percent = 100.0 * part / whole
@@ -57,12 +57,12 @@ def figure_text(value: float, digits: int) -> str:
 
 
 def estimate_text(value: float) -> str:
-    """Return an estimate of an error or of a mass, whose first two digits are all that counts."""
+    """Return an estimate of an error or of a mass, to two digits."""
     return (f"{value:.1e}" if value else "0") if math.isfinite(value) else "unknown"
 
 
 def exact_cost_text(entries: float) -> str:
-    """Say what exact inference would cost, of `Snapshot.exact_entries`; nothing where it is not needed or not known."""
+    """Return what exact inference would cost, from `Snapshot.exact_entries`; empty if it is not needed or not known."""
     if math.isnan(entries) or entries == 0.0:
         return ""
     if math.isinf(entries):
@@ -77,7 +77,7 @@ def tidy_exponent(text: str) -> str:
 
 
 def shown_labels(labels: Sequence[Hashable]) -> list[str]:
-    """Return what to call these states of one variable: as tables do, but blank ones in quotes and long ones cut."""
+    """Return labels of one variable as tables show them, with blank ones in quotes and long ones cut."""
     texts = zip(label_texts(labels), labels, strict=True)
     return [short_text(text if text.strip() else repr(label)) for text, label in texts]
 
@@ -90,7 +90,7 @@ def short_text(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text that can be encoded, with half characters written out."""
+    """Return a text that can be encoded, with lone surrogates written out."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

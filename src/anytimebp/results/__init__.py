@@ -1,1 +1,1 @@
-"""Frozen records of what a run found: arrays and numbers, no way back into the run."""
+"""Frozen records of what a run found: arrays and numbers, without a reference to the run."""

@@ -1,4 +1,4 @@
-"""Sums of the marginals of many factors, of which only some are in memory at a time.
+"""Sums of the marginals of many factors, with only some of these in memory at a time.
 
 Factors that share one table T need no marginals of their own. With weights w_k(f) for the message from variable k to
 factor f, the marginal of f is T * w_1(f) x w_2(f) x ... / z(f), so that the sum over factors is T times a product of
@@ -18,9 +18,9 @@ from anytimebp.model.factor import FactorBlock, FactorKey
 from anytimebp.model.scores import NUMBERS
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
-AT_ONCE = 2**20  # numbers of marginals, or of products of weights, that are in memory at a time
+AT_ONCE = 2**20  # numbers of marginals, or of products of weights, in memory at a time
 IN_CACHE = 8  # times fewer products of weights at a time: they are read twice, the second time from the cache
-LEAST_SUM = 1e-100  # of products that were not taken in logs: below, numbers too small for a float count
+LEAST_SUM = 1e-100  # smallest sum of products outside logs; below it, numbers that underflow could matter
 
 
 def read_features(given: Any, n_factors: int) -> Any:
@@ -59,7 +59,7 @@ def dense_rows(
 
 
 def tied_sum(log_table: FloatArray, log_weights: Sequence[FloatArray]) -> tuple[FloatArray, BoolArray]:
-    """Return the sum of the marginals of factors with the same table, and which factors are in it.
+    """Return the sum of the marginals of factors that share a table, and which factors are in it.
 
     Factors whose numbers are too small to be summed but in logs are left out.
 
@@ -110,7 +110,7 @@ def parts(n: int, entries: int) -> Iterator[slice]:
 
 
 class Summable(Protocol):
-    """What of the marginals of factors is asked for here; see `FactorMarginals`."""
+    """The part of `FactorMarginals` that is used here."""
 
     def located(self, key: FactorKey) -> tuple[FactorBlock, int]:
         """Return the block of a factor, and its position in it."""

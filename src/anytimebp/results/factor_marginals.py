@@ -134,7 +134,7 @@ class FactorMarginals(Mapping[int, FloatArray]):
 
 
 class NoFactorMarginals(FactorMarginals):
-    """Stands where a snapshot has no marginals of factors: false, and an OptionError on every use."""
+    """Replaces the marginals of factors in a snapshot without them: false, and raises an OptionError on every use."""
 
     __slots__ = ("_reason",)
 

@@ -226,14 +226,14 @@ def likeliest(marginal: FloatArray, count: int) -> list[int]:
         msg = f"count must be a whole number, got {count!r}"
         raise OptionError(msg)
     states = np.arange(len(marginal))
-    if 0 < count < len(marginal):  # sorting a large universe to show twenty of it would take most of the time
+    if 0 < count < len(marginal):  # sorting a large universe to show twenty states would take most of the time
         states = np.flatnonzero(marginal >= np.partition(marginal, -count)[-count])
     best: list[int] = states[np.argsort(-marginal[states], kind="stable")[: max(0, count)]].tolist()
     return best
 
 
 def _check_beliefs(marginals: Marginals, belief: FloatArray, slot_start: IndexArray) -> None:
-    """Raise InternalError unless the beliefs of every variable are probabilities: the last net under all kernels."""
+    """Raise InternalError unless the beliefs of every variable are probabilities: the last check of all kernels."""
     if len(slot_start) == 2 and len(belief) <= FEW:  # noqa: PLR2004  (one variable)
         own = belief.tolist()
         if min(own) >= 0.0 and abs(sum(own) - 1.0) <= SUM_ERROR:

@@ -1,4 +1,4 @@
-"""Snapshot and Result: what a run says at one moment, and what it says at the end."""
+"""Snapshot and Result: the state of a run at one moment, and its answer at the end."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ class Snapshot:
 
     @classmethod
     def holding(cls, **held: Any) -> Self:
-        """Make one of all its fields, by name; twice as fast as the constructor of a frozen class, which sets each."""
+        """Create one from all its fields, by name; twice as fast as the constructor of a frozen class."""
         made = cls.__new__(cls)
         object.__setattr__(made, "__dict__", held)
         return made
 
     @classmethod
     def later(cls, make: Callable[[], dict[str, Any]], **known: Any) -> Self:
-        """Make one whose fields are made when one of them is first read: where there are many that nobody reads.
+        """Create one whose fields are computed when one of them is first read; for many snapshots that nobody reads.
 
         Args:
             make: Returns all fields.

@@ -177,5 +177,5 @@ def _n_labels(blocks: Sequence[VariableBlock]) -> int:
 
 
 def _objects(items: Iterable[Any], count: int) -> ObjectArray:
-    """Return items as an array of objects, tuples among them whole."""
+    """Return items as an array of objects; tuples stay whole."""
     return np.fromiter(items, dtype=object, count=count)

@@ -1,4 +1,4 @@
-"""At most one variable is in a given state; `kernels/at_most_one.py` sums that in one pass there and back."""
+"""At most one variable is in a given state; `kernels/at_most_one.py` sums it in one pass forth and one back."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from anytimebp.model.kinds.listed import list_words, pack_list
 from anytimebp.model.source import WHOLE, FactorSource, Field, FloatArray, IndexArray, Packed, States, TableRange
 
 PAIR = 2
-MOST_LINEAR = 600.0  # nats: logs of joint states beyond which sums may not be doubles
+MOST_LINEAR = 600.0  # nats: range of joint scores up to which sums stay in linear arithmetic
 LOOKED_AT = 2**20  # pairs of states whose weights are added up at a time
 
 
@@ -96,7 +96,7 @@ class BitwiseSource(FactorSource):
         return np.where(self.joined(mesh[:-1]) == mesh[-1], 0.0, -np.inf)
 
     def log_message(self, others: States, weights: Sequence[FloatArray], axis: int, states: IndexArray) -> FloatArray:
-        """Return log o over some states, from pairs of states."""
+        """Return the log messages to some states, from pairs of states."""
         last, is_last = len(self.shape) - 1, axis == len(self.shape) - 1
         inputs = [k for k in range(last) if k != axis]
         if not inputs:  # two variables, which are equal

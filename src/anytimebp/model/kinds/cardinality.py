@@ -26,8 +26,8 @@ from anytimebp.model.source import (
 )
 
 PAIR = 2
-BLOCK = 32  # variables whose counts are gone through one by one, as in `kernels/count_trees.py`
-WIDTH = 10.0  # standard deviations of a count, to both sides, beyond which weights are left out
+BLOCK = 32  # variables whose counts are added one by one, as in `kernels/count_trees.py`
+WIDTH = 10.0  # standard deviations from the mean count beyond which weights are left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ class CardinalitySource(FactorSource):
         return np.full(len(sizes), 2.0 * len(self.shape) + 1.0)
 
     def gain(self, sizes: FloatArray) -> float:
-        """Return 4: counts are gone through several times."""
+        """Return 4: counts are read several times."""
         del sizes
         return 4.0
 

@@ -189,5 +189,5 @@ def _transform_steps(n: int, m: int) -> int:
 
 
 def _is_range(states: IndexArray) -> bool:
-    """Tell whether states follow each other."""
+    """Tell whether states are consecutive."""
     return bool((np.diff(states) == 1).all())

@@ -1,4 +1,4 @@
-"""Equality, and the model of Potts: a list of the entries on the diagonal."""
+"""Equality and the Potts model: a list of the entries on the diagonal."""
 
 from __future__ import annotations
 

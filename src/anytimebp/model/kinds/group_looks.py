@@ -1,6 +1,6 @@
 """Convolutions of logs over a group, for looks at states outside the domains.
 
-Where weights are too many to be added up one by one, they are estimates.
+If there are too many weights to add up one by one, the results are estimates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def convolve_logs(a: FloatArray, b: FloatArray, *, is_xor: bool) -> FloatArray:
 
 
 def _by_transforms(a: FloatArray, b: FloatArray, *, is_xor: bool) -> FloatArray:
-    """Do so with rounding errors of some parts in 1e15 of the largest sum; nothing is taken for less than those."""
+    """Do the same by transforms; sums below the rounding error, a part in 1e15 of the whole, are raised to it."""
     shift = a.max() + b.max()
     weights = np.exp(a - a.max()), np.exp(b - b.max())
     if is_xor:
@@ -42,7 +42,7 @@ def _by_transforms(a: FloatArray, b: FloatArray, *, is_xor: bool) -> FloatArray:
 
 
 def walsh_rows(x: FloatArray) -> FloatArray:
-    """Return the transform of Walsh and Hadamard."""
+    """Return the Walsh-Hadamard transform."""
     size = x.size
     while size > 1:
         pairs = x.reshape(-1, 2, size // 2)

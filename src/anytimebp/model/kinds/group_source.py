@@ -30,12 +30,12 @@ from anytimebp.model.source import (
 PAIR = 2
 XOR, CYCLIC = 0, 1  # as in `kernels/pair_sums.py`
 STEPS_PER_ENTRY = 8.0  # of a transform, in the time of an entry of a list
-MOST_LINEAR = 600.0  # nats: logs of joint states beyond which sums may not be doubles
+MOST_LINEAR = 600.0  # nats: range of joint scores up to which sums stay in linear arithmetic
 LEAST_LENGTH = 8  # of Fourier transforms
 
 
 class GroupSource(FactorSource):
-    """Zero where the elements of all states add up to nothing, impossible elsewhere.
+    """Zero where the elements of all states add up to the neutral element, impossible elsewhere.
 
     Attributes:
         order: Of the group.
@@ -214,12 +214,12 @@ def turns(length: int) -> IndexArray:
 
 
 def is_universe(states: IndexArray, n: int) -> bool:
-    """Tell whether states are all of a universe, in order."""
+    """Tell whether states are the whole universe in order."""
     return len(states) == n and bool((states == np.arange(n)).all())
 
 
 def check_universes(shape: tuple[int, ...], name: str, what: str) -> int:
-    """Return the universe that all variables of a structure have; raise ModelError if they are not of one size."""
+    """Return the number of states of all variables; raise ModelError if it differs between them."""
     if len(shape) < PAIR or len(set(shape)) != 1:
         msg = f"{what}: {name} needs two variables or more, with universes of one size; got {shape}"
         raise ModelError(msg)
@@ -227,7 +227,7 @@ def check_universes(shape: tuple[int, ...], name: str, what: str) -> int:
 
 
 def check_power_of_two(n: int, name: str, what: str) -> None:
-    """Raise ModelError where states have not all their bits."""
+    """Raise ModelError unless the number of states is a power of two."""
     if n & (n - 1):
         msg = f"{what}: {name} works on the bits of states, so universes must be powers of two; got {n} states"
         raise ModelError(msg)

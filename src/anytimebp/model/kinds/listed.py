@@ -16,7 +16,7 @@ from anytimebp.model.source import LOG_SCORE, FactorSource, Field, FloatArray, I
 
 MATRIX_AXES = 2
 ORDERED, ONCE = 1, 2  # flags, as in `kernels/lists.py`
-SHORT = 2**16  # states that are numbered by 16 bits: NumPy sorts such numbers several times as fast as longer ones
+SHORT = 2**16  # states that fit into 16 bits: NumPy sorts such numbers several times as fast as longer ones
 LARGEST_NUMBER = 2**62  # of joint states that can be numbered
 
 
@@ -57,7 +57,7 @@ class ListedSource(FactorSource):
     def inside(self, states: States) -> tuple[IndexArray, list[IndexArray]]:
         """Return the entries on the product of the given states, and per axis the place of each among the states.
 
-        Only entries of the given states of one axis are looked at: the one where these are few.
+        Only the entries of one axis' given states are read: of the axis where these are fewest.
         """
         share = [len(given) / n for given, n in zip(states, self.shape, strict=True)]
         if min(share) == 1.0 and all(_is_whole(given, n) for given, n in zip(states, self.shape, strict=True)):
@@ -134,7 +134,7 @@ def pack_list(log_scores: FloatArray, positions: list[IndexArray], default: floa
     """
     total = math.prod(sizes)
     if len(log_scores) >= total:
-        default = -np.inf  # no joint state has it, and it may be out of all proportion to those that are listed
+        default = -np.inf  # no joint state has it, and it may be far larger than the listed scores
     if default == -np.inf:  # what is impossible anyway need not be listed
         possible = np.flatnonzero(log_scores > -np.inf)
         log_scores, positions = log_scores[possible], [position[possible] for position in positions]
@@ -163,7 +163,7 @@ def _listed_once(positions: list[IndexArray]) -> int:
 
 
 def flat_list(sizes: IndexArray) -> Packed:
-    """Return a list without entries that scores all joint states alike."""
+    """Return a list without entries, which gives all joint states the same score."""
     return pack_list(np.empty(0), [np.empty(0, dtype=np.int64)] * len(sizes), 0.0, sizes.tolist())
 
 

@@ -1,4 +1,4 @@
-"""Potentials that are sums of products, of rank r; `kernels/low_rank.py` sums them at r numbers a state."""
+"""Potentials of rank r, sums of products; `kernels/low_rank.py` sums them with r numbers per state."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class LowRankSource(FactorSource):
         return len(self.shape) * (self.rank + 1)
 
     def packed(self, states: States) -> Packed:
-        """Return the numbers of the given states, term after term, so divided that no score is above 1."""
+        """Return the numbers of the given states, term after term, scaled so that no score is above 1."""
         extent, tops = self._range(states)
         log_max = float(extent.log_max[0])
         parts = []

@@ -1,4 +1,4 @@
-"""The last variable is a noisy OR of the others; `kernels/noisy_or.py` sums it in one pass there and back."""
+"""The last variable is a noisy OR of the others; `kernels/noisy_or.py` sums it in one pass forth and one back."""
 
 from __future__ import annotations
 
