@@ -89,7 +89,7 @@ sum_axis_by_logs_at = by_address(sum_axis_by_logs, "int64")
 
 
 @kernel()
-def _least_product(layout, bp, leaves, factor):
+def least_product(layout, bp, leaves, factor):
     """Return the log of the least that an entry times weights of leaves in `bp.incoming` can be."""
     least, offset = log(bp.table_min[factor]), 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
@@ -125,7 +125,7 @@ def sum_leaves(layout, bp, leaves, factor):
     then, unless linear numbers will do.
     """
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    offset, outer, n_leaves, least = 0, 1, 0, _least_product(layout, bp, leaves, factor)
+    offset, outer, n_leaves, least = 0, 1, 0, least_product(layout, bp, leaves, factor)
     in_logs = bp.arithmetic == LOG and bp.table_in_logs[factor]
     by_logs = in_logs or (bp.arithmetic == LOG and bp.table_has_zero[factor] and least < HIGHEST - MAX_LINEAR_RANGE)
     for edge in range(first, last):
