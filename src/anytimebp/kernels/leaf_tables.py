@@ -89,17 +89,23 @@ sum_axis_by_logs_at = by_address(sum_axis_by_logs, "int64")
 
 
 @kernel()
-def _least_product(layout, bp, leaves, factor):
+def least_product(layout, bp, leaves, factor):
     """Return the log of the least that an entry times weights of leaves in `bp.incoming` can be."""
     least, offset = log(bp.table_min[factor]), 0
     for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        n, lowest = edge_size(layout.edge_variable, bp.domain_size, edge), 0.0
-        if leaves.way[edge] == DOWN:
+        n = edge_size(layout.edge_variable, bp.domain_size, edge)
+        if leaves.way[edge] == DOWN and bp.arithmetic == LOG:
+            lowest = 0.0
             for v in range(offset, offset + n):
-                share = bp.incoming[v] if bp.arithmetic == LOG else log(bp.incoming[v])
-                if share > -np.inf:
-                    lowest = min(lowest, share)
-        least += lowest
+                if bp.incoming[v] > -np.inf:
+                    lowest = min(lowest, bp.incoming[v])
+            least += lowest
+        elif leaves.way[edge] == DOWN:
+            smallest = 1.0
+            for v in range(offset, offset + n):
+                if bp.incoming[v] > 0.0:
+                    smallest = min(smallest, bp.incoming[v])
+            least += log(smallest)
         offset += n
     return least
 
@@ -125,7 +131,7 @@ def sum_leaves(layout, bp, leaves, factor):
     then, unless linear numbers will do.
     """
     first, last = layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]
-    offset, outer, n_leaves, least = 0, 1, 0, _least_product(layout, bp, leaves, factor)
+    offset, outer, n_leaves, least = 0, 1, 0, least_product(layout, bp, leaves, factor)
     in_logs = bp.arithmetic == LOG and bp.table_in_logs[factor]
     by_logs = in_logs or (bp.arithmetic == LOG and bp.table_has_zero[factor] and least < HIGHEST - MAX_LINEAR_RANGE)
     for edge in range(first, last):

@@ -7,7 +7,7 @@ factor in the core, the axes of leaves are summed out of the table once, weighte
 
 The core with these tables, and with the messages from trees in its priors, has the messages, totals Z_f and scales c_i
 of the whole graph; what was divided out of n_j on the way up is a constant of log Z. Messages down to the leaves are
-sent when somebody reads.
+sent when somebody reads. The passes are in `leaf_passes.py`.
 """
 
 import math
@@ -19,27 +19,17 @@ from anytimebp.kernels.codes import (
     CORE,
     CUT,
     DOWN,
-    FACTOR_VANISHED,
-    GATHER,
     LINEAR,
     LOG,
     MAX_LINEAR_RANGE,
     OK,
     OUT_OF_RANGE,
-    SAFE,
-    STORE,
     TABLE,
     UP,
-    VANISHED,
     VARIABLE_VANISHED,
 )
 from anytimebp.kernels.jit import borrow, kernel
-from anytimebp.kernels.leaf_tables import sum_leaves
-from anytimebp.kernels.messages import EDGE_COST, LOG_COST, cost_of, smallest_product, sum_out, through_structure
-from anytimebp.kernels.structures import ALL
-from anytimebp.kernels.through_table import edge_size
-from anytimebp.kernels.to_factor import gather_at
-from anytimebp.kernels.to_variable import store_at
+from anytimebp.kernels.messages import EDGE_COST, LOG_COST, cost_of
 
 TIED_WORTH = 4  # states of leaves together, from which on summing them out of a table that factors share pays
 
@@ -215,107 +205,6 @@ def plan_tables(layout, tables, domain_size, n_open, way, limit, table_start):
         core_edges += n_edges
         core += EDGE_COST * n_edges + (LOG_COST * left if tables.in_logs[factor] else left)
     return total, scratch, whole, core, core_edges
-
-
-# ---------------------------------------------------------------- passes
-@kernel()
-def _gather_axes(layout, bp, way, factor, to):
-    """Fill `bp.incoming`: with the weights of all axes, or on the way UP with those of leaves, and ones.
-
-    Returns:
-        Status, what vanished, the entries to be read, and the log of what was divided out of the weights.
-    """
-    floor, lost, offset, entries, log_scale = bp.table_min[factor], False, 0, 1, 0.0
-    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        variable = layout.edge_variable[edge]
-        n = bp.domain_size[variable]
-        weight = bp.incoming[offset : offset + n]
-        if to == UP and (way[edge] == CORE or way[edge] == UP):
-            for v in range(n):
-                weight[v] = 0.0 if bp.arithmetic == LOG else 1.0
-        else:
-            bound, peak, log_peak = gather_at(bp.calls[GATHER], (layout, bp, variable, edge, weight))
-            if bound < 0.0:
-                return VARIABLE_VANISHED, variable, 0, 0.0
-            lost |= bound == 0.0
-            floor *= bound
-            log_scale += math.log(peak) + log_peak
-        offset += n
-        entries *= n
-    doubtful = floor < SAFE and bp.arithmetic == LINEAR and bp.table_has_zero[factor]
-    if doubtful and (lost or smallest_product(layout, bp, factor) < SAFE):
-        return OUT_OF_RANGE, factor, 0, 0.0
-    return OK, -1, entries if bp.factor_kind[factor] == TABLE else bp.structure_work[factor], log_scale
-
-
-@kernel()
-def _only_axis(layout, way, factor):
-    """Return the axis of the message that a factor sends UP, or ALL if it sends none."""
-    first = layout.factor_edge_start[factor]
-    for edge in range(first, layout.factor_edge_start[factor + 1]):
-        if way[edge] == UP:
-            return edge - first
-    return ALL
-
-
-@kernel()
-def _send(layout, bp, way, factor, to):
-    """Send the messages of a factor that go in one way, from the weights in `bp.incoming`.
-
-    Returns:
-        Status, and the log of what they were divided by; of Z_f if there are none.
-    """
-    only, total = (_only_axis(layout, way, factor) if to == UP else ALL), 0.0
-    if only != ALL and bp.factor_kind[factor] != TABLE:
-        through_structure(layout, bp, factor, only)  # nobody reads Z_f before the pass DOWN
-    else:
-        sum_out(layout, bp, factor)
-        total = bp.factor_total[factor] if bp.arithmetic == LOG else log(bp.factor_total[factor])
-    if total == -np.inf:
-        return FACTOR_VANISHED, 0.0
-    log_scale, offset, n_sent = 0.0, 0, 0
-    for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
-        end = offset + edge_size(layout.edge_variable, bp.domain_size, edge)
-        if way[edge] == to:
-            weight, new = bp.incoming[offset:end], bp.outgoing[offset:end]
-            moved = store_at(bp.calls[STORE], (layout, bp, edge, weight, new, 0.0))
-            if moved < 0.0:
-                return FACTOR_VANISHED if moved == VANISHED else OUT_OF_RANGE, 0.0
-            log_scale += bp.edge_scale[edge] if bp.arithmetic == LOG else log(bp.edge_scale[edge])
-            n_sent += 1
-        offset = end
-    return OK, log_scale if n_sent else total
-
-
-@kernel()
-def pass_slice(layout, bp, leaves, order, to, position, stop, cost_limit):
-    """Go on with a pass over the factors order[position:stop], at most until `cost_limit` entries are read.
-
-    On the way UP, a factor of a tree sends towards the core, and one of the core has its leaves summed out. On the way
-    DOWN, both send to their leaves and to nobody else, so that the core does not notice.
-
-    Returns:
-        Status, what vanished, the position reached, entries read, and the constant that the factors add to log Z.
-    """
-    layout, bp, leaves = borrow(layout), borrow(bp), borrow(leaves)
-    work, cost, constant = 0, 0, 0.0
-    while position < stop and cost < cost_limit:
-        factor = order[position]
-        status, culprit, entries, log_scale = _gather_axes(layout, bp, leaves.way, factor, to)
-        if status != OK:
-            return status, culprit, position, work, constant
-        if to == UP and leaves.table_address[factor]:
-            sum_leaves(layout, bp, leaves, factor)
-        else:
-            status, log_sent = _send(layout, bp, leaves.way, factor, to)
-            if status != OK:
-                return status, factor, position, work, constant
-            log_scale += log_sent
-        position += 1
-        work += entries
-        constant += log_scale
-        cost += cost_of(layout.factor_edge_start, bp.table_in_logs, factor, entries)
-    return OK, -1, position, work, constant
 
 
 # ---------------------------------------------------------------- the core

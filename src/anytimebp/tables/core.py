@@ -27,6 +27,7 @@ class LeafArrays(NamedTuple):
         table_min: (F,) smallest positive product that such an entry is made of (linear).
         in_logs: (F,) whether such a table holds logs.
         scratch: For tables that several leaves are summed out of.
+        block: Scratch for factors of a tied table that are passed together.
     """
 
     way: IndexArray
@@ -34,6 +35,7 @@ class LeafArrays(NamedTuple):
     table_min: FloatArray
     in_logs: BoolArray
     scratch: FloatArray
+    block: FloatArray
 
 
 class Core(NamedTuple):

@@ -14,8 +14,10 @@ import numpy as np
 
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 from anytimebp.kernels.codes import DOWN, LINEAR, LOG, OK, OUT_OF_RANGE, UP, VARIABLE_VANISHED
-from anytimebp.kernels.leaves import pass_slice, peel_slice, plan_tables
+from anytimebp.kernels.leaf_passes import pass_slice
+from anytimebp.kernels.leaves import peel_slice, plan_tables
 from anytimebp.kernels.messages import EDGE_COST, LOG_COST
+from anytimebp.kernels.tied_leaves import EDGES, block_size
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 from anytimebp.model.summary import full_bp_bytes
@@ -191,9 +193,10 @@ class Leaves:
             arrays: Of the whole graph, with those of the core put back; overwritten.
         """
         position, n = 0, len(self.order)
+        leaves = self.arrays._replace(block=np.empty_like(self.arrays.block))  # any thread may ask
         while position < n:
             status, culprit, position, _, _ = pass_slice(
-                self.workspace.layout, arrays, self.arrays, self._back, DOWN, position, n, SLICE_COST
+                self.workspace.layout, arrays, leaves, self._back, DOWN, position, n, SLICE_COST
             )
             if status == OUT_OF_RANGE and arrays.arithmetic == LINEAR:
                 in_logs = _in_logs(self.workspace, arrays)
@@ -328,7 +331,7 @@ def peel(
     address = np.zeros(n_factors, dtype=np.int64)
     if ordered == n_factors:
         none = np.empty(0)
-        return Leaves(workspace, order, LeafArrays(way, address, none, none.astype(np.bool_), none), 0, n_lone)
+        return Leaves(workspace, order, LeafArrays(way, address, none, none.astype(np.bool_), none, none), 0, n_lone)
     if n_core == len(way) or (_most_saved(workspace) < OVERHEAD and not at_any_cost):
         return None
     load()
@@ -348,10 +351,24 @@ def peel(
     has_leaves = np.flatnonzero(table_start >= 0)
     address[has_leaves] = smaller.ctypes.data + 8 * table_start[has_leaves]
     in_logs = np.zeros(n_factors, dtype=np.bool_)
-    leaves = LeafArrays(way, address, np.ones(n_factors), in_logs, np.empty(2 * scratch))
+    room = np.empty(2 * scratch), _block(workspace, has_leaves, limit - total)
+    leaves = LeafArrays(way, address, np.ones(n_factors), in_logs, *room)
     made = Leaves(workspace, np.concatenate([order[:ordered], has_leaves]), leaves, n_factors - ordered, n_lone)
     made.keep(smaller)
     return made
+
+
+def _block(workspace: Workspace, factors: IndexArray, limit: int) -> FloatArray:
+    """Return scratch for factors that share a table of two ends and a leaf; none if no two do, or beyond a limit."""
+    layout, arrays = workspace.layout, workspace.arrays
+    first = layout.factor_edge_start[factors]
+    first = first[layout.factor_edge_start[factors + 1] - first == EDGES]
+    address = arrays.table_address[layout.edge_factor[first]]
+    if not bool((address[1:] == address[:-1]).any()):
+        return np.empty(0)
+    n, m, n_leaf = (arrays.domain_size[layout.edge_variable[first + axis]] for axis in range(EDGES))
+    size = int(block_size(n, m, n_leaf).max())
+    return np.empty(size if size <= limit else 0)
 
 
 def _room(workspace: Workspace, max_memory: int | None) -> int:

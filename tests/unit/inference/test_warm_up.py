@@ -134,11 +134,11 @@ def test_a_model_larger_than_memory_loads_no_kernels_for_whole_tables():
 
 FIRST_RUN = """
 import anytimebp as abp
-from anytimebp.kernels import cutting, leaves, log_sums, to_factor
+from anytimebp.kernels import cutting, leaf_passes, log_sums, to_factor
 from oracle.models import grid, random_tree
 from unit.inference.test_warm_up import loops_with_leaves, nothing_under_the_clock, ring_that_turns_to_logs, wheel
 
-kernels = (cutting.cut_tables_slice, leaves.pass_slice, log_sums.sum_in_logs, to_factor.gather_hub)
+kernels = (cutting.cut_tables_slice, leaf_passes.pass_slice, log_sums.sum_in_logs, to_factor.gather_hub)
 nothing_under_the_clock(abp.infer, {model}, method="{method}", max_updates=20_000)
 assert [len(kernel.overloads) for kernel in kernels] == {loaded}
 """

@@ -28,6 +28,7 @@ from anytimebp.inference.adaptive.choice import (
     Way,
     best_offer,
     full_sweeps,
+    leaf_cost_of,
     sweeps_cost,
 )
 from anytimebp.inference.adaptive.known import LEFT_UNREAD, NO_STATES
@@ -193,7 +194,8 @@ class _Offers:
         )
         self._n_edges, self._counts = 2 * n_factors, dict[float, list[float]]()
         counts = self._count(AT_FIRST)
-        self.full = full_sweeps(log_entries, counts[0][ENTRIES_OF_TABLES], counts[0][WITH_ALL], self._n_edges)
+        leaves = leaf_cost_of(kind) * counts[0][WITH_ALL]
+        self.full = full_sweeps(log_entries, counts[0][ENTRIES_OF_TABLES], leaves, self._n_edges)
         self._counts |= zip(NEAR, counts[1:], strict=True)
 
     def _count(self, least: FloatArray) -> list[list[float]]:
