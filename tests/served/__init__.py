@@ -121,9 +121,9 @@ def weather():
     return graph
 
 
-def long_run():
+def long_run(side=6, states=150):
     """Return a model on which method `dynamic` takes seconds, compiled or not."""
-    rng, side, states = np.random.default_rng(0), 6, 150
+    rng = np.random.default_rng(0)
     graph = abp.FactorGraph()
     graph.add_variables(side * side, states)
     graph.add_factors(np.arange(side * side)[:, None], log_table=rng.normal(0.0, 2.0, (side * side, states)))

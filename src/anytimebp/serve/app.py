@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from http import HTTPStatus
@@ -24,7 +24,7 @@ from anytimebp.inference.best_state import infer_map
 from anytimebp.results.map_result import MapResult
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.serve.answers import figures, number, shown_marginals, trace
-from anytimebp.serve.engine import Desk, Engine, unknown_desk
+from anytimebp.serve.engine import Desk, Engine, end, unknown_desk
 from anytimebp.serve.guard import Guard
 from anytimebp.serve.problems import MEDIA_TYPE, Problem, bad
 from anytimebp.serve.reading import MOST_STATES, Fields, Shown, parse, read_evidence, read_shown, read_variable
@@ -172,9 +172,9 @@ def _variable(engine: Engine, request: Request) -> int:
     return read_variable(_parameter(request, "index", 0, 2**40), engine.model.variables)
 
 
-async def _until_gone(request: Request, work: Awaitable[Any]) -> Any:
+async def _until_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
     """Wait for work, or until its client has gone."""
-    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+    task, gone = asyncio.create_task(work), asyncio.create_task(_gone(request))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -182,7 +182,7 @@ async def _until_gone(request: Request, work: Awaitable[Any]) -> Any:
             raise Problem(HTTPStatus.REQUEST_TIMEOUT, msg)
         return task.result()
     finally:
-        task.cancel()
+        end(task)
         gone.cancel()
 
 
@@ -273,7 +273,7 @@ async def _stream(engine: Engine, request: Request) -> Response:
             async for event in outbox:
                 yield event
         finally:
-            task.cancel()
+            end(task)
 
     return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 

@@ -57,7 +57,7 @@ class Desk:
     def stop(self) -> None:
         """End the query under way; the next one waits until it has ended."""
         if self.task is not None:
-            self.task.cancel()
+            end(self.task)
 
 
 class Engine:
@@ -86,7 +86,7 @@ class Engine:
     async def close(self) -> None:
         """End all runs."""
         for task in self._tasks:
-            task.cancel()
+            end(task)
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._readers.shutdown(wait=False, cancel_futures=True)
@@ -163,6 +163,12 @@ class Engine:
             desk = self._desks[name] = Desk(self.session())
         self._desks.move_to_end(name)
         return desk
+
+
+def end(task: asyncio.Task[Any]) -> None:
+    """Cancel a task, once: a second time, it would not wait for the thread of its run."""
+    if not task.cancelling():
+        task.cancel()
 
 
 def unknown_desk() -> Problem:

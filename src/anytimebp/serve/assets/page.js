@@ -218,7 +218,7 @@ function change(evidence) {
   run();
 }
 
-async function restore({ quiet = false } = {}) {
+async function restore() {
   const { evidence, chosen } = read(location.hash);
   page.evidence = evidence;
   page.depth = (history.state && history.state.depth) || 0;
@@ -226,7 +226,7 @@ async function restore({ quiet = false } = {}) {
     const index = chosen === null ? 0 : await indexOf(chosen);
     await choose(index ?? 0, { quiet: true });
   }
-  if (!quiet) draw();
+  draw();
   run();
 }
 
@@ -266,7 +266,7 @@ async function start() {
     $("name").textContent = name;
     $("size").textContent = `${count(variables)} variables, ${count(factors)} factors, ${count(n)} states · method ${method}`;
     if (!page.listed.length) await search();
-    await restore({ quiet: true });
+    await restore();
   } catch (error) { failed(error); }
 }
 
