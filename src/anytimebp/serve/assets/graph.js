@@ -23,14 +23,14 @@ export class Graph {
     this.near = null;
     this.marked = null;
     svg.addEventListener("keydown", (event) => this.move(event));
-    new ResizeObserver(() => { if (this.near && svg.clientWidth !== this.width) this.show(this.near); }).observe(svg);
+    new ResizeObserver(() => { if (this.near && svg.clientWidth !== this.width) { this.places.clear(); this.show(this.near); } }).observe(svg);
   }
 
   // Draws variables (the first is the chosen one) and the factors between them.
   show(near) {
     this.near = near;
     const svg = this.svg;
-    const width = this.width = svg.clientWidth || 600, height = width < 480 ? 340 : 430;
+    const width = this.width = svg.clientWidth || 600, height = width < 480 ? 400 : 430;
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.style.height = `${height}px`;
     const wide = near.factors.filter((factor) => factor.variables.length > 2);
@@ -108,7 +108,7 @@ export class Graph {
     this.nodes[best].group.focus();
   }
 
-  // Springs along factors, everything else pushed apart; the same picture every time.
+  // Springs along factors, everything else pushed apart; the same picture every time, from the same start.
   arranged(near, wide, width, height) {
     const n = near.variables.length, total = n + wide.length, step = Math.sqrt((width * height) / Math.max(1, total));
     const points = Array.from({ length: total }, (_, k) => {
@@ -140,8 +140,24 @@ export class Graph {
         point.x += (x / far) * go; point.y += (y / far) * go;
       });
     }
-    return fitted(points, width, height);
+    return apart(fitted(points, width, height), n, height);
   }
+}
+
+// Names need room: variables whose names would overlap move up and down.
+function apart(points, n, height) {
+  for (let round = 0; round < 60; round += 1) {
+    for (let a = 0; a < n; a += 1) {
+      for (let b = 0; b < a; b += 1) {
+        const y = points[a].y - points[b].y || 0.1, room = 44 - Math.abs(y);
+        if (room <= 0 || Math.abs(points[a].x - points[b].x) > 88) continue;
+        const go = (room / 4) * Math.sign(y);
+        points[a].y = Math.min(height - 46, Math.max(18, points[a].y + go));
+        points[b].y = Math.min(height - 46, Math.max(18, points[b].y - go));
+      }
+    }
+  }
+  return points;
 }
 
 function fitted(points, width, height) {

@@ -127,7 +127,7 @@ function show(kind, data, started) {
     if (figures.exact && data.trace.length < 3) page.moments = [];
     else page.moments = [...data.trace, ...page.moments].sort((a, b) => a[0] - b[0]);
     page.last = figures;
-    say(ending(figures), figures.consistent ? "good" : "early");
+    say(ending(figures), figures.exact || figures.stop_reason === "CONVERGED" ? "good" : "early");
     $("run").dataset.milliseconds = Math.round(performance.now() - started);
     page.best = null;
     searchBest();
