@@ -16,18 +16,27 @@ from typing import Any, TypeAlias
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from anytimebp.formats.marginal_tables import write_csv, write_json
 from anytimebp.inference.best_state import infer_map
 from anytimebp.results.map_result import MapResult
-from anytimebp.results.snapshot import Result, Snapshot
+from anytimebp.results.snapshot import Result
 from anytimebp.serve.answers import figures, number, shown_marginals, trace
 from anytimebp.serve.engine import Desk, Engine, end, unknown_desk
 from anytimebp.serve.guard import Guard
-from anytimebp.serve.problems import MEDIA_TYPE, Problem, bad
-from anytimebp.serve.reading import MOST_STATES, Fields, Shown, parse, read_evidence, read_shown, read_variable
+from anytimebp.serve.problems import MEDIA_TYPE, Problem, bad, encoded
+from anytimebp.serve.reading import (
+    Fields,
+    Query,
+    parse,
+    read_evidence,
+    read_query,
+    read_shown,
+    read_variable,
+    read_variables,
+)
 from anytimebp.serve.served_model import MOST_FOUND, MOST_SHOWN
 from anytimebp.serve.streams import Outbox, Question, answer, told
 
@@ -114,7 +123,8 @@ def _json(function: Callable[[Engine, Request], Awaitable[dict[str, Any]]], engi
     """Return an endpoint that answers with JSON."""
 
     async def answer_it(engine: Engine, request: Request) -> Response:
-        return JSONResponse(await function(engine, request))
+        found = await function(engine, request)
+        return Response(await engine.read(encoded, found), media_type="application/json")
 
     return _told(answer_it, engine)
 
@@ -164,12 +174,11 @@ def _parameter(request: Request, name: str, default: int, most: int) -> int:
     return int(text)
 
 
-def _variable(engine: Engine, request: Request) -> int:
+async def _variable(engine: Engine, request: Request) -> int:
     """Return the variable of the address, by name or by index."""
     name = request.query_params.get("variable")
-    if name is not None:
-        return read_variable(name, engine.model.variables)
-    return read_variable(_parameter(request, "index", 0, 2**40), engine.model.variables)
+    key = _parameter(request, "index", 0, 2**40) if name is None else name
+    return await engine.read(read_variable, key, engine.model.variables)
 
 
 async def _until_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
@@ -195,7 +204,7 @@ async def _gone(request: Request) -> None:
 async def _model(engine: Engine, _: Request) -> dict[str, Any]:
     limits = engine.limits
     known = {"seconds": limits.seconds, "memory": limits.max_memory, "body": limits.body, "numbers": limits.numbers}
-    return engine.model.figures() | {"method": engine.method, "limits": known}
+    return engine.model.figures | {"method": engine.method, "limits": known}
 
 
 async def _variables(engine: Engine, request: Request) -> dict[str, Any]:
@@ -207,47 +216,28 @@ async def _variables(engine: Engine, request: Request) -> dict[str, Any]:
 
 async def _states(engine: Engine, request: Request) -> dict[str, Any]:
     text, after = request.query_params.get("search", "")[:200], _parameter(request, "after", 0, 2**40)
-    limit, index = _parameter(request, "limit", 40, MOST_FOUND), _variable(engine, request)
+    limit, index = _parameter(request, "limit", 40, MOST_FOUND), await _variable(engine, request)
     found, rest = await engine.read(engine.model.states, index, text, after, limit)
     return engine.model.described(index) | {"states": found, "next": rest}
 
 
 async def _neighbourhood(engine: Engine, request: Request) -> dict[str, Any]:
-    limit, index = _parameter(request, "limit", 40, MOST_SHOWN), _variable(engine, request)
+    limit, index = _parameter(request, "limit", 40, MOST_SHOWN), await _variable(engine, request)
     return await engine.read(engine.model.neighbourhood, index, max(1, limit))
 
 
 # ------------------------------------------------------------ runs
 async def _query(engine: Engine, request: Request) -> dict[str, Any]:
-    given = await _body(engine, request)
-    fields, variables = Fields(given), engine.model.variables
-    budget = {
-        "seconds": fields.number("seconds", engine.limits.seconds, engine.limits.seconds),
-        "max_updates": fields.whole("max_updates", None, 2**53),
-        "target_error": fields.number("target_error", None),
-    }
-    listed, states = fields.some("targets", list), fields.whole("states", None, MOST_STATES)
-    asked = fields.some("evidence", dict, {})
-    fields.end()
-    evidence = await engine.read(read_evidence, asked, variables)
-    targets = None if listed is None else [read_variable(key, variables) for key in listed]
-    shown = range(len(variables)) if targets is None else sorted(set(targets))
-    most = sum(min(variables.size(index), MOST_STATES if states is None else states) for index in shown)
-    if most > engine.limits.numbers:
-        msg = f"the answer has {most:,} probabilities, more than {engine.limits.numbers:,}; give 'targets' or 'states'"
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, msg)
-    result = await _until_gone(request, _result_of(engine, evidence, targets, budget))
-    wanted = [Shown(index, min(variables.size(index), states or MOST_STATES), []) for index in shown]
-    found = await engine.read(shown_marginals, engine.model, result.marginals, wanted if states != 0 else [])
+    query = await engine.read(read_query, await _body(engine, request), engine.model.variables, engine.limits)
+    result = await _until_gone(request, _result_of(engine, query))
+    found = await engine.read(shown_marginals, engine.model, result.marginals, query.shown)
     return {"figures": figures(result), "trace": trace(result), "marginals": found}
 
 
-async def _result_of(
-    engine: Engine, evidence: dict[str | int, Any], targets: list[int] | None, budget: dict[str, Any]
-) -> Snapshot:
+async def _result_of(engine: Engine, query: Query) -> Result:
     """Return the last snapshot of a stream, which ends soon after its task is cancelled."""
     async with engine.lent() as session:
-        async for snapshot in session.stream(evidence, targets, **budget):
+        async for snapshot in session.stream(query.evidence, query.targets, **query.budget):
             if isinstance(snapshot, Result):
                 return snapshot
     raise AssertionError
@@ -261,7 +251,7 @@ async def _stream(engine: Engine, request: Request) -> Response:
     fields.end()
     variables = engine.model.variables
     evidence = await engine.read(read_evidence, asked, variables)
-    wanted = read_shown(shown, variables, MOST_FOUND)
+    wanted = await engine.read(read_shown, shown, variables, MOST_FOUND)
     desk = engine.desk(name) if name else Desk(engine.session())
     desk.stop()
     question = Question(evidence, wanted, seconds or 0.0, count or 0)
@@ -282,8 +272,9 @@ async def _look(engine: Engine, request: Request) -> dict[str, Any]:
     """Show other marginals of the last answer, or of the query under way; later snapshots have them, too."""
     fields = Fields(await _body(engine, request))
     desk = engine.known_desk(fields.text("desk", ""))
-    desk.shown = read_shown(fields.some("show", list, []), engine.model.variables, MOST_FOUND)
+    asked = fields.some("show", list, [])
     fields.end()
+    desk.shown = await engine.read(read_shown, asked, engine.model.variables, MOST_FOUND)
     found: dict[str, Any] = {"shown": [], "best": []}
     if desk.newest is not None:
         found["shown"] = await engine.read(shown_marginals, engine.model, desk.newest, desk.shown)
@@ -302,7 +293,7 @@ async def _best(engine: Engine, request: Request) -> dict[str, Any]:
     if listed is None and len(variables) > engine.limits.numbers:
         msg = "the model has too many variables for one answer; give 'variables'"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, msg)
-    indices = range(len(variables)) if listed is None else [read_variable(key, variables) for key in listed]
+    indices = await engine.read(read_variables, range(len(variables)) if listed is None else listed, variables)
     evidence = await engine.read(read_evidence, asked, variables)
     desk = engine.known_desk(name) if name else None
     before = desk and desk.last
@@ -311,7 +302,7 @@ async def _best(engine: Engine, request: Request) -> dict[str, Any]:
     best = await _until_gone(request, engine.run(search))
     if desk is not None and desk.last is before:
         desk.best = best
-    states = await engine.read(_assigned, engine, best, list(indices))
+    states = await engine.read(_assigned, engine, best, indices)
     return {
         "log_score": number(best.log_score),
         "upper_bound": number(best.upper_bound),

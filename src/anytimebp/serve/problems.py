@@ -33,7 +33,12 @@ class Problem(Exception):  # noqa: N818  (RFC 9457 calls it so)
 
     def encoded(self) -> bytes:
         """Return the JSON."""
-        return json.dumps(self.body()).encode()
+        return encoded(self.body())
+
+
+def encoded(value: object) -> bytes:
+    """Return JSON in as few bytes as it takes."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
 def printable(text: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from anytimebp.errors import EvidenceError
 from anytimebp.model.variable import Variable, VariableTable
-from anytimebp.serve.problems import bad
+from anytimebp.serve.limits import Limits
+from anytimebp.serve.problems import Problem, bad
 
 MOST_DIGITS = 20  # of a whole number
 LONGEST_NAME = 10_000
@@ -131,6 +133,11 @@ def read_variable(key: Any, variables: VariableTable) -> int:
     return variables.index_of(key)
 
 
+def read_variables(keys: Iterable[Any], variables: VariableTable) -> list[int]:
+    """Return the indices of variables."""
+    return [read_variable(key, variables) for key in keys]
+
+
 def read_shown(given: list[Any], variables: VariableTable, most: int) -> list[Shown]:
     """Return which marginals are to be shown."""
     found = []
@@ -231,3 +238,40 @@ def _allowed(states: list[int], variable: Variable, *, is_excluded: bool = False
     if len(left) == 1:
         return variable.labels[left[0]]
     return frozenset([variable.labels[state] for state in left])
+
+
+class Query(NamedTuple):
+    """A query, read.
+
+    Attributes:
+        evidence: As `Session.query` takes it.
+        targets: Variables that are asked for; None for all.
+        shown: How much of their marginals the answer has.
+        budget: Of the run.
+    """
+
+    evidence: dict[str | int, Any]
+    targets: list[int] | None
+    shown: list[Shown]
+    budget: dict[str, Any]
+
+
+def read_query(given: dict[str, Any], variables: VariableTable, limits: Limits) -> Query:
+    """Read a query; refuse one whose answer would be too large."""
+    fields = Fields(given)
+    budget = {
+        "seconds": fields.number("seconds", limits.seconds, limits.seconds),
+        "max_updates": fields.whole("max_updates", None, 2**53),
+        "target_error": fields.number("target_error", None),
+    }
+    listed, states = fields.some("targets", list), fields.whole("states", None, MOST_STATES)
+    asked = fields.some("evidence", dict, {})
+    fields.end()
+    targets = None if listed is None else [read_variable(key, variables) for key in listed]
+    indices = np.arange(len(variables)) if targets is None else np.unique(np.array(targets, dtype=np.int64))
+    counts = np.minimum(variables.sizes()[indices], MOST_STATES if states is None else states)
+    if counts.sum() > limits.numbers:
+        msg = f"the answer has {counts.sum():,} probabilities, more than {limits.numbers:,}; give 'targets' or 'states'"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, msg)
+    shown = [Shown(index, count, []) for index, count in zip(indices.tolist(), counts.tolist(), strict=True) if count]
+    return Query(read_evidence(asked, variables), targets, shown, budget)

@@ -21,22 +21,20 @@ class ServedModel:
 
     Attributes:
         graph: The model.
-        name: What to call it.
         variables: Of the graph.
+        n_states: Of all variables.
+        figures: Its size.
     """
 
     def __init__(self, graph: FactorGraph, name: str) -> None:
         """Compile the graph, and fold the case of all names."""
-        self.graph, self.name, self.variables = graph, name, graph.variables
+        self.graph, self.variables = graph, graph.variables
         self._arrays = compiled_graph(graph).arrays
-        self._folded = [name.casefold() for name in graph.variables.names()]
+        self._folded = [each.casefold() for each in graph.variables.names()]
         self.n_states = int(graph.variables.sizes().sum())
-
-    def figures(self) -> dict[str, Any]:
-        """Return the size of the model."""
-        summary = self.graph.summary()
-        return {
-            "name": printable(self.name),
+        summary = graph.summary()
+        self.figures: dict[str, Any] = {
+            "name": printable(name),
             "variables": summary.n_variables,
             "factors": summary.n_factors,
             "states": self.n_states,

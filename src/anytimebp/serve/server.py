@@ -13,8 +13,10 @@ from contextlib import suppress
 
 import uvicorn
 
-from anytimebp.errors import OptionError
+from anytimebp.errors import AnytimeBPError, OptionError
 from anytimebp.inference.best_state import load_map_kernels
+from anytimebp.inference.inference import Inference
+from anytimebp.inference.methods import FULL_METHODS
 from anytimebp.serve.app import make_app
 from anytimebp.serve.connections import connection_class
 from anytimebp.serve.engine import Engine
@@ -56,11 +58,13 @@ def address_of(listener: socket.socket, host: str, token: str) -> str:
 
 def warm_up(engine: Engine) -> None:
     """Load or compile the kernels that a page needs, before anybody waits for them."""
-    session, variables = engine.session(), engine.model.variables
-    seen = {0: variables[0].labels[0]} if len(variables) else {}
+    session, graph = engine.session(), engine.model.graph
+    seen = {0: graph.variables[0].labels[0]} if len(graph.variables) else {}
     for evidence in ({}, seen):
-        with suppress(Exception):  # whoever asks is told
-            session.query(evidence, seconds=WARM_SECONDS)
+        with suppress(AnytimeBPError, MemoryError):  # whoever asks is told
+            result = session.query(evidence, seconds=WARM_SECONDS)
+            if result.method in {"adaptive", *FULL_METHODS}:  # the next query may start from its messages
+                Inference(graph, "residual", evidence=evidence).load()
     load_map_kernels()
 
 

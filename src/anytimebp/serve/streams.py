@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -14,7 +13,7 @@ from anytimebp.errors import AnytimeBPError
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.serve.answers import changes, figures, shown_marginals, trace
 from anytimebp.serve.engine import Desk, Engine
-from anytimebp.serve.problems import Problem, problem_of
+from anytimebp.serve.problems import Problem, encoded, problem_of
 from anytimebp.serve.reading import Shown
 
 INTERVAL = 0.05  # seconds between two snapshots of a stream
@@ -42,7 +41,7 @@ class Question(NamedTuple):
 
 def event(kind: str, data: object) -> bytes:
     """Return a server-sent event."""
-    return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'), allow_nan=False)}\n\n".encode()
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), encoded(data))
 
 
 class Outbox:
