@@ -247,12 +247,6 @@ def test_a_client_that_leaves_in_mid_stream_ends_its_run(busy):
     assert busy.post("/query", {"seconds": 0.05, "states": 1})["figures"]["stop_reason"] == "OUT_OF_TIME"
 
 
-def test_a_client_that_leaves_and_asks_again_at_once_gets_an_answer(busy):
-    for _ in range(5):
-        busy_connection(busy).close()  # ends the run, and so does the next query
-        assert busy.events({"desk": "leaves", "seconds": 0.01})[-1][0] == "result"
-
-
 def busy_connection(served):
     """Open a stream and read its first bytes."""
     body = b'{"desk": "leaves"}'
