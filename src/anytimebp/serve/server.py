@@ -83,7 +83,7 @@ def make_server(engine: Engine, listener: socket.socket, *, token: str, host: st
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=int(limits.body_seconds),
+        timeout_keep_alive=max(1, int(limits.body_seconds / 2)),  # closes quietly before a connection is cut
         timeout_graceful_shutdown=0,
     )
     return uvicorn.Server(config)
