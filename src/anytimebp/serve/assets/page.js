@@ -7,6 +7,7 @@ import { drawBest, drawChanges, drawChips, drawCurves, figure, List, seconds } f
 import { States } from "/assets/states.js";
 
 const FEW = 12, NEAR = 24, LISTED = 30, CHIPS = 40, MOST_STATES = 200, CHANGES = 10, BEST = 0.5, AGAIN = 1500;
+const MANY = 200_000;  // states from which on the best joint state is searched on demand only, as its set-up takes seconds
 const $ = (id) => document.getElementById(id);
 const desk = [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
@@ -130,7 +131,10 @@ function show(kind, data, started) {
     say(ending(figures), figures.exact || figures.stop_reason === "CONVERGED" ? "good" : "early");
     $("run").dataset.milliseconds = Math.round(performance.now() - started);
     page.best = null;
-    searchBest();
+    const asks = page.model.states >= MANY;
+    if (asks) drawBest($("best-states"), $("best-note"), null);
+    else searchBest();
+    $("search-best").hidden = !asks;
   }
   if (data.changes || kind === "result") drawChanges($("changes"), $("changed-note"), data.changes, choose);
   drawCurves($("curves"), $("course-note"), page.moments, figures);
@@ -147,12 +151,13 @@ function ending(figures) {
 const bestWanted = () => (page.near ? page.near.variables.map(({ index }) => index) : []);
 
 async function searchBest() {
-  const evidence = page.evidence;
+  const evidence = page.evidence, mine = page.run;
   drawBest($("best-states"), $("best-note"), null);
   $("best-note").textContent = "Searching";
+  $("search-best").hidden = true;
   try {
     const best = await post("/best", { desk, evidence: asked(evidence), seconds: BEST, variables: bestWanted() });
-    if (page.evidence !== evidence || page.run) return;
+    if (page.evidence !== evidence || (page.run && page.run !== mine)) return;
     page.best = best;
     drawBest($("best-states"), $("best-note"), best, page.marginals, choose);
   } catch (error) {
@@ -275,6 +280,7 @@ $("search").addEventListener("input", soon(async () => { await search(); await l
 $("state-search").addEventListener("input", soon(searchStates));
 $("more-variables").addEventListener("click", async () => { await search(page.next); await look(); });
 $("more-states").addEventListener("click", () => { page.nStates = Math.min(MOST_STATES, 3 * page.nStates); look(); });
+$("search-best").addEventListener("click", () => searchBest());
 $("undo").addEventListener("click", () => history.back());
 $("clear").addEventListener("click", () => change(new Map()));
 $("stop").addEventListener("click", () => { if (page.run) { page.run.abort(); finish(page.run); say("Stopped", "early"); } });
