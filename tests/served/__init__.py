@@ -18,7 +18,7 @@ from anytimebp.serve.server import bind, make_server
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105
 vars(server_module)["WARM_SECONDS"] = 0.1  # what tests need is compiled already
-PATIENCE = 30.0  # seconds until a test gives up, on a busy machine
+PATIENCE = 120.0  # seconds until a test gives up, on a busy machine
 
 
 class Served:

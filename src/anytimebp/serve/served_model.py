@@ -10,7 +10,7 @@ from anytimebp.report.wording import short_text, shown_labels
 from anytimebp.serve.problems import printable
 
 MOST_FOUND = 200  # variables or states of one search
-MOST_LOOKED_AT = 2_000_000  # labels that one search looks at
+MOST_LOOKED_AT = 500_000  # labels that one search looks at
 MOST_SHOWN, FIRST_RING = 60, 24  # variables of a neighbourhood, and those next to its centre
 MOST_FACTORS = 200  # of a neighbourhood
 MOST_ASKED = 2_000  # factors of one variable that are looked at
