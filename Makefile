@@ -44,7 +44,7 @@ pytest-later: $(VENV)/ready
 pytest-uncompiled: $(VENV)/ready
 	NUMBA_DISABLE_JIT=1 $(BIN)/slipcover --json --out .coverage.json -m pytest -W ignore::pytest.PytestAssertRewriteWarning -m "not compiled and not browser and not heavy"
 
-# The report of a run in a real browser, which is installed if need be. Uncompiled: the models are tiny.
+# The report of a run, and the page of `anytimebp serve`, in a real browser, which is installed if need be. Uncompiled: the models are tiny.
 test-browser: $(VENV)/browser-ready
 	sh tests/browser/install_chromium.sh
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m browser tests/browser

@@ -27,6 +27,12 @@ class Browser:
 
     def open(self, page, *, width=1280, dark=False, touch=False):
         """Show a page given as text, from a file; what earlier pages did is forgotten."""
+        path = self.folder / "report.html"
+        path.write_bytes(page.encode("utf-8"))
+        self.visit(path.as_uri(), width=width, dark=dark, touch=touch)
+
+    def visit(self, address, *, width=1280, dark=False, touch=False):
+        """Show the page at an address; what earlier pages did is forgotten."""
         screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
@@ -34,9 +40,7 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": touch})
         self.complaints()
         self.requests()
-        path = self.folder / "report.html"
-        path.write_bytes(page.encode("utf-8"))
-        self.driver.get(path.as_uri())
+        self.driver.get(address)
         self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
 
     def complaints(self):

@@ -22,6 +22,7 @@ from anytimebp.cli.infer import infer
 from anytimebp.cli.info import info
 from anytimebp.cli.names import printable_name, say, warnings_as_lines
 from anytimebp.cli.plugins import Commands
+from anytimebp.cli.serve import serve
 from anytimebp.cli.warmup import warmup
 from anytimebp.errors import AnytimeBPError, InconsistentModelError
 
@@ -61,7 +62,7 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(kind(context.find_root().command, {}, "anytimebp", "_ANYTIMEBP_COMPLETE").source())
 
 
-for command in (infer, best_state, info, convert, demo, warmup, completion):
+for command in (infer, best_state, info, convert, demo, serve, warmup, completion):
     app.add_command(command)
 
 

@@ -9,7 +9,7 @@ from click.shell_completion import ShellComplete
 from anytimebp.cli import plugins
 from anytimebp.cli.main import app, main
 
-OWN = {"completion", "convert", "demo", "infer", "info", "map", "warmup"}
+OWN = {"completion", "convert", "demo", "infer", "info", "map", "serve", "warmup"}
 
 
 @click.command()
