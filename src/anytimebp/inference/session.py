@@ -264,10 +264,7 @@ class Session:
             yield answer.result()
         finally:
             stop.is_set = True
-            if not answer.done():
-                await asyncio.wait([answer])
-            if not answer.cancelled():
-                answer.exception()  # whoever has left does not want to hear of it
+            await _end_of(answer)
 
     def _new_run(self, evidence: Evidence, targets: IndexArray | None) -> tuple[Run, SessionRun]:
         """Return a run that stands before its first step."""
@@ -359,3 +356,17 @@ class Session:
                 msg = f"variable {name!r} has no possible state: every log score is -inf"
                 raise InconsistentModelError(msg)
             self._kept.set_unary(index, scores)
+
+
+async def _end_of(answer: asyncio.Future[Result]) -> None:
+    """Wait for a run that was told to stop: its thread has the session, however often the task is cancelled."""
+    cancelled: asyncio.CancelledError | None = None
+    while not answer.done():
+        try:
+            await asyncio.wait([answer])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if not answer.cancelled():
+        answer.exception()  # whoever has left does not want to hear of it
+    if cancelled is not None:
+        raise cancelled

@@ -469,6 +469,28 @@ def test_leaving_a_stream_stops_the_work_within_20_ms(way):
     assert min(found) < 0.02
 
 
+def test_a_stream_cancelled_twice_leaves_the_session_free():
+    session = abp.Session(grid(10, 20, 1.0, 0.5, 0), "dynamic")  # state by state, which takes long
+    session.query(max_updates=1)
+
+    async def read():
+        async for _ in session.stream():
+            pass
+
+    async def stop():
+        task = asyncio.create_task(read())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.sleep(0)  # the stream waits for its thread now
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        session.query(max_updates=1)
+
+    for _ in range(5):
+        asyncio.run(stop())
+
+
 def test_errors_of_a_stream_come_through():
     session = abp.Session(grid(3, 3, 1.0, 0.5, 0))
 
