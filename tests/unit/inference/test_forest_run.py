@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anytimebp as abp
-from anytimebp.inference import warm_up
+from anytimebp.inference import new_method
 
 
 def test_few_of_many_states_cost_their_pairs_in_exact():
@@ -49,7 +49,7 @@ def test_a_forest_of_structures_has_the_answers_of_a_junction_tree(monkeypatch, 
     graph, evidence = forest(seed), {0: set(range(12)), 3: np.linspace(0.0, 2.0, 16)}
     options = {"targets": ["x2", "x5"]} if seed % 3 == 0 else {"factor_marginals": seed % 3 == 1}
     found = abp.infer(graph, "exact", evidence=evidence, **options)
-    monkeypatch.setattr(warm_up, "forest_run", lambda _: None)
+    monkeypatch.setattr(new_method, "forest_run", lambda _: None)
     wanted = abp.infer(graph, "exact", evidence=evidence, **options)
     assert "belief propagation" in found.choice
     assert (found.exact, found.estimated_error, found.method) == (True, 0.0, "exact")

@@ -22,8 +22,6 @@ from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import IndexArray
 
 FULL_COST = 4.0  # to exponentiate an entry in order, into fresh memory
-LEAF_COST = 2.0  # in full BP, of an entry whose leaf is summed out, and told at the end
-TIED_COST = 0.8  # the same if many factors share the table, and are passed together
 EDGE_COST = 400.0  # what an edge costs in any sweep, however small its table
 SWEEPS = 8.0  # over all states that full BP needs for a fair answer
 SETTLING = 6.0  # sweeps over the active states until they have settled
@@ -96,28 +94,19 @@ def whole_cost(whole: WholeModel) -> float:
             made += FULL_COST * float(structured_entries(block.source, np.array([block.source.shape], dtype=float))[0])
         elif block.source.tables is None:
             made += ASK_COST * block.source.n_members * math.prod(block.source.shape)
-    leaf_cost = leaf_cost_of(whole.sources.kind)
-    return made + full_sweeps(
-        whole.log_entries, entries, leaf_cost * with_leaves, len(whole.compiled.arrays.edge_variable)
-    )
+    return made + full_sweeps(whole.log_entries, entries, with_leaves, len(whole.compiled.arrays.edge_variable))
 
 
-def leaf_cost_of(kind: IndexArray) -> float:
-    """Return what an entry costs whose leaf is summed out, as a mean over factors with sources of some kinds."""
-    tied = np.count_nonzero(kind == SCALED) / max(1, len(kind))
-    return LEAF_COST + (TIED_COST - LEAF_COST) * tied
-
-
-def full_sweeps(log_entries: float, entries: float, leaves: float, n_edges: int) -> float:
+def full_sweeps(log_entries: float, entries: float, with_leaves: float, n_edges: int) -> float:
     """Return about what full BP costs on tables.
 
     Args:
         log_entries: Entries that have to be exponentiated.
         entries: Of all tables, without leaves that are summed out.
-        leaves: Cost of summing leaves out, and of telling them.
+        with_leaves: Of those tables from which leaves are summed out, with all their states.
         n_edges: Edges, without those of these leaves.
     """
-    return FULL_COST * log_entries + leaves + SWEEPS * (entries + EDGE_COST * n_edges)
+    return FULL_COST * log_entries + 2.0 * with_leaves + SWEEPS * (entries + EDGE_COST * n_edges)
 
 
 def round_cost(whole: WholeModel, size: IndexArray) -> float:

@@ -28,7 +28,6 @@ from anytimebp.inference.adaptive.choice import (
     Way,
     best_offer,
     full_sweeps,
-    leaf_cost_of,
     sweeps_cost,
 )
 from anytimebp.inference.adaptive.known import LEFT_UNREAD, NO_STATES
@@ -194,8 +193,7 @@ class _Offers:
         )
         self._n_edges, self._counts = 2 * n_factors, dict[float, list[float]]()
         counts = self._count(AT_FIRST)
-        leaves = leaf_cost_of(kind) * counts[0][WITH_ALL]
-        self.full = full_sweeps(log_entries, counts[0][ENTRIES_OF_TABLES], leaves, self._n_edges)
+        self.full = full_sweeps(log_entries, counts[0][ENTRIES_OF_TABLES], counts[0][WITH_ALL], self._n_edges)
         self._counts |= zip(NEAR, counts[1:], strict=True)
 
     def _count(self, least: FloatArray) -> list[list[float]]:
