@@ -40,7 +40,7 @@ def test_quick_writes_raw_results_figures_and_a_page(evaluated):
         assert title in page
     assert all(f"results/{name}.png" in page for name in FIGURES)
     assert "nan" not in page
-    assert "**A quick run: " in page
+    assert "**A quick run on small models" in page
 
 
 @pytest.mark.compiled
