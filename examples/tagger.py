@@ -18,11 +18,12 @@ LABELS, WORDS, LENGTH, BATCH = 500, 50, 8, 50
 
 
 def make_sentences(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (n, LENGTH) words and labels: a label is three times the one before it, or a little more."""
+    """Return (n, LENGTH) words and labels: each label is one of three that may follow the one before it."""
+    followers = np.random.default_rng(0).integers(0, LABELS, (LABELS, 3))  # the same for every seed
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, LABELS, (n, LENGTH))
     for k in range(1, LENGTH):
-        labels[:, k] = (3 * labels[:, k - 1] + rng.integers(0, 3, n)) % LABELS
+        labels[:, k] = followers[labels[:, k - 1], rng.integers(0, 3, n)]
     return torch.tensor(labels % WORDS), torch.tensor(labels)
 
 
