@@ -5,8 +5,8 @@ from typing import Any
 
 
 def missing_package(package: str, extra: str) -> str:
-    """Return how to get a package: by its own name, or in a clone, as this library is on no package index."""
-    return f'this needs {package}: pip install {package} (or, in a clone, ".[{extra}]")'
+    """Return how to get a package, or several: by name, or in a clone, as this library is on no package index."""
+    return f'this needs {" and ".join(package.split())}: pip install {package} (or, in a clone, ".[{extra}]")'
 
 
 def load_optional(module: str, extra: str | None = None) -> Any:

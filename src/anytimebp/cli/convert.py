@@ -8,7 +8,7 @@ import click
 
 import anytimebp
 from anytimebp.cli.names import printable_name, say
-from anytimebp.cli.paths import FORMATS, check_output, model_argument, read_given_model
+from anytimebp.cli.paths import WRITTEN_FORMATS, check_output, model_argument, read_given_model
 from anytimebp.cli.standard_streams import OUTPUT_NAME, STANDARD_OUTPUT, output_stream
 from anytimebp.formats.files import WRITERS, write_model_file
 
@@ -16,7 +16,9 @@ from anytimebp.formats.files import WRITERS, write_model_file
 @click.command()
 @model_argument
 @click.argument("out", type=click.Path(allow_dash=True, path_type=Path))
-@click.option("--to", type=click.Choice(FORMATS), help="Format of OUT, if its name does not say it (for example -).")
+@click.option(
+    "--to", type=click.Choice(WRITTEN_FORMATS), help="Format of OUT, if its name does not say it (for example -)."
+)
 @click.option(
     "--parts", type=click.IntRange(1), help="Cut MODEL into so many parts; OUT is the folder for their files."
 )
@@ -35,7 +37,7 @@ def convert(model: Path, kind: str | None, out: Path, to: str | None, parts: int
         msg = f"{printable_name(out)} is a folder; add --parts to write the parts of a model into one"
         raise click.UsageError(msg)
     if piped and to is None:
-        msg = f"standard output has no ending that says its format; add --to {'|'.join(FORMATS)}"
+        msg = f"standard output has no ending that says its format; add --to {'|'.join(WRITTEN_FORMATS)}"
         raise click.UsageError(msg)
     if not piped:
         check_output(out, WRITERS, "a model", [model], f"model.{to}" if to else None)

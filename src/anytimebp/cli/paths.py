@@ -11,13 +11,15 @@ import click
 from anytimebp.cli.names import warn
 from anytimebp.cli.standard_streams import input_file, input_name, is_standard_input
 from anytimebp.errors import FormatError
-from anytimebp.formats.files import READERS, check_ending, read_evidence_file, read_model_file
+from anytimebp.formats.files import READERS, WRITERS, check_ending, read_evidence_file, read_model_file
 from anytimebp.formats.input_file import open_input
 from anytimebp.model.graph import FactorGraph
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FORMATS = tuple(ending[1:] for ending in READERS if ending not in {".bifxml", ".xml"})
+FORMATS, WRITTEN_FORMATS = (
+    tuple(ending[1:] for ending in endings if ending not in {".bifxml", ".xml"}) for endings in (READERS, WRITERS)
+)
 
 
 def model_argument(function: Function) -> Function:

@@ -203,7 +203,7 @@ def load_map_kernels() -> None:
         return
     if any(not is_kept(kernel) for kernel in wanted):
         logger.warning(
-            "compiling kernels for the best joint state; this happens once per installation and takes about %d seconds",
+            "compiling kernels for the best joint state; this happens once per installation and takes about %d s",
             SECONDS,
         )
     graph = FactorGraph()

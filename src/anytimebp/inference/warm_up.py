@@ -131,7 +131,7 @@ def load_kernels(
         more = not any(kernel in FIRST_KERNELS.get(method, (growth.growth_slice,)) for kernel in compiled)
         what = f"method {method!r}" if method in METHODS else method
         logger.warning(
-            "compiling kernels for %s; this happens once per installation and takes about %d seconds",
+            "compiling kernels for %s; this happens once per installation and takes about %d s",
             "evidence or factor marginals" if more else what,
             SECONDS_OF_MORE if more else SECONDS.get(method, SECONDS_OF_GROWTH),
         )
@@ -152,8 +152,7 @@ def load_structures(names: Iterable[str] = tuple(MODULES)) -> None:
         compiled = [module for module in modules if not any(folder.glob(f"{module}.send-*.nbi"))]
         if compiled:
             logger.warning(
-                "compiling kernels for lists and structures; this happens once per installation and takes about "
-                "%d seconds",
+                "compiling kernels for lists and structures; this happens once per installation and takes about %d s",
                 SECONDS_OF_A_STRUCTURE * len(compiled),
             )
     for name in missing:

@@ -89,6 +89,7 @@ def test_format_says_what_an_ending_does_not(folder, capsys):
     [
         (["info", "-"], "add --format uai|fg|bif|xmlbif|npz"),
         (["infer", "/dev/stdin"], "add --format uai|fg|bif|xmlbif|npz"),
+        (["convert", "m.uai", "-", "--to", "sasca"], "'sasca' is not one of 'uai', 'fg', 'bif', 'xmlbif', 'npz'"),
         (["convert", "m.uai", "-"], "standard output has no ending that says its format; add --to"),
         (["info", "-", "--format", "uai"], "standard input, line 2: the number of variables: expected a whole number"),
         (["infer", "m.uai", "--evidence", "-"], "standard input, line 1: the evidence: expected a whole number"),

@@ -67,6 +67,8 @@ class LargeRounds(Rounds):
         self._limit = task.options.max_memory
         self._whole = large_model(task, whole)
         self._rough = RoughLook(whole)
+        blocks = self._whole.compiled.message_blocks
+        self._structures = [(first, block) for first, block in blocks if block.source.sums is not None]
         n = len(whole.is_leaf)
         self._undecided: BoolArray = np.ones(n, dtype=np.bool_)
         self._is_last = self._is_exhausted = False
@@ -354,7 +356,7 @@ class LargeRounds(Rounds):
         """Return the bytes that domains of these sizes take: tables, the largest of them twice, and all else."""
         compiled, sources = self._whole.compiled, self._whole.sources
         entries = factor_entries(compiled.arrays, sizes)
-        for first, block in compiled.message_blocks:
+        for first, block in self._structures:  # of thousands of rules, each a block, this would take a deadline's time
             each = sizes[block.scopes].astype(np.float64)
             listed = np.flatnonzero(block.source.is_structured(each))
             entries[first + listed] = block.source.most_words(each[listed])

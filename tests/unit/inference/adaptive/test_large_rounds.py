@@ -8,6 +8,8 @@ import pytest
 import anytimebp as abp
 from anytimebp.inference.adaptive import adaptive_run
 from anytimebp.inference.adaptive.first_domains import DRAWN
+from anytimebp.inference.adaptive.large_rounds import LargeRounds
+from anytimebp.model.source import FactorSource
 from unit.kernels.test_structures import KINDS, twins
 
 
@@ -184,3 +186,21 @@ def test_of_broad_unary_scores_a_few_states_are_drawn_for_all_variables():
     assert (found.domain_sizes >= first.domain_sizes).all()
     near = sum(found.marginals[0][abs(np.arange(n) - seen.mean()) < 200.0])
     assert near > 0.99  # all are in one place: in the middle of where they were seen
+
+
+def test_the_memory_of_domains_is_found_without_a_look_at_each_rule(monkeypatch):
+    """A thousand rules are a thousand blocks: each look at all of them takes 20 ms, and domains need a dozen."""
+    graph = grid_of_rules(40, 3.0, np.random.default_rng(0))
+    needed, asked, found = LargeRounds._needed, [], []
+
+    def watched(rounds, sizes):
+        with monkeypatch.context() as patch:
+            patch.setattr(FactorSource, "is_structured", lambda *_: asked.append(1))
+            found.append(needed(rounds, sizes))
+        return found[-1]
+
+    monkeypatch.setattr(adaptive_run.AdaptiveRun, "_begin_with", lambda run: run._large())
+    monkeypatch.setattr(LargeRounds, "_needed", watched)
+    assert abp.infer(graph, "adaptive").consistent
+    assert found
+    assert asked == []
