@@ -13,6 +13,7 @@ from anytimebp.inference.adaptive import adaptive_run, relations
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.relations import FirstRound
 from anytimebp.inference.adaptive.rounds import Rounds
+from anytimebp.inference.adaptive.settling import MAX_SWEEPS
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.method import Step, new_task, steps
 from anytimebp.layout.graph_layout import compiled_graph
@@ -61,6 +62,17 @@ def tight(monkeypatch):
     monkeypatch.setattr(relations, "LEFT_UNREAD", 0.0)
 
 
+def first_round_fails(graph):
+    """Tell whether `bp` on the first active states does not settle either in so many sweeps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relations, "FIRST_TOLERANCE", 0.05)
+        patch.setattr(relations, "LEFT_UNREAD", 0.0)
+        active = first_of(graph).read(settled=True)
+    allowed = {v: set(np.flatnonzero(own > 0.0)) for v, own in enumerate(map(active.marginals.get, active.marginals))}
+    swept = abp.infer(graph, "bp", evidence=allowed, tolerance=1e-13, max_updates=12 * MAX_SWEEPS)
+    return swept.stop_reason is not abp.StopReason.CONVERGED or swept.damping > 0.0
+
+
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("kind", KINDS)
 @settings(parent=few, suppress_health_check=["function_scoped_fixture"])
@@ -68,7 +80,9 @@ def tight(monkeypatch):
 def test_a_first_round_is_bp_on_its_active_states(kind, seed):
     graph = related(seed, kind)
     run = first_of(graph, tolerance=1e-13)
-    assert isinstance(run.now, FirstRound)
+    if not isinstance(run.now, FirstRound):  # general rounds take over where messages do not settle
+        assert first_round_fails(graph)
+        return
     ours = run.read(settled=True)
     allowed = {v: set(np.flatnonzero(own > 0.0)) for v, own in enumerate(map(ours.marginals.get, ours.marginals))}
     expected = abp.infer(graph, "bp", evidence=allowed, tolerance=1e-13)
