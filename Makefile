@@ -22,7 +22,7 @@ demo: $(VENV)/installed
 # ready first takes on the rest of them; by then the kernels are on disk.
 # Lines are counted in the uncompiled tests alone: those of compiled kernels cannot be.
 test: $(VENV)/ready
-	@echo "lint and tests, compiled and uncompiled side by side: about ten minutes"
+	@echo "lint and tests, compiled and uncompiled side by side: ten to twenty minutes"
 	@$(MAKE) --no-print-directory --jobs=2 $(SYNC) pytest-first pytest-uncompiled lint pytest-later
 	@$(BIN)/python -c "$$COVERAGE"
 
