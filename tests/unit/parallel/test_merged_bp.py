@@ -189,6 +189,7 @@ def test_by_default_graphs_with_leaves_come_to_the_fixed_points_of_their_own_run
         assert result.estimated_error < 1e-6
 
 
+@pytest.mark.compiled  # hundreds of sweeps over pairs of 12 mentions
 def test_damping_settles_graphs_that_go_to_and_fro():
     ring = np.where(np.eye(5) > 0, -3.0, 0.0)[:, :, np.newaxis] + np.random.default_rng(1).normal(0, 0.1, (5, 5, 60))
     graphs = [sentence(seed, 12, ring, 0.1) for seed in range(3)]
