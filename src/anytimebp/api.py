@@ -84,9 +84,9 @@ def infer(
         threads: Number of threads for a run in parts; all cores by default. Without parts, a run uses one thread.
         targets: Variables (names, handles or indices) whose marginals you want; None for all. The result has no others.
             "exact" leaves out what the targets do not depend on, and then `log_z` may be NaN.
-        parts: Number of parts to cut the graph into, which threads sweep at the same time; for "bp", "adaptive" and
-            "auto". Two to four per thread are best. The number of parts decides the order of updates; the number of
-            threads changes nothing in the answer.
+        parts: Number of parts to cut the graph into, which threads sweep at the same time; for "bp", "residual",
+            "adaptive" and "auto". Two to four per thread are best. The number of parts decides the order of updates;
+            the number of threads changes nothing in the answer.
         workers: What sweeps the parts: "threads"; or "ray", actors of a running cluster or of a local one, each with
             parts of its own. `threads` is the number of actors.
 

@@ -26,7 +26,7 @@ def _same(one, other):
 @given(
     st.integers(0, 2**20),
     st.integers(2, 6),
-    st.sampled_from(["bp", "adaptive"]),
+    st.sampled_from(["bp", "residual", "adaptive"]),
     st.sampled_from(["", "zeros", "wide"]),
 )
 @settings(max_examples=25, deadline=None)
@@ -50,7 +50,7 @@ def test_a_cut_at_random_ends_at_the_same_fixed_point(seed):
     agree(alone, abp.infer(graph, "bp", tolerance=1e-10, parts=3, threads=2))
 
 
-@pytest.mark.parametrize("method", ["bp", "adaptive", "auto"])
+@pytest.mark.parametrize("method", ["bp", "residual", "adaptive", "auto"])
 def test_one_part_gives_the_bits_of_a_plain_run(method):
     graph = random_graph(1)
     _same(abp.infer(graph, method), abp.infer(graph, method, parts=1))
@@ -115,7 +115,7 @@ def test_a_budget_of_updates_is_kept_in_parts():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"method": "residual", "parts": 2}, "does not run in parts.*bp, adaptive, auto"),
+        ({"method": "dynamic", "parts": 2}, "does not run in parts.*bp, residual, adaptive, auto"),
         ({"parts": 0}, "parts must be a whole number"),
         ({"parts": 2, "workers": "mules"}, "workers must be one of"),
     ],

@@ -200,7 +200,8 @@ class AllStates:
         may_be_quick = is_adaptive and self.may_be_quick and not self._at_any_cost
         self._is_quick = may_be_quick and self._sweeps < QUICK_SWEEPS and is_tiny(messages)
         is_lazy, options, core = is_adaptive and not self._is_quick, self._options, self._core
-        if (options.parts or 1) > 1:
+        if options.has_parts:
+            is_lazy = is_lazy or options.method == "residual"  # a heap would make the order depend on the threads
             return schedule_in_parts(self._compiled, messages, core, options, is_lazy=is_lazy)
         rank = parents_first(self._compiled.arrays, None if core is None else core.variables) if is_adaptive else None
         return plain_schedule(messages, options, disturbed, rank, is_lazy=is_lazy)

@@ -11,8 +11,6 @@ FULL_METHODS = ("bp", "residual")
 GROWING_METHODS = ("random", "fixed", "dynamic")
 """Methods that start from one state a variable."""
 
-IN_PARTS = ("bp", "adaptive", "auto")
-"""Methods whose sweeps can go over parts of a graph at the same time."""
-IN_PARTS_OF_THEIR_OWN = ("bp", "residual", "adaptive", "auto")
-"""Methods that parts of a graph can run in several processes, each with messages of its own."""
+IN_PARTS = ("bp", "residual", "adaptive", "auto")
+"""Methods that can run on a graph in parts, in threads or on Ray."""
 MAP_METHODS = ("auto", "exact", "bp")  # of `infer_map`

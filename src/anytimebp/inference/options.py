@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from anytimebp.errors import OptionError
-from anytimebp.inference.methods import GROWING_METHODS, IN_PARTS, IN_PARTS_OF_THEIR_OWN, METHODS
+from anytimebp.inference.methods import GROWING_METHODS, IN_PARTS, METHODS
 from anytimebp.inference.recording import Every, read_record
 from anytimebp.model.evidence import Observation
 from anytimebp.model.source import IndexArray
@@ -99,19 +99,23 @@ class RunOptions:
                 raise OptionError(msg)
             return
         _check_count("parts", self.parts)
-        methods = IN_PARTS_OF_THEIR_OWN if on_ray else IN_PARTS
-        if (on_ray or self.parts > 1) and (self.method not in methods or self.policy is not None):
+        if (on_ray or self.parts > 1) and (self.method not in IN_PARTS or self.policy is not None):
             own = "a growth policy" if self.policy is not None else f"method {self.method!r}"
-            msg = f"{own} does not run in parts, got parts={self.parts}; methods that do: {', '.join(methods)}"
+            msg = f"{own} does not run in parts, got parts={self.parts}; methods that do: {', '.join(IN_PARTS)}"
             raise OptionError(msg)
         if on_ray and self.factor_marginals:
             msg = 'factor_marginals=True does not go with workers="ray"; runs in threads have them'
             raise OptionError(msg)
 
     @property
+    def has_parts(self) -> bool:
+        """Whether sweeps go over several parts."""
+        return (self.parts or 1) > 1
+
+    @property
     def n_threads(self) -> int:
         """Threads that sweep over the parts of a graph; 1 without parts."""
-        if self.parts is None or self.parts == 1:
+        if self.parts is None or not self.has_parts:
             return 1
         return min(self.parts, self.threads or usable_cores())
 

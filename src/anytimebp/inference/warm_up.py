@@ -122,6 +122,8 @@ def load_kernels(
         kernels: Load these instead: ROUNDS, LOGS, LEAVES, or those of another method.
     """
     method = kernels or (options.method if options.policy is None else "dynamic")
+    if method == "residual" and options.has_parts:
+        method = "adaptive"  # lazy sweeps take the place of the heap
     wanted = _first_kernels(method, options)
     missing = [kernel for kernel in wanted if not getattr(kernel, "overloads", True)]
     if not missing and wanted not in _unfinished:  # loaded in this process, or compilation is switched off

@@ -14,7 +14,7 @@ import numpy as np
 from anytimebp.errors import EvidenceError, FormatError, OptionError, UnknownVariableError
 from anytimebp.formats.files import read_model, write_model
 from anytimebp.inference.inference import Inference
-from anytimebp.inference.methods import IN_PARTS_OF_THEIR_OWN
+from anytimebp.inference.methods import IN_PARTS
 from anytimebp.inference.options import check_budget, usable_cores
 from anytimebp.model.evidence import EvidenceLike, Observation, read_evidence_mapping
 from anytimebp.model.graph import FactorGraph
@@ -94,8 +94,8 @@ class PartitionedGraph:
         if workers not in WORKERS:
             msg = f"workers must be one of {', '.join(map(repr, WORKERS))}, got {workers!r}"
             raise OptionError(msg)
-        if method not in IN_PARTS_OF_THEIR_OWN or method == "auto":
-            known = ", ".join(repr(name) for name in IN_PARTS_OF_THEIR_OWN if name != "auto")
+        if method not in IN_PARTS or method == "auto":
+            known = ", ".join(repr(name) for name in IN_PARTS if name != "auto")
             msg = f"method must be one of {known} for a graph in parts, got {method!r}"
             raise OptionError(msg)
         options = Inference(FactorGraph(), method, tolerance=tolerance, damping=damping, threads=threads).options
