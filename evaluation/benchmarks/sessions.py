@@ -1,15 +1,20 @@
 """How much faster sessions and `infer_many` are than a call of `infer` each; ratios of processor time in one run.
 
-Usage: python evaluation/benchmarks/sessions.py FOLDER [ROW ...]
+Usage: python evaluation/benchmarks/sessions.py FOLDER [--before SRC] [ROW ...]
 
 FOLDER holds alarm.uai, pathfinder.uai and mildew.uai, and, if they are to be measured, pigs.bif and munin.bif. Rows:
 alarm, changed, graphs, swept, threads, sentences, ray, grids. Threads and Ray are measured by the clock on the wall, so
-that the machine has to be idle.
+that the machine has to be idle. SRC is the source folder of an older version, a yardstick that does not move when
+`infer` gets faster: it answers the same queries of changed, graphs, swept and sentences in a process of its own.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -40,6 +45,38 @@ def calls(ask, cases):
 def show(name, cold, warm, n, wanted):
     """Print a row."""
     print(f"{name:<44} {1e6 * cold / n:9.1f} us {1e6 * warm / n:9.1f} us {cold / warm:7.2f}x (wanted {wanted}x)")
+
+
+def show_before(call, warm, n):
+    """Print how an older version does, if there is one; `call` names a function of this file and its arguments."""
+    if BEFORE is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "call.json")
+        file.write_text(json.dumps(call))
+        environment = {**os.environ, "PYTHONPATH": BEFORE, "NUMBA_CACHE_DIR": str(Path(BEFORE, ".numba_cache"))}
+        command = [sys.executable, "-W", "ignore", __file__, "--alone", str(file)]
+        cold = float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+    show("    `infer` of the older version", cold, warm, n, 5)
+
+
+def old_queries(model, cases):
+    """Return the processor time of a call of `infer` for each case."""
+    graph = abp.read_model(model)
+    return seconds(calls(partial(abp.infer, graph), [{**case} for case in cases]), 3)
+
+
+def old_sentences():
+    """Return the processor time of a call of `infer` for each sentence."""
+    many = many_sentences(SENTENCES)
+    return seconds(lambda: (fresh(many), [abp.infer(graph) for graph in many]), 3)
+
+
+def old_small_graphs(method):
+    """Return the processor time of a call of `infer` for each small graph."""
+    rng = np.random.default_rng(0)
+    many = [small_graph(rng) for _ in range(GRAPHS)]
+    return seconds(lambda: (fresh(many), [abp.infer(graph, method) for graph in many]), 3)
 
 
 def possible_evidence(graph, rng, count, fixed=None):
@@ -91,6 +128,7 @@ def changed(folder):
             for a, b in ((abp.infer(graph, "exact", evidence=e), session.query(e)) for e in cases[:20])
         )
         show(f"{name}, one observation changed", cold, warm, n, 5)
+        show_before(["old_queries", str(folder / name), cases], warm, n)
         print(f"    {session.query(cases[0]).choice}; largest difference to exact marginals {gap:.1e}")
         asked = list(zip(cases, targets, strict=True))
         cold = seconds(lambda: [abp.infer(graph, evidence=e, targets=t) for e, t in asked], 3)  # noqa: B023
@@ -124,6 +162,7 @@ def graphs(_, method="auto"):
         cold = min(cold, seconds(lambda: (fresh(many), [abp.infer(graph, method) for graph in many]), 1))
         warm = min(warm, seconds(lambda: (fresh(many), list(abp.infer_many(many, method=method))), 2))
     show(f"10 variables of 5 states, {method}", cold, warm, GRAPHS, 8)
+    show_before(["old_small_graphs", "adaptive" if method == "auto" else method], warm, GRAPHS)
 
 
 def swept(folder):
@@ -180,6 +219,7 @@ def sentences(_):
     cold = seconds(lambda: (fresh(many), [abp.infer(graph) for graph in many]), 2)
     warm = seconds(lambda: (fresh(many), list(abp.infer_many(many))), 2)
     show("sentences of 2 to 6 mentions", cold, warm, SENTENCES, 5)
+    show_before(["old_sentences"], warm, SENTENCES)
 
 
 def ray(_):
@@ -226,6 +266,17 @@ ROWS = {
     "grids": grids,
 }
 
+BEFORE = None  # the source folder of an older version
+
 if __name__ == "__main__":
-    for row in sys.argv[2:] or ROWS:
-        ROWS[row](Path(sys.argv[1]))
+    arguments = sys.argv[1:]
+    if arguments[0] == "--alone":
+        name, *given = json.loads(Path(arguments[1]).read_text())
+        print(globals()[name](*given))
+        sys.exit()
+    if "--before" in arguments:
+        at = arguments.index("--before")
+        BEFORE = arguments[at + 1]
+        del arguments[at : at + 2]
+    for row in arguments[1:] or ROWS:
+        ROWS[row](Path(arguments[0]))
