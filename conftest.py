@@ -21,6 +21,9 @@ _bounds = os.environ.get("NUMBA_BOUNDSCHECK", "0")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / f"{_digest}-{_bounds}"))
 sys.path.insert(0, str(ROOT / "tests"))
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job that a shell runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 from hypothesis import settings  # noqa: E402
 
 settings.register_profile("compiled", max_examples=150, deadline=None)
