@@ -31,7 +31,7 @@ from anytimebp.inference.adaptive.rounds import Rounds
 
 RUNS = 7
 DOCUMENTS = 4
-plain_schedule, note = all_states.plain_schedule, Rounds._note
+plain_schedule, note = all_states.plain_schedule, Rounds._note  # noqa: SLF001  (it is put in another place)
 
 
 def _never_lazy(*given, is_lazy, **named):
