@@ -211,8 +211,8 @@ def _consistency_help(result: Result, tolerance: str) -> str:
 def _residual_help(result: Result, tolerance: str) -> str:
     if result.consistent and result.max_residual > result.tolerance:
         return (
-            "How far a message moved in the last full pass over all states, before the active states settled to "
-            f"{tolerance}. One nat is a factor of 2.7."
+            "How far messages of the active states moved when the other states were last taken into account, "
+            f"before they settled to {tolerance}. One nat is a factor of 2.7."
         )
     return f"How far the least settled message still moves. One nat is a factor of 2.7; the tolerance is {tolerance}."
 

@@ -1,6 +1,5 @@
 """Rounds on active states: each is BP on these states alone; looks, growth, and what other stages take from them."""
 
-import os
 from itertools import islice
 
 import numpy as np
@@ -23,10 +22,11 @@ from anytimebp.kernels.codes import LINEAR, OK
 from anytimebp.kernels.readout import read_weights
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.workspace import Workspace
+from oracle.examples import examples
 from oracle.models import hub, peaked, random_loopy, structured, wide
 
 seeds = st.integers(0, 10**6)
-few = settings(max_examples=8 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 25)
+few = settings(max_examples=examples(25, uncompiled=8))
 pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
 
 
