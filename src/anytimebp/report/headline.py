@@ -171,7 +171,7 @@ EXACT_HELP = "The marginals and log Z are those of the whole model, to rounding.
 EXACT_ERROR_HELP = "The marginals are exact: nothing is left to estimate."
 TIME_HELP = "Time of the run up to this answer, without that of callbacks."
 ARITHMETIC_HELP = {
-    "linear": "Messages are plain numbers, the fast way.",
+    "linear": "Messages are plain numbers, which is faster than logarithms.",
     "log": "Messages are logarithms: the scores of this model range too widely for plain numbers.",
 }
 

@@ -198,7 +198,7 @@ async function choose(index, { quiet = false } = {}) {
   $("chosen-size").textContent = `${whole.n_states.toLocaleString("en")} states, ${whole.n_factors.toLocaleString("en")} factors with others`;
   const all = !page.near.is_cut && page.near.variables.length === page.model.variables;
   $("near-title").textContent = all ? "Graph" : `Neighbourhood of ${whole.name}`;
-  $("legend").textContent = `${all ? "" : `The nearest ${page.near.variables.length} of ${page.model.variables.toLocaleString("en")} variables. `}A ring is the probability of a variable’s likeliest state; a full dot is observed.`;
+  $("legend").textContent = `${all ? "" : `The nearest ${page.near.variables.length} of ${page.model.variables.toLocaleString("en")} variables. `}A ring shows the probability of a variable’s likeliest state; a filled dot is an observed variable.`;
   graph.show(page.near);
   if (quiet) return;
   history.replaceState({ depth: page.depth }, "", write(page.evidence, page.chosen.name));
