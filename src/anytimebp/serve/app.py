@@ -108,7 +108,7 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def _told(function: Callable[[Engine, Request], Awaitable[Response]], engine: Engine) -> Endpoint:
-    """Return an endpoint that answers with a problem where something goes wrong."""
+    """Return an endpoint that answers with a problem if an error is raised."""
 
     async def answer_it(request: Request) -> Response:
         try:

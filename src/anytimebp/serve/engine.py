@@ -61,7 +61,7 @@ class Client:
 
 
 class Engine:
-    """What answers.
+    """Runs the queries of all clients.
 
     Attributes:
         model: What is served.

@@ -17,7 +17,7 @@ from anytimebp.serve.problems import Problem, encoded, problem_of
 from anytimebp.serve.reading import Shown
 
 INTERVAL = 0.05  # seconds between two snapshots of a stream
-PART_OF_TIME = 4.0  # times as long as a snapshot takes to be written, until the next one may be
+PART_OF_TIME = 4.0  # pause after a snapshot, as a multiple of the time that it took to write
 FEW_STATES = 200_000  # of all variables, up to which every snapshot says what has changed
 
 logger = logging.getLogger("anytimebp")
@@ -88,7 +88,7 @@ async def answer(engine: Engine, client: Client, question: Question, outbox: Out
 
 
 def told(error: Exception) -> Problem:
-    """Return an error as a problem; what nobody foresaw is also written to the server's standard error."""
+    """Return an error as a problem; unexpected errors are also written to the server's standard error."""
     if not isinstance(error, Problem | AnytimeBPError | MemoryError):
         logger.error("unexpected %s while answering a request", type(error).__name__, exc_info=error)
     return problem_of(error)
