@@ -4,7 +4,6 @@ Importing Numba and the kernels takes longer than most scripts that need such a 
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,7 +61,7 @@ class NewProcesses:
 
 
 class ColdProcesses:
-    """The same where there is no fork: a new interpreter for each script."""
+    """The same where forks are not safe: a new interpreter for each script."""
 
     def __call__(self, script):
         """Run a script; fail if it does."""
@@ -75,4 +74,4 @@ class ColdProcesses:
 
 def new_processes():
     """Return what runs scripts in new processes on this system."""
-    return NewProcesses() if hasattr(os, "fork") else ColdProcesses()
+    return NewProcesses() if sys.platform == "linux" else ColdProcesses()  # forks of macOS may crash
