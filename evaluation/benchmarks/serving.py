@@ -67,7 +67,7 @@ def measure(rows, columns, states):
     port, evidence, first, last, size = listener.getsockname()[1], {}, [], [], 0
     show = list(range(SHOWN))
     for click in range(CLICKS + 1):
-        asked = {"desk": "one", "evidence": evidence, "show": show, "changes": CHANGES}
+        asked = {"session": "one", "evidence": evidence, "show": show, "changes": CHANGES}
         times, size = ask(port, "POST", "/stream", asked)
         if click:
             first.append(times[0])
@@ -76,7 +76,7 @@ def measure(rows, columns, states):
     name = f"{rows * columns:,} variables, {states} states"
     print(f"{name}: first snapshot {spread(first)}, result {spread(last)}, {size:,} bytes")
     for what, path, body in (
-        ("other marginals", "/look", {"desk": "one", "show": show}),
+        ("other marginals", "/look", {"session": "one", "show": show}),
         ("neighbourhood", f"/model/neighbourhood?index={rows * columns // 2}&limit=24", None),
         ("search", "/model/variables?search=99&limit=30", None),
     ):

@@ -19,6 +19,8 @@ from anytimebp_evaluation.size_claims import DOMAIN_CLAIMS, JOINT_CLAIMS
 from anytimebp_evaluation.tolerances import tolerance_part
 from anytimebp_evaluation.verdicts import judge_all
 
+pytestmark = pytest.mark.compiled  # files, tables and figures, not kernels: one pass is enough
+
 GRIDS = replace(PLANS["grids"], families=("peaked",), runs=2, side=2)  # priorities cost next to nothing
 RESIDUALS = replace(PLANS["residuals"], families=("peaked",), runs=2)
 DOMAINS = replace(PLANS["domains"], families=("peaked",), sizes=(10, 250), runs=2)

@@ -24,6 +24,8 @@ from anytimebp_evaluation.packed import packed_path
 from anytimebp_evaluation.raw import HEADER, Key, RawFile
 from anytimebp_evaluation.sampling import Curve, Point
 
+pytestmark = pytest.mark.compiled  # files, tables and figures, not kernels: one pass is enough
+
 
 def curve(*pairs, ended="CONVERGED", residual=1.0):
     """Return a run by pairs of seconds and L2 error; work is a hundred times the seconds, messages half of that."""

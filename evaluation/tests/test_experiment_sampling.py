@@ -23,6 +23,8 @@ from anytimebp_evaluation.pairs import PairModel
 from anytimebp_evaluation.plans import PLANS
 from anytimebp_evaluation.sampling import Setting, converged_bp, measure
 
+pytestmark = pytest.mark.compiled  # how runs are measured, not kernels: one pass is enough
+
 
 @pytest.fixture(scope="module")
 def small():

@@ -15,6 +15,8 @@ from anytimebp_evaluation.nerel.documents import (
 )
 from invented_documents import invented, write_folder
 
+pytestmark = pytest.mark.compiled  # files, tables and figures, not kernels: one pass is enough
+
 
 def read(folder):
     return read_documents(folder, read_labels(folder))

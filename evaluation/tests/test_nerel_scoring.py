@@ -16,6 +16,8 @@ from anytimebp_evaluation.nerel.section import nerel_section
 from anytimebp_evaluation.nerel.summary import Rows, soonest_same
 from anytimebp_evaluation.nerel.task import FRACTIONS, contenders
 
+pytestmark = pytest.mark.compiled  # files, tables and figures, not kernels: one pass is enough
+
 LABELS = Labels(("CITY", "FIRM", "PERSON"), ("none", "BASED_IN", "WORKS_FOR"))
 ENTITIES = tuple(Entity(f"e{i}", kind, 4 * i, 4 * i + 3, "abc") for i, kind in enumerate(["PERSON", "FIRM", "CITY"]))
 TRUE = frozenset({("WORKS_FOR", 0, 1), ("BASED_IN", 1, 2), ("BASED_IN", 0, 1), ("WORKS_FOR", 2, 0)})

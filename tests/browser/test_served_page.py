@@ -258,7 +258,7 @@ def test_the_page_finds_a_server_that_has_restarted(browser):
 
 def test_a_page_whose_answer_the_server_has_forgotten_asks_again(browser, served):
     show(browser, served, "#v=ground&weather=1")
-    served.engine._desks.clear()
+    served.engine._clients.clear()
     browser.driver.find_elements("css selector", "#list button")[2].click()
     assert eventually(lambda: browser.text("#chosen-name") == "depth" and len(browser.texts("#states li")) == 12)
     browser.complaints()  # of the answer 409

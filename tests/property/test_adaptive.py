@@ -1,7 +1,5 @@
 """What must hold of `adaptive`, over random graphs, with all of its stages wherever they are possible."""
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.inference.one_by_one import OneByOne
 from oracle.enumeration import exact
+from oracle.examples import examples
 from oracle.models import grid, hub, peaked, random_loopy, random_tree, structured, wide, worst
 from oracle.settled import largest_move
 from oracle.slow_bp import SlowBP, load_messages
@@ -19,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning"),
 ]
 
-few = settings(max_examples=8 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 25)
+few = settings(max_examples=examples(25, uncompiled=8))
 seeds = st.integers(0, 10**6)
 
 WEAK = {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.inference.look import unexplored
 from oracle.enumeration import exact
+from oracle.examples import examples
 from oracle.models import random_loopy, random_tree, worst
 from oracle.settled import largest_move
 from oracle.slow_growth import domains_of, dynamic_scores, fixed_priorities, restricted, take_messages
@@ -21,7 +22,7 @@ METHODS = ["truncated", "random", "fixed", "dynamic"]
 GROWING = METHODS[1:]
 TOLERANCE = 1e-10
 
-few = settings(max_examples=40)  # runs of many rounds, each checked by the slow twin
+few = settings(max_examples=examples(40))  # runs of many rounds, each checked by the slow twin
 seeds = st.integers(0, 10**6)
 grows = st.integers(1, 4)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from oracle.enumeration import joint_log_scores
+from oracle.examples import examples
 from oracle.models import random_tree
 
 
@@ -69,7 +70,7 @@ def check(result, joint):
     assert all(later <= earlier + 1e-9 for earlier, later in pairwise(bounds))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     zeros=st.sampled_from([0.0, 0.3]),
@@ -97,7 +98,7 @@ def test_the_state_is_the_best_of_all_joint_states(seed, zeros, whole_numbers, o
     check(result, joint)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.3]))
 def test_messages_find_the_best_state_of_a_tree(seed, zeros):
     graph = random_tree(seed, zeros=zeros, n_factors=4, max_states=3, max_arity=3)

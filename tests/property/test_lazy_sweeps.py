@@ -1,7 +1,6 @@
 """Sweeps that leave factors out: the bound on what they leave out holds, and where they end is a fixed point."""
 
 import itertools
-import os
 
 import numpy as np
 import pytest
@@ -10,12 +9,13 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.inference.schedule.sweeps import LazySchedule
+from oracle.examples import examples
 from oracle.models import grid, random_loopy, worst
 from oracle.settled import largest_move, moves
 from oracle.slow_bp import SlowBP, load_messages
 
 pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
-few = settings(max_examples=10 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 30)
+few = settings(max_examples=examples(30, uncompiled=10))
 seeds = st.integers(0, 10**6)
 dampings = st.sampled_from([0.0, 0.4, 0.8])
 zeros = st.sampled_from([0.0, 0.2])

@@ -10,6 +10,7 @@ from anytimebp.inference.schedule import in_parts
 from anytimebp.layout import cut
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.cut_graphs import agree, random_graph
+from oracle.examples import examples
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,7 @@ def _same(one, other):
     st.sampled_from(["bp", "residual", "adaptive"]),
     st.sampled_from(["", "zeros", "wide"]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_parts_end_at_the_fixed_point_of_one_run_and_threads_change_no_bit(seed, parts, method, trait):
     graph = random_graph(seed, **({trait: True} if trait else {}))
     evidence = {graph.variables[2].name: graph.variables[2].labels[0]} if seed % 3 == 0 else None

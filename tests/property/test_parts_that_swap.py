@@ -12,6 +12,7 @@ from anytimebp.parallel.on_ray import Whole
 from anytimebp.parallel.part_workers import LocalWorkers
 from anytimebp.parallel.splitting import evidence_of, split
 from oracle.cut_graphs import agree, random_graph
+from oracle.examples import examples
 from oracle.models import spin_glass
 
 NO_LIMITS = Limits()
@@ -33,7 +34,7 @@ def _homes(graph, seed, parts):
 
 
 @given(st.integers(0, 2**20), st.integers(1, 6), st.sampled_from(["", "zeros", "wide"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_parts_cut_at_random_end_at_the_fixed_point_of_one_run(seed, parts, trait):
     graph = random_graph(seed, **({trait: True} if trait else {}))
     evidence = None

@@ -3,8 +3,6 @@
 States without any belief left are excepted, see `oracle/settled.py`.
 """
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,11 +18,12 @@ from anytimebp.kernels.messages import sweep_slice
 from anytimebp.kernels.readout import read_beliefs
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.tables.workspace import Workspace
+from oracle.examples import examples
 from oracle.models import random_loopy
 from oracle.settled import largest_move, twin_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.errors.NotConvergedWarning")
-few = settings(max_examples=4 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 25)
+few = settings(max_examples=examples(25, uncompiled=4))
 LEAVES = 18  # enough to make their centre a hub
 
 

@@ -69,14 +69,16 @@ def _on_grids(runs: Runs) -> list[str]:
         "4.5 times, in time."
     )
     time = (
-        f"**Time.** One state at a time saves none here: on the same grids Fixed takes {slower['fixed']} and Dynamic "
-        f"{slower['dynamic']} times as long as BP. Our BP reads tables at memory speed, and every state that joins "
-        f"costs bookkeeping. Batches do save time: `adaptive` is {span('adaptive', lambda cost: cost.faster.mean)} "
-        f"times as fast as BP, with {less('adaptive')} times less work."
+        f"**Time.** Adding one state at a time saves no time here: on the same grids, Fixed takes {slower['fixed']} "
+        f"and Dynamic {slower['dynamic']} times as long as BP. Our BP reads tables at the speed of memory, and every "
+        "state that joins costs bookkeeping. Adding states in batches does save time: `adaptive` is "
+        f"{span('adaptive', lambda cost: cost.faster.mean)} times as fast as BP, with {less('adaptive')} times less "
+        "work."
     )
     rbp = (
-        f"**RBP slower than BP.** With look-ahead, as its formula says, RBP does {more} times more work than BP, which "
-        f"explains what the paper saw. Ours, without look-ahead, does {less('rbp')} times less."
+        f"**RBP slower than BP.** With look-ahead, as in the paper's formula, RBP does {more} times the work of BP, "
+        f"which explains what the paper reports. Our RBP, without look-ahead, does {less('rbp')} times less work than "
+        "BP."
     )
     return [work, time, *_on_claims(runs), rbp]
 
@@ -98,15 +100,17 @@ def _on_claims(runs: Runs) -> list[str]:
     ahead, behind = "Fixed is still ahead", "Dynamic overtakes"
     return [
         (
-            f"**TruncBP and Random.** As in the paper, TruncBP plateaus above the error ({count('TruncBP', '')} of "
-            f"{n} families), and Random is last of the growing methods in the end ({count('Random falls', work)} of "
-            f"{n}, in work). It starts well on {count('Random starts', work)}: one sweep of BP brings most of it."
+            "**TruncBP and Random.** As in the paper, the error of TruncBP stops falling above the wanted one "
+            f"({count('TruncBP', '')} of {n} families), and Random needs the most work of the growing methods "
+            f"({count('Random falls', work)} of {n}). Its good start in the paper is seen on "
+            f"{count('Random starts', work)} of {n}; one sweep of BP already removes most of the error."
         ),
         (
-            f"**Fixed or Dynamic.** At the error, Fixed is still ahead, as in the paper, on {count(ahead, time)} of "
-            f"{n} families in time, on {count(ahead, work)} in work, and on {count(ahead, own)} in work without its "
-            f"one-off priorities. Dynamic comes from behind on {count(behind, time)}, {count(behind, work)} and "
-            f"{count(behind, own)}. Elsewhere one of them is ahead throughout, or they are level."
+            "**Fixed or Dynamic.** Fixed reaches the wanted error before Dynamic, as in the paper, on "
+            f"{count(ahead, time)} of {n} families by time, on {count(ahead, work)} by work, and on "
+            f"{count(ahead, own)} by work without its one-off priorities. Dynamic overtakes it in the end on "
+            f"{count(behind, time)}, {count(behind, work)} and {count(behind, own)}. On the others, one of them leads "
+            "throughout, or neither does."
         ),
     ]
 
@@ -127,7 +131,7 @@ def _on_domains(runs: Runs) -> str:
     faster = _listed(times(runs.cost("peaked", size, "adaptive", runs.plan.error).faster.mean) for size in sizes)
     return (
         f"**The number of states.** On peaked 5 x 5 grids with {_listed(map(str, sizes))} states, Dynamic reads {less} "
-        f"times less than BP, and `adaptive` is {faster} times as fast. On flat ones all states are needed, and "
+        f"times less than BP, and `adaptive` is {faster} times as fast. On flat grids all states are needed, and "
         "nothing is gained."
     )
 
@@ -135,7 +139,7 @@ def _on_domains(runs: Runs) -> str:
 def _on_joint(runs: Runs) -> str:
     cost = {name: runs.cost("peaked", JOINT_AT, name, runs.plan.error) for name in ("dynamic", "adaptive")}
     return (
-        f"**Joint extraction.** By the table of the paper, Dynamic is {JOINT_GAIN:g} times as fast as BP and "
+        f"**Joint extraction.** According to the paper's table, Dynamic is {JOINT_GAIN:g} times as fast as BP and "
         f"{JOINT_GAIN_OVER_RBP:g} times as fast as RBP with {JOINT_AT} entities. On our peaked models it does "
         f"{times(cost['dynamic'].less_work.mean)} times less work and takes {times(1.0 / cost['dynamic'].faster.mean)} "
         f"times as long as BP; `adaptive` is {times(cost['adaptive'].faster.mean)} times as fast."

@@ -29,20 +29,20 @@ extended. `anytimebp reproduce` makes this page from the raw results beside it, 
 
 TERMS = """## How to read this page
 
-- **Errors** are distances to the marginals of BP, as means over variables: L2 is the Euclidean distance, TV the total
-  variation. That BP goes in our order, to a residual of 1e-12. A method may settle *at another fixed point* if there
-  are several; that does not count against it.
+- **Errors** are distances to the marginals of BP, averaged over variables: L2 is the Euclidean distance, TV the total
+  variation. The reference is BP in our order, run to a residual of 1e-12. A method may settle *at another fixed point*
+  if there are several; this is not counted as an error.
 - **Work** is the number of table entries read or scored. It does not depend on the machine. *Messages alone* leaves
   out what is scored to choose states; *without one-off priorities* leaves out the reading of all tables by which Fixed
   ranks the states.
 - **Time** starts with a built graph of log scores and ends with the answer. It includes the layout and the
   exponentiation of tables, but not compiling; one thread. Errors are measured outside the timed part.
-- **An error is reached** when the answer comes under it and stays there as far as the run was followed. *States needed*
-  is the share of all states that is active then.
+- **An error is reached** when the answer falls below it and stays below for the rest of the run. *States needed* is the
+  share of all states that is active at that moment.
 - **BP, random order** is the baseline of the paper, and ours: "times faster" and "times less work" compare with it on
-  the same model; 1/3 means three times as slow. **BP** goes in our order, which is better. **RBP** goes by how far
-  incoming messages have moved since a factor was last updated. **RBP, look-ahead** is RBP as the paper prints it: it
-  computes the messages of a factor to know its priority.
+  the same model; 1/3 means three times as slow. **BP** updates factors in our order, which is better. The priority of a
+  factor in **RBP** is how far its incoming messages have moved since its last update. **RBP, look-ahead** is RBP as the
+  paper prints it: it computes the messages of a factor to know its priority.
 - Fixed, Dynamic and Random add **one state at a time**, as in the paper; *as printed* means the priorities that the
   paper prints, which are not normalised per variable. `adaptive` is our default and adds states in batches.
 - Means over runs are geometric; ranges go from the lowest run to the highest. Seeds are 0, 1, 2, ..., without those of

@@ -1,7 +1,7 @@
 """`anytimebp infer MODEL --cases`: one model under many kinds of evidence, to a folder of part files.
 
-A part file appears under its name when it is complete. So a command that was killed can be given again: it goes on with
-the first part that is missing. What the folder was begun with is written into it, and other cases are refused.
+A part file appears under its name when it is complete. So a command that was killed can be given again: it continues
+with the first missing part. A file in the folder says which model, cases and options it belongs to; others are refused.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def infer_cases(model: Path, graph: FactorGraph, cases: Path, folder: Path, opti
 
 
 def _begun_with(model: Path, cases: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what a folder of results depends on."""
+    """Return everything that the results in a folder depend on."""
     files = {what: hashlib.sha256(path.read_bytes()).hexdigest() for what, path in (("model", model), ("cases", cases))}
     return {**files, "options": {name: repr(value) for name, value in sorted(options.items())}, "part": PART}
 
 
 def _check_folder(folder: Path, begun_with: dict[str, Any]) -> None:
-    """Refuse a folder that was begun with other input; mark a new one."""
+    """Refuse a folder that belongs to other input; write into a new one what it belongs to."""
     mark = folder / BEGUN_WITH
     if mark.exists():
         try:

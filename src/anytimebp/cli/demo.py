@@ -1,8 +1,8 @@
 """`anytimebp demo`: a document with 50,000 entities (`linking.py`), then the types and relations of one sentence.
 
-In the sentence, each of four mentions gets a type, and each ordered pair of them a relation. Local scores, as a tagger
-would give them, are unsure; a table says which types may take part in which relation. Inference decides about all of
-them together.
+In the sentence, each of four mentions gets a type, and each ordered pair of mentions a relation. Local scores, as from
+a tagger, are uncertain; a table says which types may take part in which relation. Inference decides about all mentions
+and relations together.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def demo(save: Path | None, report: Path, *, sentence_only: bool) -> None:
 
 
 def compile_meanwhile() -> subprocess.Popen[bytes] | None:
-    """Start a process that compiles what the sentence needs, while mentions are linked; None if nothing is missing."""
+    """Start a process that compiles the sentence's kernels while mentions are linked; None if all are compiled."""
     from anytimebp.kernels.cliques import distribute_slice  # noqa: PLC0415  (loads Numba)
     from anytimebp.kernels.disk_cache import is_kept  # noqa: PLC0415
     from anytimebp.kernels.jit import UNCOMPILED  # noqa: PLC0415

@@ -87,7 +87,7 @@ def read_memory_size(context: click.Context, parameter: click.Parameter, text: s
     type=click.Choice(["threads", "ray"]),
     default="threads",
     show_default=True,
-    help="Who sweeps over parts: threads, or actors of Ray (a running cluster, or one on this machine).",
+    help="What sweeps over parts: threads, or actors of Ray (a running cluster, or one on this machine).",
 )
 @click.option(
     "--threads",
@@ -187,7 +187,7 @@ def infer(
 
 
 def _of_cases(options: dict[str, Any]) -> dict[str, Any]:
-    """Return what `infer_many` takes of the options of a run; raise UsageError for parts."""
+    """Return the options of a run that `infer_many` takes; raise UsageError for parts."""
     if options["parts"] is not None:
         msg = "--parts is for one run on a large model and cannot be combined with --cases"
         raise click.UsageError(msg)
@@ -232,7 +232,7 @@ def _check_targets(
 
 
 def _run(inference: abp.Inference, seconds: float | None, target_error: float | None) -> Result:
-    """Run, with a bar if somebody watches."""
+    """Run, with a progress bar if standard error is a terminal."""
     go = partial(inference.run, seconds, target_error=target_error)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", abp.NotConvergedWarning)  # what is printed says it
@@ -252,7 +252,7 @@ def _record(method: str) -> abp.Every:
 
 
 def _about(model: Path, observed: dict[str, object]) -> dict[str, str]:
-    """Return what a report says of what was run."""
+    """Return the lines of a report that say what was run."""
     return {
         "model": input_name(model),
         "evidence": describe_evidence(observed),

@@ -1,7 +1,7 @@
 """The first half of `anytimebp demo`: a made-up document whose mentions are linked to 50,000 entities.
 
-About thirty entities share each name, so the text of a mention alone does not tell which of them it is about. What
-helps is that mentions near each other are about related topics: pairs of them score the similarity of their entities.
+About thirty entities share each name, so the text of a mention alone does not tell which of them is meant. But mentions
+near each other are about related topics, so factors on pairs of mentions score the similarity of their entities.
 As tables these scores would take 2.3 TB. Here they are a rule, which a run asks for the scores that matter.
 """
 
@@ -173,7 +173,7 @@ def make_document(mentions: int = MENTIONS, entities: int = ENTITIES, seed: int 
 
 
 class LiveView:
-    """How a run is shown: rows that change on a terminal, a line per answer elsewhere."""
+    """Shows a run: rows that change on a terminal, a line per answer elsewhere."""
 
     def __init__(self, document: Document, live: Live | None) -> None:
         """Show nothing yet."""
@@ -189,7 +189,7 @@ class LiveView:
 
     @property
     def n_right(self) -> tuple[int, int]:
-        """How many mentions are linked right: each alone, and now."""
+        """How many mentions are linked correctly: each alone, and now."""
         truth = self._document.truth
         return int((self._alone == truth).sum()), int((self._best == truth).sum())
 
@@ -206,7 +206,7 @@ class LiveView:
             say(self._figures)
 
     def watch(self, moment: Moment) -> None:
-        """Show the figures as they stand."""
+        """Show the current figures."""
         self._show(moment.seconds, moment.states)
 
     def _show(self, seconds: float, states: int) -> None:

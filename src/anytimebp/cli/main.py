@@ -1,4 +1,4 @@
-"""The command `anytimebp`: its subcommands, and how errors end: a line or two, and an exit code."""
+"""The command `anytimebp` and its subcommands. An error prints one or two lines and sets the exit code."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings_as_lines():
             code = app.main([word for word in given if word != "--debug"], "anytimebp", standalone_mode=False)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # nobody reads our output any more; click may turn one into the other
+    except (BrokenPipeError, SystemExit):  # the output has been closed; click may raise either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ANSWERED
     except (KeyboardInterrupt, click.Abort) as error:

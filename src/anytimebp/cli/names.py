@@ -21,7 +21,7 @@ def printable_name(name: object) -> str:
 
 
 def printable_text(text: object) -> str:
-    """Return a text of our own, lines and all, in which names may stand, with control characters written out."""
+    """Return a text of several lines that may contain names, with control characters written out."""
     return "\n".join(map(printable_name, str(text).split("\n")))
 
 
@@ -37,7 +37,7 @@ def warn(text: object) -> None:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Let warnings of the library be lines without a place in its code."""
+    """Print warnings of the library as lines, without file names and line numbers."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: warn(message)
         yield

@@ -46,7 +46,7 @@ def _split(word: str, graph: FactorGraph) -> tuple[str, object]:
 
 
 def _labels(graph: FactorGraph, name: str, text: str) -> list[object]:
-    """Return the labels that a text may mean; they may be other things than text."""
+    """Return the labels that a text may mean; labels need not be text."""
     labels = graph.variables[name].labels
     if isinstance(labels, range):
         return [int(text)] if text.isascii() and text.isdigit() and _whole(text, name) in labels else []

@@ -37,7 +37,7 @@ def write_each(files: Sequence[tuple[Path, Write]], *, interrupted: bool) -> lis
 
 @contextmanager
 def _holding_off_interrupts(*, hold: bool) -> Iterator[None]:
-    """Let the first Ctrl-C wait until all files are written; the second one aborts."""
+    """Delay the first Ctrl-C until all files are written; the second one aborts."""
     usual = signal.getsignal(signal.SIGINT)
     if not hold or threading.current_thread() is not threading.main_thread() or not callable(usual):
         yield

@@ -1,7 +1,7 @@
 """Commands that other installed packages add to `anytimebp`, by entry points in the group `anytimebp.commands`.
 
-They are looked up if no command of our own has the name, and for `--help`. A command that cannot be loaded stays
-listed, says why, and disturbs no other.
+They are looked up if the library has no command of that name, and for `--help`. A command that cannot be loaded is
+still listed; calling it says why. It does not affect other commands.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Commands(click.Group):
 
 
 def _added() -> dict[str, EntryPoint]:
-    """Return what installed packages add, by name; nothing where what some package says of itself cannot be read."""
+    """Return the commands that installed packages add, by name; packages with unreadable metadata add none."""
     try:
         found = list(entry_points(group=GROUP))
     except Exception:  # noqa: BLE001  (another package's files)

@@ -75,7 +75,7 @@ def serve(
         msg = "the model has no variables, so there is nothing to show"
         raise OptionError(msg)
     if host not in LOOPBACK:
-        warn(f"listening on {host}: what is sent is not encrypted, and whoever reads along learns the token")
+        warn(f"listening on {host}: what is sent is not encrypted, and anyone who reads the traffic learns the token")
 
     def tell(address: str) -> None:
         say(f"{model_name(model)} is at\n\n    {address}\n\nCtrl-C ends the server.")

@@ -1,4 +1,4 @@
-"""What `infer` prints: how the run ended, the most certain and the most uncertain marginals, what to try next."""
+"""What `infer` prints: how the run ended, the most certain and most uncertain marginals, and what to try next."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from anytimebp.results.stop import StopReason
 MORE = "--output FILE.csv for all marginals, --report FILE.html for a page with curves"
 MOST_IN_FULL = 50  # states of a variable whose marginal is shown in full
 SHOWN_OF_MANY = 20  # states of any other
-LONG = 1.0  # seconds from which a faster method is worth a word
-PIPE_WIDTH = 110  # characters of a line where no terminal says
+LONG = 1.0  # seconds of a run from which on a faster method is suggested
+PIPE_WIDTH = 110  # characters of a line if there is no terminal
 
 ENDED = {
     StopReason.OUT_OF_TIME: "stopped: out of time",
@@ -46,7 +46,7 @@ class _Output(Console):
     """A console that lets the command decide what happens when the output is closed."""
 
     def on_broken_pipe(self) -> None:
-        """Say so instead of ending the process."""
+        """Raise the error; the base class would end the process."""
         raise BrokenPipeError
 
 
@@ -83,7 +83,7 @@ def show_result(
 
 
 def ended_line(result: Result) -> str:
-    """Say how the run ended, and whether the marginals are at a fixed point."""
+    """Return how the run ended, and whether the marginals are at a fixed point."""
     if result.method == "exact" and result.exact:
         return "done: the marginals are exact"
     text = ENDED.get(result.stop_reason, str(result.stop_reason))
@@ -95,7 +95,7 @@ def ended_line(result: Result) -> str:
 
 
 def _settled_before(result: Result) -> str:
-    """Say so if the answer is older than the end of the run."""
+    """Return a remark if the answer is older than the end of the run."""
     if result.current.updates <= result.updates:
         return ""
     settled, ended = f"{result.seconds:.3g} s", f"{result.current.seconds:.3g} s"
@@ -103,7 +103,7 @@ def _settled_before(result: Result) -> str:
 
 
 def next_step(result: Result) -> str:
-    """Say what to try next."""
+    """Return what to try next."""
     if result.stop_reason is StopReason.OUT_OF_TIME:
         grows = result.method in GROWING_METHODS
         return "allow more --seconds" + (", a larger --grow, or --method adaptive" if grows else "")

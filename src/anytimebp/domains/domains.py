@@ -195,7 +195,7 @@ class Universe:
         return np.flatnonzero(self.allowed[start:end])
 
     def best(self, score: FloatArray) -> IndexArray:
-        """Return each variable's best allowed state, the lowest of equals; -inf counts as worst, not as excluded."""
+        """Return each variable's best allowed state, ties by index; -inf counts as worst, not as excluded."""
         ranked = np.where(self.allowed, np.maximum(score, np.finfo(np.float64).min), -np.inf)
         if not len(self.n_allowed):
             return np.empty(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What exact inference costs: entries and bytes, and whether there are so many."""
+"""What exact inference costs: entries and bytes, and whether these fit into memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What states outside the domains of an exact answer would weigh, by exact sums: nothing here rests on BP.
+r"""The weight of states outside the domains of an exact answer, by exact sums; BP is not used.
 
 For each variable in turn, its states outside take the place of those inside, while all others stay as they are. Log Z
 of that model says what they weigh beside the whole answer:

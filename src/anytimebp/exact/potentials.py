@@ -1,4 +1,4 @@
-"""The tables of all factors over given domains: as belief propagation has them, but every structure written out."""
+"""The tables of all factors over given domains: the same as for BP, but structures become tables, too."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Part(NamedTuple):
         layout: The topology, in which factors that are left out have no variables.
         sizes: (V,) domain sizes; 0 for variables that are left out.
         kept: (F,) factors that are not left out; None for all.
-        log_known: Log of the sum over what was left out; NaN where nobody knows it.
+        log_known: Log of the sum over what was left out; NaN if it is unknown.
         targets: (V,) variables whose marginals are wanted; None for all.
     """
 

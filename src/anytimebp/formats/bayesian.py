@@ -22,13 +22,13 @@ MOST_ROUNDING = 1e-3
 MOST_OFF = 0.005
 """Per state; a sum further from 1 gives a warning. Published networks are rounded to two digits."""
 
-MOST_FLOAT = 1e-9  # what sums of rounded numbers are off by besides
+MOST_FLOAT = 1e-9  # error of sums of rounded numbers beyond that
 
 AS_TEXT = "labels of states that are numbers or other objects are written as text"
 
 
 class RowSums:
-    """Looks for distributions, of tables with the child's axis last, that do not sum to 1."""
+    """Finds distributions that do not sum to 1, in tables whose last axis is the child's."""
 
     def __init__(self, variables: VariableTable) -> None:
         """Start with none."""
@@ -113,7 +113,7 @@ class Network:
 
 
 def build(network: Network, path: Path, odd: list[str]) -> FactorGraph:
-    """Return a network as a factor graph, each distribution with its own variable last; empties `tables`.
+    """Return a network as a factor graph; each factor has the child last. Empties `tables`.
 
     Args:
         network: What a file states.

@@ -204,7 +204,7 @@ def write_marginals(result: Snapshot, path: PathLike) -> None:
 
 @contextmanager
 def _writing(file: Path, instead: str) -> Iterator[BinaryIO]:
-    """Open a file for writing; what cannot be written as text is a FormatError, which says what to write instead."""
+    """Open a file for writing. Text that cannot be encoded raises a FormatError, which says what to write instead."""
     try:
         with whole_file(file) as output:
             yield output

@@ -1,4 +1,4 @@
-"""Opening files to read: regular files only, unpacked while read, and trusted only as far as their size allows.
+"""Opens files to read: regular files only, unpacked while read, with limits that depend on their size.
 
 A file of a few kilobytes can unpack to gigabytes, and text of a few bytes can ask for objects of a kilobyte. So there
 is a limit on what a packed file unpacks to, and one on the memory of what a file states; both grow with its size.
@@ -114,7 +114,7 @@ def most_unpacked(size: int) -> int:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting for a writer, in case the file has become a pipe."""
+    """Open without blocking, in case the file has been replaced by a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -127,7 +127,7 @@ def _refuse_devices(path: Path, status: os.stat_result) -> None:
 
 
 def read_at_most(path: Path, most: int) -> tuple[bytes, Source]:
-    """Return what a file holds, unpacked, and the file, closed; refuse to read more than so many bytes."""
+    """Return the unpacked content of a file, and the closed file; refuse more than so many bytes."""
     pieces: list[bytes] = []
     total = 0
     with open_input(path) as source:

@@ -57,7 +57,7 @@ class Head(NamedTuple):
 def read_fg(path: Path, _odd: list[str]) -> FactorGraph:
     """Read a factor graph; variables come in the order of their labels, named x and their label.
 
-    Factors are tables, or listed entries once zeros have taken all the room.
+    Factors become tables, or listed entries once `FREE_ENTRIES` is used up.
     """
     sizes: dict[int, Size] = {}
     runs = TableRuns()
@@ -188,7 +188,7 @@ def write_fg(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
 
 
 def _texts(graph: FactorGraph, block: FactorBlock, path: Path, dropped: list[str]) -> Iterator[tuple[list[int], str]]:
-    """Give the scope of each factor of a block, and its entries as text; a list of what is possible is no table."""
+    """Yield the scope of each factor of a block, and its entries as text; of a list, only those that are listed."""
     source, stated = block.source, block.source.stated(0)
     if stated.get("default") == -np.inf and prod(source.shape) <= MOST_INDICES:
         what = describe_factor((block,), graph.variables, block.first)
@@ -205,7 +205,7 @@ def _texts(graph: FactorGraph, block: FactorBlock, path: Path, dropped: list[str
 
 
 def _labels(graph: FactorGraph) -> list[int] | None:
-    """Return the labels that reading turns into these names, in this order, or None if there are no such."""
+    """Return the labels that reading would turn into these names in this order, or None if there are none."""
     names = list(graph.variables.names())
     if not all(map(LABELLED.fullmatch, names)):
         return None

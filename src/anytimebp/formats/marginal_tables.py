@@ -24,8 +24,8 @@ NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)
 def write_csv(result: Snapshot, file: BinaryIO, path: Path) -> None:
     """Write a line per state: variable, state, probability.
 
-    A name or label that a spreadsheet would run as a formula gets an apostrophe in front. To read names back, take one
-    apostrophe off whatever has apostrophes before any of = + - @, tab and carriage return. Numbers stay as they are.
+    A name or label that a spreadsheet would run as a formula gets an apostrophe in front. To read names back, remove
+    one apostrophe where apostrophes come before any of = + - @, tab and carriage return. Numbers stay as they are.
     """
     del path
     file.write(b"variable,state,probability\n")
@@ -80,7 +80,7 @@ def _variables(result: Snapshot) -> Iterator[str]:
 
 
 def _json_labels(labels: Labels) -> list[Any]:
-    """Return labels as JSON values, and other objects as text; all as text if two would become equal."""
+    """Return labels as JSON values, other objects as text. If two would become equal, all labels become text."""
     plain = [label if type(label) in {str, int, bool} else str(label) for label in labels]
     return plain if len({(type(label), label) for label in plain}) == len(plain) else label_texts(labels)
 

@@ -171,7 +171,7 @@ def _read_pairwise(graph: nx.Graph) -> FactorGraph:
 
 
 def _undirected_scope(graph: FactorGraph, ends: tuple[str, str], scores: dict[str, Any], where: str) -> tuple[str, str]:
-    """Return the order of an edge's ends, if the table leaves no doubt about it."""
+    """Return the order of an edge's ends, if the table determines it."""
     table = scores.get("table", scores.get("log_table"))
     if table is not None:
         values = read_table(table, where)

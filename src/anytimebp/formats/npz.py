@@ -51,7 +51,7 @@ FREE_VARIABLES = 10_000_000  # variables that a file may claim for free; beyond 
 
 
 def write_npz(graph: FactorGraph, file: BinaryIO, path: Path) -> list[str]:
-    """Write a graph; return what cannot be held: labels that are neither text nor plain numbers become text."""
+    """Write a graph; return what is lost: labels that are neither text nor plain numbers become text."""
     dropped: list[str] = []
     header = {
         "anytimebp": VERSION,
@@ -222,7 +222,7 @@ def _add_block(graph: FactorGraph, members: _Members, k: int, header: Mapping[st
 
 
 def _read_field(members: _Members, k: int, header: Mapping[str, Any], field: Field) -> Any:
-    """Return an array of a block, or a number of its header, in which nothing stands for -inf."""
+    """Return an array of a block, or a number of its header; null means -inf."""
     name, holds, what = field
     if holds not in {LOG_SCORE, WHOLE}:
         return members.array(f"{name}_{k}", holds)

@@ -72,7 +72,7 @@ def _read_factors(model: Any) -> FactorGraph:
 
 
 def _variables_of(model: Any, factors: Sequence[Any]) -> list[Hashable]:
-    """Return the variables in the order of the nodes, which may be variables, factors, or cliques of variables."""
+    """Return the variables in the order of the nodes. A node may be a variable, a factor or a clique of variables."""
     known = {variable for factor in factors for variable in factor.variables}
     found: dict[Hashable, None] = {}
     for node in model.nodes():

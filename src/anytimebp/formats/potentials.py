@@ -15,8 +15,7 @@ from anytimebp.model.source import FactorSource, FloatArray
 
 LARGEST_LOG = 709.0  # exp of more is infinite
 SMALLEST_LOG = -708.0  # exp of less has fewer digits, and soon none
-MOST_ENTRIES = 2**24  # of what is no table and must be written as one; each takes about 100 bytes on the way
-# of a table that is none in memory and must be written in full; each takes about 100 bytes on the way
+MOST_ENTRIES = 2**24  # of a factor that is not a table but is written as one; each takes about 100 bytes on the way
 
 ROUNDED = "log scores are written as potentials, rounded in their last digit"
 

@@ -1,8 +1,8 @@
 """The graph language of SCALib, for soft analytical side-channel attacks.
 
-Every line is a statement; their order does not matter. All variables have NC states. What is MULTI is there once for
-every execution (trace), as `x[0]`, `x[1]`, ..., and so is every property that has something MULTI. Public variables are
-variables, which evidence observes.
+Every line is a statement; their order does not matter. All variables have NC states. A MULTI variable exists once per
+execution (trace), as `x[0]`, `x[1]`, ..., and so does a property that contains something MULTI. Public variables become
+variables that evidence is meant to observe.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Property(NamedTuple):
     Attributes:
         line: Where it stands.
         name: Of the factor, or none.
-        kind: The sign of its operation, "[" for a table, or "(" for a generic factor.
+        kind: The symbol of its operation, "[" for a table, or "(" for a generic factor.
         scope: Names of its variables: the value first, and then the operands.
         signs: Of the operands of a sum.
         table: Name of the table or generic factor.

@@ -92,7 +92,7 @@ def add_constants(graph: FactorGraph, values: FloatArray, sizes: IndexArray, sou
 
 
 def check_states(tokens: Tokens, sizes: Sequence[int], positions: Sequence[int]) -> None:
-    """Refuse universes that no table or list of a file fills, once all of it is read.
+    """Refuse universes that the tables and lists of a file do not fill. Called when the whole file is read.
 
     Args:
         tokens: Of the file, all used.

@@ -1,8 +1,8 @@
 """Words and numbers of a text file, in order, a block at a time.
 
-Numbers go straight into arrays, so that reading costs the arrays and a block of text. Nothing is allocated because a
-file claims it: what the file's size cannot hold is refused. Lines are not counted while all is well; an error reads the
-file again to find the line of the token that it names.
+Numbers go straight into arrays, so that reading needs memory for the arrays and one block of text. A count that the
+file is too small to hold is refused before anything is allocated. Lines are not counted; after an error, the file is
+read again to find the line of the token that the error names.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Tokens:
             count: How many.
             what: What they are, for errors.
             more: How many more are to follow.
-            ended: Called with the numbers found if the file ends early; may raise what says more than we can.
+            ended: Called with the numbers found if the file ends early; may raise a more specific error.
         """
         self.check_room(count, what)
         values = np.empty(count)
@@ -240,7 +240,7 @@ def count_lines(text: str) -> int:
 
 
 def without_bom(data: bytes, path: Path) -> bytes:
-    """Strip a UTF-8 byte order mark; refuse the encodings that start with another."""
+    """Strip a UTF-8 byte order mark; refuse encodings that start with another mark."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FormatError(path, "the file is UTF-16; save it as plain text (UTF-8)")
     return data.removeprefix(b"\xef\xbb\xbf")

@@ -1,8 +1,8 @@
 """UAI models, as the UAI competitions define them.
 
 A model is: MARKOV or BAYES; the number of variables and of states of each; the number of factors and the scope of each;
-then, factor by factor, the number of entries and the entries, potentials, the last variable of the scope fastest. Of
-BAYES, the last variable of a scope is the child. `#` starts a comment.
+then, for each factor, the number of entries and the entries. These are potentials; the last variable of the scope
+varies fastest. In a BAYES model, the last variable of a scope is the child. `#` starts a comment.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ HALF = ".*.part"  # prefix of files that a killed writer leaves behind
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing that gets its name once it is complete, and leaves no trace otherwise.
 
-    Compressed if the name ends in .gz, without a time stamp, so that the same content gives the same bytes. What is no
-    ordinary file, such as a pipe or /dev/stdout, is written to as it is.
+    It is compressed if the name ends in .gz, without a time stamp, so that the same content gives the same bytes. If
+    the name is not that of an ordinary file, but of a pipe or /dev/stdout, for example, it is written to directly.
     """
     target = Path(path)
     with _named(target):
@@ -52,7 +52,7 @@ def _part(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Make errors of the system name the file to be written, not a temporary one or none."""
+    """Make errors of the operating system name the file to be written, not a temporary one or none."""
     try:
         yield
     except OSError as error:

@@ -23,11 +23,11 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import MAX_ARITY, FloatArray
 
 BLOCK = 2**16
-FORBIDDEN = re.compile("[\x00-\x1f\ud800-\udfff\ufffe\uffff]")  # not text of XML, or changed by reading it
+FORBIDDEN = re.compile("[\x00-\x1f\ud800-\udfff\ufffe\uffff]")  # not allowed in XML text, or changed by reading it
 MOST_TEXT = 2**20  # characters of a name; a small file may unpack to any number
 MOST_NAMES = 1000  # of different elements and attributes; each is kept by the parser, and XMLBIF has 20
 MOST_DECLARED = 50  # attributes, which the parser goes through at every element; XMLBIF declares 3
-DEEPEST = 100  # elements inside each other, each kept by the parser; XMLBIF has 4
+DEEPEST = 100  # nesting depth of elements, each kept by the parser; XMLBIF has 4
 LONGEST_PIECE = 2**20  # bytes of one tag, comment or the like, which some parsers read again with each block
 TEXT_OF = frozenset({"NAME", "OUTCOME", "VALUE", "FOR", "GIVEN", "TABLE"})
 
@@ -56,7 +56,7 @@ class _Reader:
         self._declared = 0
         self._names: dict[str, str] = {}  # of elements and attributes, filled by the parser
         self._element = ""
-        self._properties = 0  # that we are inside of; what they hold is not ours
+        self._properties = 0  # open elements PROPERTY, whose content is ignored
         self._text: list[str] = []
         self._room = MOST_TEXT
         self._name = ""

@@ -1,26 +1,23 @@
-"""Sums over a group: of XOR, or of the whole numbers modulo n. `groups.py` has the messages that are made of them.
+"""Convolutions over a group: of XOR, or of the whole numbers modulo n. `groups.py` makes messages of them.
 
     c(x)  =  sum over y of a(y) * b(x - y)
 
-The transform of a convolution (that of Walsh and Hadamard for XOR, of Fourier modulo n) is the product of the
-transforms. Its rounding errors are absolute ones: with u half the precision of a double, m the logarithm of the length
-to base 2, g = 1, or 5 of Fourier's, and |.| Euclidean norms, a transform of a is off by at most u g m times its norm.
-So are the transforms A of a, and B of b. Back at x, the error of A times B is a sum over all places, divided by the
-length, so that by Cauchy and Schwarz it counts with the norms of both; and so do roundings of the product. The way back
-has an error of its own, in proportion to what comes out:
+The transform of a convolution (Walsh-Hadamard for XOR, Fourier modulo n) is the product of the transforms. Its rounding
+errors are absolute. Let u be half the precision of a double, m the logarithm of the length to base 2, g = 1, or 5 for
+Fourier, and |.| the Euclidean norm. Transforming a makes an error of at most u g m times the norm; so does b. After the
+way back, the error of their product is a sum over all places, divided by the length, so by Cauchy and Schwarz it is
+bounded by both norms, and so are the roundings of the product. The way back adds an error in proportion to its result:
 
     error of c(x)  <=  u * g * (m + 2) * (2 * |a| * |b|  +  |c|)
 
-With more weights, |a| |b| is for each the product of its norm, the least of the others' and the sums of the rest, which
-no number of their transforms exceeds. Where transforms are longer than n, what is beyond n is added, and errors with
-it: of k lines, the root of k times as much, since k copies of b side by side have that many times its norm.
+With more weights, |a| |b| is for each the product of its norm, the smallest norm of the others, and the sums of the
+rest, which bound their transforms. If transforms are longer than n, sums beyond n are folded back: with k lines, the
+bound is the root of k times as large, since k copies of b side by side have that many times its norm.
 
-What is not BOUND times as large as that has not its digits. If that is so of many sums, the PEAKS largest weights of
-both, a' and b', are taken apart, and with them most of the error:
+A sum that is less than BOUND times its error has lost digits. If many sums have, the PEAKS largest weights of both, a'
+and b', are separated, and most of the error goes with them. Sums that then have lost digits are made by `pair_sums.py`:
 
     c  =  a' * b  +  (a - a') * b'  +  (a - a') * (b - b'),    the last by a transform, the others term by term
-
-What then has not its digits is summed by `pair_sums.py`, term by term.
 """
 
 import math

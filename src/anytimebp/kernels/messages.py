@@ -16,11 +16,10 @@ with max in place of every sum over states where the semiring is MAX; then
 n_last is the table of a factor with one variable fewer, and its product with the outer product of the other weights is
 o_last; then the same again for the smaller table.
 
-In linear arithmetic, numbers below SAFE would be lost. A factor without hard zeros cannot lose anything that counts,
-whatever the weights are, as long as its own range is below MAX_LINEAR_RANGE nats. A factor with hard zeros can, so the
-smallest product it could form is bounded from below before each update; if the bound fails, the update is refused with
-OUT_OF_RANGE and the run goes on in log arithmetic, where p, n, o, m, c and Z_f all hold logarithms. Even there, sums
-are linear wherever that loses nothing, see `log_sums.py`.
+In linear arithmetic, numbers below SAFE would be lost. A factor without hard zeros loses nothing that matters if its
+range is below MAX_LINEAR_RANGE nats. For others, the smallest product is bounded before each update. If the bound
+fails, the update is refused with OUT_OF_RANGE, and the run continues in log arithmetic, where p, n, o, m, c and Z_f are
+logarithms. Even there, sums are linear wherever that loses nothing; see `log_sums.py`.
 
 Arguments, here and in the other kernels: `layout` is a GraphLayout (read), `bp` a WorkspaceArrays (overwritten).
 """
@@ -63,10 +62,7 @@ from anytimebp.kernels.to_factor import gather, gather_at, gather_hub, is_lone_h
 from anytimebp.kernels.to_variable import move_hub, store, store_at
 
 EDGE_COST = 400  # entries that could be read in the time of an edge's bookkeeping, for cutting runs into slices
-AT_ONCE = 2**21
-"""Entries that could be read in the time of several sweeps in one slice, which share one time in the trace.
-
-A millisecond. Larger, and times in the trace get coarse; smaller, and Python costs more than they."""
+AT_ONCE = 2**21  # entries read by several sweeps in one slice, a millisecond; these share one time in the trace
 NEARLY = 1e4  # times the tolerance that a sweep may have moved messages by, and still be the last one
 LOG_COST = 4  # entries that one costs whose table is in logs, or about that
 

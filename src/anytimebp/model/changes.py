@@ -10,7 +10,7 @@ from anytimebp.model.source import FloatArray
 MOST_WATCHED = 2**20
 """Entries of a graph's tables up to which changes are noticed: reading them costs a tenth of a millisecond per run."""
 
-WIDTH = 1021  # sums that represent a large table; a prime, so that the rows and columns of tables spread over all sums
+WIDTH = 1021  # sums that stand for a large table; a prime number, so that rows and columns spread over all sums
 SMALL = 2**15  # entries up to which a table is compared number by number; for larger ones, sums are faster
 GROUP = 2**12  # bytes of tiny tables that are compared in one call; larger tables are compared one by one
 
@@ -62,7 +62,8 @@ class TableWatch:
 
     Small tables are kept as copies. Of a large one, entry i goes into sum i modulo `WIDTH`, as a whole number made of
     its bits: any change of one entry shows, and so does any exchange of entries. The entries that are left over are
-    kept as a small table. Some always are: were all signs to change, the sums over an even count would not.
+    kept as a small table. There are always some, because sums over an even number of entries do not show that all
+    signs have changed.
     """
 
     __slots__ = ("_large", "_n_entries", "_small", "_values")

@@ -1,7 +1,7 @@
 """Rules that Numba compiles: the loop over a block of joint states, with the user's function inside it.
 
-The one place outside the kernels that knows Numba, and only once a rule has brought it: such a rule is a function of
-scalar state indices, which has to be called from compiled code to be fast.
+Such a rule is a function of scalar state indices, which is fast only if compiled code calls it. This is the one module
+outside the kernels that uses Numba, and it imports Numba only when it meets such a rule.
 """
 
 from __future__ import annotations

@@ -82,9 +82,9 @@ def _read_keys(evidence: Mapping[Any, Any], variables: VariableTable) -> list[in
 
 
 def _read_many(given: Mapping[int, Any], variables: VariableTable) -> dict[int, Observation]:
-    """Read what is plain, many at once: numbers of states, and finite log scores of one length that are doubles.
+    """Read simple evidence on many variables at once: state numbers, or arrays of finite doubles of one length.
 
-    Whatever is not, or may be wrong, is left to be read one by one.
+    Everything else, and everything that may be wrong, is left to be read one by one.
     """
     whole = [index for index, value in given.items() if type(value) is int]
     scores: dict[int, list[int]] = {}

@@ -201,7 +201,7 @@ class BlockRows:
             self.n_table_entries += 0 if tables is None else tables.values.size
 
     def replaced(self, position: int, block: FactorBlock) -> BlockRows:
-        """Return the same rows, but for another source of tables of the same shape in a block."""
+        """Return the same rows with another source in one block, with tables of the same shape."""
         twin, own = self.copy(), BlockRows([block])
         twin._numbers[position * WIDTH : (position + 1) * WIDTH] = own._numbers  # noqa: SLF001  (one of its own kind)
         for k, (first, other) in enumerate(twin.message_blocks):

@@ -1,4 +1,4 @@
-"""Other numbers for a block of factors that has tables."""
+"""Replaces the numbers of factors in a block that has tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Notices a rule that compares states with labels: a rule gets state indices, so that such a comparison is never true.
+"""Finds rules that compare states with labels: a rule gets state indices, so such a comparison is never true.
 
-A rule is tried only if a label of its variables, as text, occurs in it. It is then called once, on arrays that notice
-being compared with text. Looking labels up by index is fine and goes unnoticed.
+A rule is tried only if a label of its variables occurs as text in its code. It is then called once, with arrays that
+detect a comparison with text. A rule may look labels up by index.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _WatchedStates(np.ndarray[Any, Any]):
 
 
 def _compared_text(rule: Callable[..., Any], arity: int) -> str | None:
-    """Return the text that a rule compares a state with, if it does; whatever else goes wrong comes up later."""
+    """Return the text that a rule compares a state with, if it does. Other errors are left for later calls."""
     states = [np.zeros((1,) * arity, dtype=np.int64).view(_WatchedStates) for _ in range(arity)]
     try:
         rule(*states)

@@ -19,7 +19,7 @@ def out_of_range(log_scores: FloatArray) -> BoolArray:
 
 
 def log_sum_exp(log_scores: FloatArray, axes: tuple[int, ...] | None = None) -> FloatArray:
-    """Return the logs of sums of exponentials over some axes, or all of them; -inf where all that is summed is."""
+    """Return the logs of sums of exponentials over some axes, or all of them; -inf where all terms are -inf."""
     peak = log_scores.max(axis=axes, keepdims=True, initial=-np.inf)
     peak = np.where(peak > -np.inf, peak, 0.0)
     with np.errstate(divide="ignore"):

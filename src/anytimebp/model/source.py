@@ -1,7 +1,7 @@
-"""What a factor kind is: the questions that every kind answers, with an answer for those that know no better.
+"""The interface of factor kinds, with defaults.
 
-A *source* gives the scores of a block of factors, and its class is their kind; `kinds/` has a module for each. A kind
-that says nothing of itself but its scores is treated as a table whose entries are asked for.
+A *source* gives the scores of a block of factors, and its class is their kind; `kinds/` has a module for each. Only
+`log_values` is required. With all other defaults, a kind is treated as a table whose entries are asked for.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class TableRange(NamedTuple):
 
 
 def in_logs_if_many(extent: TableRange, states: States) -> TableRange:
-    """Return a range; one that asks for log arithmetic if so many joint states may have sums that are no doubles."""
+    """Return the range, widened so that logs are used if sums over so many joint states may overflow a double."""
     if sum(math.log(len(given)) for given in states) <= MOST_LINEAR:
         return extent
     return extent._replace(log_min=extent.log_max - 2.0 * MOST_LINEAR)
 
 
 def joint_states(sizes: FloatArray) -> FloatArray:
-    """Return (factors,) how many joint states domains of (factors, arity) sizes have; inf where that is no double."""
+    """Return (factors,) numbers of joint states of domains of (factors, arity) sizes; inf beyond what doubles hold."""
     with np.errstate(over="ignore"):
         count: FloatArray = np.prod(sizes, axis=1)
     return count
@@ -139,7 +139,7 @@ class Field(NamedTuple):
     Attributes:
         name: Of the attribute.
         holds: "i" or "f" for an array of such a dtype; LOG_SCORE or WHOLE for one number.
-        what: It is called in errors, if not by its name.
+        what: What errors call it; its name if empty.
     """
 
     name: str
@@ -154,11 +154,11 @@ class FactorSource(ABC):
         shape: Universe sizes of the variables, one per axis.
         n_members: 1 if all factors share their scores (tied). Only kinds with tables may have one member a factor.
         range: Extent of the scores, or None if it is not known without asking for all of them.
-        tags: What .npz files call the kind; none if they cannot hold it. One of several is the attribute `tag`.
+        tags: Names of the kind in .npz files; none if they cannot hold it. If there are several, `tag` is the one used.
         fields: What it holds.
         sums: Which sums kernels have for it (`kernels/structures.py`); None if a table must be made of it.
         is_rule: Whether a function of the user's is called for scores: it may be slow or fail, and no file holds it.
-        speaks: Whether `log_message` sums without going through the joint states.
+        has_log_message: Whether `log_message` sums without going through the joint states.
         lists_parts: Whether it is summed as a list over some of the states; over all of them, by its own `sums`.
         any_arity: Whether it may have more than MAX_ARITY variables; no table is made of it then.
     """
@@ -171,7 +171,7 @@ class FactorSource(ABC):
     fields: ClassVar[tuple[Field, ...]] = ()
     sums: ClassVar[str | None] = None
     is_rule: ClassVar[bool] = False
-    speaks: ClassVar[bool] = False
+    has_log_message: ClassVar[bool] = False
     lists_parts: ClassVar[bool] = False
     any_arity: ClassVar[bool] = False
 
@@ -187,7 +187,7 @@ class FactorSource(ABC):
 
     @property
     def tables(self) -> DenseSource | None:
-        """Whole tables in memory, if there are such: they are read where they lie instead of asked for."""
+        """The whole tables, if they are in memory: they are then read in place."""
         return None
 
     # ---------------------------------------------------------------- proposals and messages to states outside domains
@@ -202,7 +202,7 @@ class FactorSource(ABC):
         return np.empty(0, dtype=np.int64)
 
     def log_message(self, others: States, weights: Sequence[FloatArray], axis: int, states: IndexArray) -> FloatArray:
-        """Return the log of what a factor sends to some states, if the kind `speaks`.
+        """Return the log message of a factor to some states; called only if `has_log_message`.
 
         Args:
             others: States of the other variables, an index array per axis; ignored at `axis`.

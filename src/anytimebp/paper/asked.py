@@ -1,7 +1,7 @@
-"""Factors whose scores come from rules and lists: their slices are asked for in Python and remembered.
+"""Factors whose scores come from rules and lists: Python asks for slices of them and keeps these.
 
-A dense factor's scores are read where they lie; these are asked from the source, for the domains when a state joins,
-and, where candidates are scored, for all states of each other variable together with it.
+The scores of a dense factor are read in place. Those of the factors here are asked from their source when a state
+joins: on the domains and, where candidates are scored, also for all states of each other variable.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class AskedFactors:
                         yield from self._put_block(factor, other, (axis, slot))
 
     def enlarge(self, factor: int, edge: int) -> None:
-        """Keep up with a table that has got more room on the axis of an edge."""
+        """Follow a table whose axis of an edge has been given more room."""
         if self._scores_candidates and self._is_asked[factor]:
             for other in self._compiled.edges(factor):
                 if other != edge:
@@ -70,7 +70,7 @@ class AskedFactors:
         return [states_of(int(variable[edge])) for edge in self._compiled.edges(factor)]
 
     def _put_table(self, factor: int, states: list[IndexArray], joined: tuple[int, int] = (0, 0)) -> Iterator[None]:
-        """Ask for scores, and put them where they belong in a factor's table, a part at a time.
+        """Ask for scores, and write them into a factor's table, a part at a time.
 
         Args:
             factor: The factor.

@@ -65,7 +65,7 @@ def _message(
 def all_log_ratios(
     universe: Universe, known: Readable, log_weight: FloatArray, wanted: npt.NDArray[np.bool_]
 ) -> FloatArray:
-    """Do as `log_ratios` for many variables at once, factors of the same shape and domain sizes together.
+    """Do the same as `log_ratios` for many variables at once; factors with the same shape and domains go together.
 
     Args:
         universe: Topology, sources and priors.
@@ -125,7 +125,7 @@ def sum_out(
         offsets: (n,) their places in it.
         variables: Of the graph.
         states: Per axis, (n, states).
-        weights: Per axis, (n, states), log messages; of no meaning for the axis that is not summed out.
+        weights: Per axis, (n, states), log messages; ignored for the axis that is not summed out.
         axis: The axis that is not.
     """
     others = tuple(k + 1 for k in range(len(states)) if k != axis)
@@ -147,7 +147,7 @@ def _along(values: npt.NDArray[Any], axis: int, arity: int) -> npt.NDArray[Any]:
 
 
 def _groups(sizes: IndexArray) -> Iterator[tuple[tuple[int, ...], IndexArray]]:
-    """Give the rows that are alike, each kind with its rows."""
+    """Yield each distinct row with the indices of the rows that equal it."""
     if not len(sizes):
         return
     kinds, which = np.unique(sizes, axis=0, return_inverse=True)

@@ -1,6 +1,6 @@
-"""What a run whose domains grow keeps beside its workspace: candidates, and a journal of the last consistent state.
+"""What a run with growing domains keeps beside its workspace: candidates, and a journal of the last consistent state.
 
-Both hold numbers per slot, which move, change their scale and turn to logs together with the messages.
+Both hold numbers per slot. These move, change their scale and become logs together with the messages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class GrowingDomains:
         workspace: Messages and tables.
         universe: All states.
         domain: Domains, candidates and sources.
-        journal: The way back to the last consistent state.
+        journal: What restores the last consistent state.
         candidates: Growth priorities that change.
         nbytes: Bytes allocated for all that.
     """
@@ -91,7 +91,7 @@ class GrowingDomains:
 
     # ------------------------------------------------------------ room
     def room_bytes(self, variable: int) -> int:
-        """Return about how many bytes more a larger room for a variable takes, with what has to be copied meanwhile."""
+        """Return about how many more bytes a larger room for a variable needs, copies made meanwhile included."""
         workspace, compiled = self.workspace, self.universe.compiled
         edges = compiled.edges_of(variable)
         more = copied = 0.0
@@ -136,7 +136,7 @@ class GrowingDomains:
 
     # ------------------------------------------------------------ scale and arithmetic
     def to_logs(self) -> None:
-        """Go on in log arithmetic, with everything where it is."""
+        """Switch to log arithmetic; all numbers keep their places."""
         self.workspace.to_logs()
         with np.errstate(divide="ignore", invalid="ignore"):
             for values in (self.journal.saved_message, self.journal.saved_scale, self.journal.saved_total):
@@ -145,8 +145,8 @@ class GrowingDomains:
     def fill_box(self, factor: int, box: Box, log_scores: FloatArray) -> bool:
         """Write scores into a part of a factor's table; return whether its scale changes with them.
 
-        What the table holds, and what is in its scale, now and in the journal, follows. The run turns to logs where one
-        of these numbers would otherwise be lost.
+        The table, its scale and the journal are updated. The run switches to logs if one of these numbers would
+        otherwise be lost.
         """
         workspace, tables = self.workspace, self.workspace.tables
         holds_nothing = factor in tables.unscaled

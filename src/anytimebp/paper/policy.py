@@ -1,4 +1,4 @@
-"""What a growth policy is, and what it may look at."""
+"""The interface of growth policies, and the view of a run that they get."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anytimebp.tables.carry_over import read_message
 from anytimebp.tables.workspace import Workspace
 
 MOST_GUESSED = 1e7
-"""Scores that a first guess may ask from one rule or list; larger factors tell nothing about the first states."""
+"""Scores that a first guess may ask from one rule or list; larger factors are left out of it."""
 
 
 class GrowthView:
@@ -77,13 +77,13 @@ class GrowthView:
         return self._normalised
 
     def compute_priorities(self) -> Iterator[None]:
-        """Compute the fixed priorities of all variables, unless that has been done; pauses now and then."""
+        """Compute the fixed priorities of all variables, unless that has been done; a generator that pauses."""
         if not self._is_complete:
             yield from self._priorities.compute(np.ones(len(self._universe.n_allowed), dtype=np.bool_))
             self._is_complete = True
 
     def make_guess(self) -> Iterator[None]:
-        """Compute the priorities of variables without unary scores; pauses now and then."""
+        """Compute the priorities of variables without unary scores; a generator that pauses."""
         self.guess = FixedPriorities(self._universe)
         yield from self.guess.compute(~self._universe.has_scores, MOST_GUESSED)
 

@@ -23,7 +23,7 @@ from anytimebp.model.kinds.dense import DenseSource
 from anytimebp.model.scores import log_sum_exp, log_sum_exp_rows
 from anytimebp.model.source import ASKED_AT_ONCE, FloatArray, IndexArray
 
-DIGITS = 10  # of sums of structures: what is equal stays so, as ties go by index
+DIGITS = 10  # of sums of structures, so that equal sums stay equal and ties are broken by index
 SLICE_ENTRIES = 2**19  # read between two looks at the clock
 
 
@@ -35,7 +35,7 @@ class FixedPriorities:
     """
 
     def __init__(self, universe: Universe, work: int = 0) -> None:
-        """Start with the priors; `work` is what these have cost, if it is to be counted here."""
+        """Start with the priors; `work` is the work that these took, if it is to be counted here."""
         self._universe = universe
         self.work = work
 
@@ -49,7 +49,7 @@ class FixedPriorities:
         return raw
 
     def compute(self, wanted: npt.NDArray[np.bool_], most: float = np.inf) -> Iterator[None]:
-        """Add what the factors of the wanted variables say; pauses now and then.
+        """Add the sums over the factors of the wanted variables; a generator that pauses.
 
         Args:
             wanted: (V,) whose priorities are needed.
@@ -65,7 +65,7 @@ class FixedPriorities:
                 yield from self._dense(message_block, tables, np.flatnonzero(useful & ~by_hand))
             for offset in np.flatnonzero(useful & by_hand).tolist():
                 states = [self._universe.allowed_states(i) for i in scopes[offset].tolist()]
-                if message_block.block.source.speaks:
+                if message_block.block.source.has_log_message:
                     self._add_sums(message_block.block, offset, states)
                     yield
                     continue

@@ -1,6 +1,6 @@
 """The growth policies of the paper: any remaining state, priorities computed once, priorities kept up to date.
 
-And how a policy, one of these or the user's own, is asked, and what it answers is checked.
+Also calls policies, these or the user's own, and checks what they return.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anytimebp.paper.policy import GrowthPolicy, GrowthView
 
 
 def make_ranking(universe: Universe, scores: FloatArray) -> RankingArrays:
-    """Return a ranking of all states by scores; states that have joined are passed over when they come up."""
+    """Return a ranking of all states by scores; states that have joined are skipped."""
     score = np.where(universe.allowed, np.maximum(scores, LEAST), -np.inf)
     state = universe.ranked(score)
     n = len(universe.n_allowed)
@@ -131,7 +131,7 @@ def policy_of(method: str) -> GrowthPolicy:
 
 
 def mode_of(policy: GrowthPolicy) -> int:
-    """Return where the priorities of a policy come from; one of the user's that builds on ours is asked itself."""
+    """Return where the priorities of a policy come from; a user's subclass of ours computes its own."""
     if isinstance(policy, DynamicGrowth) and type(policy) is DynamicGrowth:
         return DYNAMIC_RAW if policy.raw else DYNAMIC
     return POLLED if policy.rescores else RANKED

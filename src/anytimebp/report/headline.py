@@ -1,4 +1,4 @@
-"""The head of a page: how the run ended, how good its answer is, and its figures with an explanation of each."""
+"""The head of a report: how the run ended, how good its answer is, and its figures, each with an explanation."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _capital(text: str) -> str:
 
 
 def _caution(result: Result) -> str:
-    """Return what a reader must know before trusting the marginals, or nothing."""
+    """Return what a reader must know before using the marginals, or nothing."""
     if result.consistent:
         return " ".join(filter(None, (_not_everything(result), _not_the_last(result), _loops(result))))
     moving = (
@@ -171,7 +171,7 @@ EXACT_HELP = "The marginals and log Z are those of the whole model, to rounding.
 EXACT_ERROR_HELP = "The marginals are exact: nothing is left to estimate."
 TIME_HELP = "Time of the run up to this answer, without that of callbacks."
 ARITHMETIC_HELP = {
-    "linear": "Messages are plain numbers, the fast way.",
+    "linear": "Messages are plain numbers, which is faster than logarithms.",
     "log": "Messages are logarithms: the scores of this model range too widely for plain numbers.",
 }
 
@@ -211,8 +211,8 @@ def _consistency_help(result: Result, tolerance: str) -> str:
 def _residual_help(result: Result, tolerance: str) -> str:
     if result.consistent and result.max_residual > result.tolerance:
         return (
-            "How far a message moved when the active states last heard from the others, before they settled to "
-            f"{tolerance}. One nat is a factor of 2.7."
+            "How far messages of the active states moved when the other states were last taken into account, "
+            f"before they settled to {tolerance}. One nat is a factor of 2.7."
         )
     return f"How far the least settled message still moves. One nat is a factor of 2.7; the tolerance is {tolerance}."
 

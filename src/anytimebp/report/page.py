@@ -90,7 +90,7 @@ def page_html(result: Result, *, about: Mapping[str, str] | None = None) -> str:
 
 
 def _with_the_end(result: Result) -> list[Moment]:
-    """Return the moments of the trace; the last one gets the estimates of the result if it has none."""
+    """Return the moments of the trace; if the last one has no estimates, it gets those of the result."""
     moments = list(result.trace)
     for name in ("unexplored_mass", "estimated_error"):
         if moments and math.isnan(getattr(moments[-1], name)):
@@ -132,7 +132,7 @@ def _timings(result: Result, points: Sequence[Moment]) -> dict[str, object]:
 
 
 def _finite(value: float) -> float | None:
-    """Return a plain number, also for one of NumPy's."""
+    """Return a Python float; numbers of NumPy are converted."""
     if not math.isfinite(value):
         return None
     return int(value) if isinstance(value, Integral) else float(value)
@@ -144,6 +144,6 @@ def _asset(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return the hash by which a page's policy allows a script or style: that of its exact content."""
+    """Return the hash of a script or style, by which the page's content security policy allows it."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

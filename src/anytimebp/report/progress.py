@@ -1,4 +1,4 @@
-"""How far a run is, on standard error: a bar on a terminal, a line that is rewritten in a notebook, lines elsewhere."""
+"""Shows the progress of a run on standard error: a bar on a terminal, one line in a notebook, some lines elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RunDisplay:
     Args:
         n_states: States of all variables together that can be active.
         seconds: The run's budget, if it has one.
-        leaves_line: Whether the last figures stay there as a line.
+        leaves_line: Whether the last figures remain as a line.
     """
 
     def __init__(self, n_states: int, seconds: float | None = None, *, leaves_line: bool = True) -> None:
@@ -52,7 +52,7 @@ class RunDisplay:
                 sys.stderr.write("\n")
 
     def watch(self, moment: Moment) -> None:
-        """Show the figures of this moment, and the last estimates known, unless others have just been shown."""
+        """Show the figures of this moment and the last known estimates, unless the display was updated just before."""
         if not math.isnan(moment.log_z):
             self._log_z = moment.log_z
         if not math.isnan(moment.estimated_error):
@@ -104,7 +104,7 @@ class RunDisplay:
 
 
 def new_bar() -> Progress:
-    """Return a bar that vanishes at the end; text that is printed meanwhile appears above it."""
+    """Return a bar that is removed at the end; text that is printed meanwhile appears above it."""
     from rich.console import Console  # noqa: PLC0415  (loads slowly, and most runs show nothing)
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 

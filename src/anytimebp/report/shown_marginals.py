@@ -25,8 +25,8 @@ class Card(NamedTuple):
         n_active: Size of the domain.
         labels: Places of the likeliest states' labels in the list of all texts, likeliest first.
         probabilities: As text.
-        rest: What the states that are not listed have together, as text.
-        rest_closed: What all but the few states that a closed card shows have together, as text.
+        rest: Probability of all states that are not listed, as text.
+        rest_closed: Probability of all states that a closed card does not show, as text.
     """
 
     name: str

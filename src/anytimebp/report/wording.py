@@ -19,7 +19,7 @@ def probability_text(value: float, *, alone: bool = False) -> str:
 
     Args:
         value: The probability.
-        alone: Whether nothing else has any: only then is it shown as 1.
+        alone: Whether all other states have probability 0; only then is it shown as 1.
     """
     if math.isnan(value):
         return "unknown"
@@ -38,7 +38,7 @@ def probability_text(value: float, *, alone: bool = False) -> str:
 
 
 def share_text(part: int, whole: int) -> str:
-    """Return a share in per cent; only none is shown as 0, and only all as 100."""
+    """Return a share in per cent; only exactly 0 and 1 are shown as 0 and 100."""
     if part in {0, whole} or whole == 0:
         return "0\N{NO-BREAK SPACE}%" if part == 0 and whole else "100\N{NO-BREAK SPACE}%"
     percent = 100.0 * part / whole
@@ -83,7 +83,7 @@ def shown_labels(labels: Sequence[Hashable]) -> list[str]:
 
 
 def short_text(text: str) -> str:
-    """Return a name or label, cut where nobody reads on."""
+    """Return a name or label, shortened if it is long."""
     if len(text) <= LONGEST_TEXT:
         return text
     return f"{text[:LONGEST_TEXT]}\N{HORIZONTAL ELLIPSIS} ({len(text):,} characters)"
@@ -114,7 +114,7 @@ class Chosen(NamedTuple):
 
 
 def split_choice(choice: str) -> tuple[str, str]:
-    """Return what is done, and why."""
+    """Return the parts of a choice: what is done, and why."""
     way, _, reason = choice.partition(": ")
     return way, reason
 
@@ -122,7 +122,7 @@ def split_choice(choice: str) -> tuple[str, str]:
 def choices_of(trace: Iterable[Moment]) -> list[Chosen]:
     """Return the choices in order, each where it was first recorded.
 
-    A reason that comes after what it explains is put with it: that is one choice, not two.
+    A reason that is recorded after the choice that it explains is joined to it.
     """
     found: list[Chosen] = []
     for moment in trace:

@@ -20,7 +20,7 @@ from anytimebp.model.source import BoolArray, FloatArray, IndexArray
 
 AT_ONCE = 2**20  # numbers of marginals, or of products of weights, in memory at a time
 IN_CACHE = 8  # times fewer products of weights at a time: they are read twice, the second time from the cache
-LEAST_SUM = 1e-100  # smallest sum of products outside logs; below it, numbers that underflow could matter
+LEAST_SUM = 1e-100  # smallest sum of products in linear arithmetic; below it, numbers that underflow could matter
 
 
 def read_features(given: Any, n_factors: int) -> Any:
@@ -61,7 +61,7 @@ def dense_rows(
 def tied_sum(log_table: FloatArray, log_weights: Sequence[FloatArray]) -> tuple[FloatArray, BoolArray]:
     """Return the sum of the marginals of factors that share a table, and which factors are in it.
 
-    Factors whose numbers are too small to be summed but in logs are left out.
+    Factors whose numbers are so small that they must be summed in logs are left out.
 
     Args:
         log_table: (a, b, ...) log scores, shared.
@@ -123,7 +123,7 @@ class Summable(Protocol):
 
 
 def stacks(marginals: Summable, factors: range) -> Iterator[tuple[slice, FloatArray]]:
-    """Give the marginals of a range of factors some at a time, (n, ...), each with the places of these in the range."""
+    """Yield marginals of a range of factors, some at a time, (n, ...), and the positions of these in the range."""
     for block, offsets, start in _runs(marginals, factors):
         for part in parts(len(offsets), math.prod(block.source.shape)):
             yield slice(start + part.start, start + part.stop), marginals.stacked(block, offsets[part])

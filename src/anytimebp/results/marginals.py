@@ -13,7 +13,7 @@ from anytimebp.model.source import FloatArray, IndexArray
 from anytimebp.model.variable import Variable, VariableKey, VariableTable
 from anytimebp.results.expected_counts import dense_rows
 
-REPORT_IT = "this is a defect of anytimebp, and nothing that you have done: please report it, with the model if you can"
+REPORT_IT = "this is a bug in anytimebp, not in your code: please report it, with the model if you can"
 FEW = 16  # states that Python adds up faster than NumPy
 SUM_ERROR = 1e-6  # by which the sum of a marginal may differ from 1; rounding gives 1e-10 on a million states
 
@@ -77,7 +77,7 @@ class Marginals(Mapping[str, FloatArray]):
         return belief
 
     def read(self) -> None:
-        """Make what is made only when somebody reads."""
+        """Compute the beliefs now, if that was left until they are read."""
         _ = self._belief
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
@@ -149,7 +149,7 @@ class Marginals(Mapping[str, FloatArray]):
         return whole
 
     def _given(self) -> FloatArray:
-        """Return beliefs that are made for the caller alone, the first time; they are kept if asked for again."""
+        """Return the beliefs. The first call makes them for its caller alone; the second one keeps them."""
         known = self._known
         if self._is_read or not callable(known):
             return self._belief.copy()

@@ -157,7 +157,7 @@ def _shared_labels(variables: VariableTable) -> Labels:
 
 
 def _same_labels(one: Labels, other: Labels) -> bool:
-    """Tell whether two universes are the same to a reader; 1, 1.0 and True are not, though equal in Python."""
+    """Tell whether two universes have the same labels; 1, 1.0 and True count as different, though equal in Python."""
     if one is other or (isinstance(one, range) and one == other):
         return True
     return len(one) == len(other) and all(type(a) is type(b) and a == b for a, b in zip(one, other, strict=True))

@@ -57,7 +57,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 class Rows(tuple[Row, ...]):
-    """Figures of several moments, in order. A class of them names what a moment is."""
+    """Figures of several moments, in order. Subclasses say of which type a moment is."""
 
     __slots__ = ()
     row: ClassVar[Any]

@@ -1,4 +1,4 @@
-"""What a run says, as JSON: figures, the marginals that are shown, and what has changed since the query before."""
+"""A run as JSON: its figures, the marginals that are shown, and what has changed since the previous query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAST_CHANGE = 1e-9  # of a marginal, in total variation, that is listed
 
 
 def number(value: float) -> float | None:
-    """Return what JSON can hold: null for what is not a finite number."""
+    """Return a number for JSON: None, which becomes null, if it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 

@@ -24,7 +24,7 @@ from anytimebp.inference.best_state import infer_map
 from anytimebp.results.map_result import MapResult
 from anytimebp.results.snapshot import Result
 from anytimebp.serve.answers import figures, number, shown_marginals, trace
-from anytimebp.serve.engine import Desk, Engine, end, unknown_desk
+from anytimebp.serve.engine import Client, Engine, end, unknown_session
 from anytimebp.serve.guard import Guard
 from anytimebp.serve.problems import MEDIA_TYPE, Problem, bad, encoded
 from anytimebp.serve.reading import (
@@ -108,7 +108,7 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def _told(function: Callable[[Engine, Request], Awaitable[Response]], engine: Engine) -> Endpoint:
-    """Return an endpoint that answers with a problem where something goes wrong."""
+    """Return an endpoint that answers with a problem if an error is raised."""
 
     async def answer_it(request: Request) -> Response:
         try:
@@ -245,18 +245,18 @@ async def _result_of(engine: Engine, query: Query) -> Result:
 
 async def _stream(engine: Engine, request: Request) -> Response:
     fields, most = Fields(await _body(engine, request)), engine.limits.seconds
-    name = fields.text("desk", "")
+    name = fields.text("session", "")
     asked, shown = fields.some("evidence", dict, {}), fields.some("show", list, [])
     seconds, count = fields.number("seconds", most, most), fields.whole("changes", 0, MOST_CHANGES)
     fields.end()
     variables = engine.model.variables
     evidence = await engine.read(read_evidence, asked, variables)
     wanted = await engine.read(read_shown, shown, variables, MOST_FOUND)
-    desk = engine.desk(name) if name else Desk(engine.session())
-    desk.stop()
+    client = engine.client(name) if name else Client(engine.session())
+    client.stop()
     question = Question(evidence, wanted, seconds or 0.0, count or 0)
     outbox = Outbox()
-    task = desk.task = engine.begin(answer(engine, desk, question, outbox))
+    task = client.task = engine.begin(answer(engine, client, question, outbox))
 
     async def events() -> AsyncIterator[bytes]:
         try:
@@ -271,15 +271,15 @@ async def _stream(engine: Engine, request: Request) -> Response:
 async def _look(engine: Engine, request: Request) -> dict[str, Any]:
     """Show other marginals of the last answer, or of the query under way; later snapshots have them, too."""
     fields = Fields(await _body(engine, request))
-    desk = engine.known_desk(fields.text("desk", ""))
+    client = engine.known_client(fields.text("session", ""))
     asked = fields.some("show", list, [])
     fields.end()
-    desk.shown = await engine.read(read_shown, asked, engine.model.variables, MOST_FOUND)
+    client.shown = await engine.read(read_shown, asked, engine.model.variables, MOST_FOUND)
     found: dict[str, Any] = {"shown": [], "best": []}
-    if desk.newest is not None:
-        found["shown"] = await engine.read(shown_marginals, engine.model, desk.newest, desk.shown)
-    if desk.best is not None:
-        found["best"] = await engine.read(_assigned, engine, desk.best, [each.variable for each in desk.shown])
+    if client.newest is not None:
+        found["shown"] = await engine.read(shown_marginals, engine.model, client.newest, client.shown)
+    if client.best is not None:
+        found["best"] = await engine.read(_assigned, engine, client.best, [each.variable for each in client.shown])
     return found
 
 
@@ -287,7 +287,7 @@ async def _best(engine: Engine, request: Request) -> dict[str, Any]:
     fields, most = Fields(await _body(engine, request)), engine.limits.seconds
     seconds = fields.number("seconds", most, most)
     asked, listed = fields.some("evidence", dict, {}), fields.some("variables", list)
-    name = fields.text("desk", "")
+    name = fields.text("session", "")
     fields.end()
     variables = engine.model.variables
     if listed is None and len(variables) > engine.limits.numbers:
@@ -295,13 +295,13 @@ async def _best(engine: Engine, request: Request) -> dict[str, Any]:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, msg)
     indices = await engine.read(read_variables, range(len(variables)) if listed is None else listed, variables)
     evidence = await engine.read(read_evidence, asked, variables)
-    desk = engine.known_desk(name) if name else None
-    before = desk and desk.last
+    client = engine.known_client(name) if name else None
+    before = client and client.last
     memory = engine.limits.max_memory
     search = partial(infer_map, engine.model.graph, evidence=evidence, seconds=seconds, max_memory=memory)
     best = await _until_gone(request, engine.run(search))
-    if desk is not None and desk.last is before:
-        desk.best = best
+    if client is not None and client.last is before:
+        client.best = best
     states = await engine.read(_assigned, engine, best, indices)
     return {
         "log_score": number(best.log_score),
@@ -334,13 +334,13 @@ async def _export(engine: Engine, request: Request) -> Response:
     if engine.model.n_states > engine.limits.exported:
         msg = f"the marginals have more than {engine.limits.exported:,} numbers; use `anytimebp infer --output`"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, msg)
-    desk = engine.known_desk(request.query_params.get("desk", "")[:200])
+    client = engine.known_client(request.query_params.get("session", "")[:200])
     write, media_type = WRITERS[kind]
     file: Any = tempfile.TemporaryFile()  # noqa: SIM115  (closed when it was sent)
-    async with desk.lock:
-        if desk.last is None:
-            raise unknown_desk()
-        await engine.read(write, desk.last, file, Path(f"marginals.{kind}"))
+    async with client.lock:
+        if client.last is None:
+            raise unknown_session()
+        await engine.read(write, client.last, file, Path(f"marginals.{kind}"))
     file.seek(0)
     headers = {"Content-Disposition": f'attachment; filename="marginals.{kind}"'}
     return StreamingResponse(_parts(file), media_type=media_type, headers=headers)

@@ -1,4 +1,4 @@
-"""Connections: none stays open that asks for nothing, and none that does not take its answer."""
+"""Closes connections that send no request, and those that do not take their answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLOSING = 3.0  # seconds that a connection may take to close
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn's that is cut if its client is too slow; uvicorn itself waits for ever.
+    """A connection of uvicorn that is closed if its client is too slow; uvicorn itself would wait for ever.
 
     Attributes:
         limits: Of the server.
@@ -52,12 +52,12 @@ class Connection(H11Protocol):
             self.asked_at = monotonic()
 
     def pause_writing(self) -> None:
-        """Note when a client has stopped to take its answer."""
+        """Note when a client has stopped taking its answer."""
         self._stuck_at = monotonic()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Note that it goes on."""
+        """Note that the client takes its answer again."""
         self._stuck_at = float("inf")
         super().resume_writing()
 

@@ -23,12 +23,12 @@ T = TypeVar("T")
 READERS = 4  # threads that read requests and answers, beside those of runs
 
 
-class Desk:
-    """What one page works with: a session, and the answer to its last query.
+class Client:
+    """A page, or a program that names its session: the session, and the answer to its last query.
 
     Attributes:
-        session: Of this page alone.
-        lock: Held while the session, or an answer, is at work.
+        session: Of this client alone.
+        lock: Held while the session or an answer is in use.
         last: The last answer.
         newest: Marginals of the last answer, or of the query under way.
         best: The best joint state under the last evidence, if it was asked for.
@@ -61,7 +61,7 @@ class Desk:
 
 
 class Engine:
-    """What answers.
+    """Runs the queries of all clients.
 
     Attributes:
         model: What is served.
@@ -72,7 +72,7 @@ class Engine:
     def __init__(self, model: ServedModel, limits: Limits, method: str) -> None:
         """Start no thread yet."""
         self.model, self.limits, self.method = model, limits, method
-        self._desks: OrderedDict[str, Desk] = OrderedDict()
+        self._clients: OrderedDict[str, Client] = OrderedDict()
         self._free: list[Session] = []
         self._turns, self._waiting = asyncio.Semaphore(limits.runs), 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,12 +96,12 @@ class Engine:
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Call a function that is a run of its own, in its turn."""
+        """Call a function that is a run of its own, when its turn has come."""
         async with self.turn():
             return await asyncio.get_running_loop().run_in_executor(None, function)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start work that ends with the server at the latest."""
+        """Start a task that the server cancels when it ends."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -114,7 +114,7 @@ class Engine:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for one of few places; too many that wait are sent away."""
+        """Wait until fewer runs than allowed are under way; raise Problem if too many requests are waiting already."""
         if self._waiting >= self.limits.waiting:
             msg = f"{self._waiting} requests are waiting already; try again later"
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, msg)
@@ -135,7 +135,7 @@ class Engine:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Session]:
-        """Lend a session for one query, in its turn."""
+        """Lend a session for one query, when its turn has come."""
         async with self.turn():
             session = self._free.pop() if self._free else self.session()
             try:
@@ -143,26 +143,26 @@ class Engine:
             finally:
                 self._free.append(session)
 
-    def known_desk(self, name: str) -> Desk:
-        """Return the desk of a page; raise Problem if there is none, as after a restart."""
-        desk = self._desks.get(name)
-        if desk is None or (desk.newest is None and desk.is_idle):
-            raise unknown_desk()
-        return desk
+    def known_client(self, name: str) -> Client:
+        """Return the client with this session; raise Problem if there is none, as after a restart."""
+        client = self._clients.get(name)
+        if client is None or (client.newest is None and client.is_idle):
+            raise unknown_session()
+        return client
 
-    def desk(self, name: str) -> Desk:
-        """Return the desk of a page; a new one takes the place of the one that was idle for longest."""
-        desk = self._desks.get(name)
-        if desk is None:
-            while len(self._desks) >= self.limits.desks:
-                idle = next((key for key, other in self._desks.items() if other.is_idle), None)
+    def client(self, name: str) -> Client:
+        """Return the client with this session; a new one takes the place of the one that was idle for longest."""
+        client = self._clients.get(name)
+        if client is None:
+            while len(self._clients) >= self.limits.sessions:
+                idle = next((key for key, other in self._clients.items() if other.is_idle), None)
                 if idle is None:
-                    msg = f"{len(self._desks)} pages are at work already; try again later"
+                    msg = f"{len(self._clients)} pages are at work already; try again later"
                     raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, msg)
-                del self._desks[idle]
-            desk = self._desks[name] = Desk(self.session())
-        self._desks.move_to_end(name)
-        return desk
+                del self._clients[idle]
+            client = self._clients[name] = Client(self.session())
+        self._clients.move_to_end(name)
+        return client
 
 
 def end(task: asyncio.Task[Any]) -> None:
@@ -171,6 +171,6 @@ def end(task: asyncio.Task[Any]) -> None:
         task.cancel()
 
 
-def unknown_desk() -> Problem:
-    """Return the problem of a page whose query is not known."""
+def unknown_session() -> Problem:
+    """Return the problem of a client whose last query is not known."""
     return Problem(HTTPStatus.CONFLICT, "the server does not know this page's last query (any more); send it again")

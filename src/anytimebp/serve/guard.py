@@ -1,4 +1,4 @@
-"""Who may ask: the token, Host and Origin, the headers of every answer, and problems in place of errors."""
+"""Who may send requests: token, Host and Origin; also the headers of every answer, and problems in place of errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ANY = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  (compared, not bound)
 
 
 class Guard:
-    """Lets requests through to the app that come from whom they should."""
+    """Passes requests to the app if they come from a client that may send them."""
 
     def __init__(self, app: App, *, token: str, host: str, cookie: str, locked: bytes) -> None:
         """Hold what is checked.
@@ -69,7 +69,7 @@ class Guard:
 
         try:
             await self._answer(scope, receive, dressed)
-        except Exception as error:  # a client hears of every error, but never a traceback
+        except Exception as error:  # a client is told of every error, but never gets a traceback
             problem = told(error)
             if is_begun:
                 raise

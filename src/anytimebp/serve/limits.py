@@ -8,7 +8,7 @@ from anytimebp.model.graph import FactorGraph
 from anytimebp.tables.machine import available_memory
 
 SHARE = 0.5  # of the free memory, for all runs and all that sessions keep
-MOST_RUNS, MOST_DESKS = 4, 32
+MOST_RUNS, MOST_SESSIONS = 4, 32
 LEAST = 2**26  # bytes of a run, however little memory is free
 UNKNOWN = 2**31  # bytes, where the system does not say how much is free
 
@@ -21,7 +21,7 @@ class Limits(NamedTuple):
         max_memory: Bytes that one run may allocate.
         runs: Runs at the same time; others wait.
         waiting: Requests that wait for a run; more are refused.
-        desks: Pages that keep a session each; the one that was idle for longest makes room for another.
+        sessions: Pages that keep a session each; the one that was idle for longest makes room for another.
         connections: Open connections; the one that was idle for longest makes room for another.
         body: Bytes of a request.
         body_seconds: Until a request must be complete, and a connection must have asked for something.
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     max_memory: int | None = None
     runs: int = MOST_RUNS
     waiting: int = 200
-    desks: int = MOST_DESKS
+    sessions: int = MOST_SESSIONS
     connections: int = 400
     body: int = 2**20
     body_seconds: float = 10.0
@@ -58,4 +58,4 @@ class Limits(NamedTuple):
         kept = max(1, int(free / 2 / need))  # a session keeps about what a run needs
         runs = max(1, min(MOST_RUNS, int(free / 2 / need)))
         each = max_memory or max(LEAST, int(free / 2 / runs))
-        return cls(seconds=seconds, max_memory=each, runs=runs, desks=max(2, min(MOST_DESKS, kept)))
+        return cls(seconds=seconds, max_memory=each, runs=runs, sessions=max(2, min(MOST_SESSIONS, kept)))

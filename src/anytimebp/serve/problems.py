@@ -12,7 +12,7 @@ LONGEST = 2_000  # characters of a message, which may quote what the client has 
 
 
 class Problem(Exception):  # noqa: N818  (RFC 9457 calls it so)
-    """An answer that says why there is no other."""
+    """An answer that says why a request failed."""
 
     def __init__(self, status: HTTPStatus, detail: str, error: str = "") -> None:
         """Hold what is said.
@@ -52,7 +52,7 @@ def bad(detail: str) -> Problem:
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem that an error of the library, or an unforeseen one, is."""
+    """Return an error as a problem, of the library or unexpected."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, InternalError) or not isinstance(error, AnytimeBPError | MemoryError):

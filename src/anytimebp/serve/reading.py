@@ -23,7 +23,7 @@ MOST_STATES = 100_000  # of one variable in an answer
 
 
 def parse(data: bytes | str) -> dict[str, Any]:
-    """Read a JSON object; no name may stand in an object twice."""
+    """Read a JSON object; no name may occur twice in an object."""
     try:
         found = json.loads(data, object_pairs_hook=_once, parse_int=_whole, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:  # also of text that is no UTF-8
@@ -70,7 +70,7 @@ class Fields:
         self._left, self._what = dict(given), what
 
     def number(self, name: str, default: float | None, most: float = math.inf) -> float | None:
-        """Take a number above zero; what is more than the most is cut down to it."""
+        """Take a number above zero; a number above the maximum is replaced by the maximum."""
         value = self._left.pop(name, default)
         if value is None:
             return None
@@ -101,7 +101,7 @@ class Fields:
         return value
 
     def end(self) -> None:
-        """Refuse what nobody has taken."""
+        """Refuse members that have not been taken."""
         for name in self._left:
             msg = f"{self._what} has an unknown member {name[:80]!r}"
             raise bad(msg)

@@ -57,11 +57,11 @@ def address_of(listener: socket.socket, host: str, token: str) -> str:
 
 
 def warm_up(engine: Engine) -> None:
-    """Load or compile the kernels that a page needs, before anybody waits for them."""
+    """Load or compile the kernels that a page needs, before the first request."""
     session, graph = engine.session(), engine.model.graph
     seen = {0: graph.variables[0].labels[0]} if len(graph.variables) else {}
     for evidence in ({}, seen):
-        with suppress(AnytimeBPError, MemoryError):  # whoever asks is told
+        with suppress(AnytimeBPError, MemoryError):  # a query will report it
             result = session.query(evidence, seconds=WARM_SECONDS)
             if result.method in {"adaptive", *FULL_METHODS}:  # the next query may start from its messages
                 Inference(graph, "residual", evidence=evidence).load()

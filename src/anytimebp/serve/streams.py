@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, cast
 from anytimebp.errors import AnytimeBPError
 from anytimebp.results.snapshot import Result, Snapshot
 from anytimebp.serve.answers import changes, figures, shown_marginals, trace
-from anytimebp.serve.engine import Desk, Engine
+from anytimebp.serve.engine import Client, Engine
 from anytimebp.serve.problems import Problem, encoded, problem_of
 from anytimebp.serve.reading import Shown
 
 INTERVAL = 0.05  # seconds between two snapshots of a stream
-PART_OF_TIME = 4.0  # times as long as a snapshot takes to be written, until the next one may be
+PART_OF_TIME = 4.0  # pause after a snapshot, as a multiple of the time that it took to write
 FEW_STATES = 200_000  # of all variables, up to which every snapshot says what has changed
 
 logger = logging.getLogger("anytimebp")
@@ -70,14 +70,14 @@ class Outbox:
             yield found
 
 
-async def answer(engine: Engine, desk: Desk, question: Question, outbox: Outbox) -> None:
+async def answer(engine: Engine, client: Client, question: Question, outbox: Outbox) -> None:
     """Answer a query of a page into an outbox; whatever goes wrong becomes an event, too."""
     try:
-        async with desk.lock:
+        async with client.lock:
             if engine.is_busy:
                 outbox.put("waiting", {})
             async with engine.turn():
-                await _follow(engine, desk, question, outbox)
+                await _follow(engine, client, question, outbox)
     except asyncio.CancelledError:
         outbox.put("stopped", {})
         raise
@@ -88,38 +88,38 @@ async def answer(engine: Engine, desk: Desk, question: Question, outbox: Outbox)
 
 
 def told(error: Exception) -> Problem:
-    """Return an error as a problem; what nobody foresaw is also written to the server's standard error."""
+    """Return an error as a problem; unexpected errors are also written to the server's standard error."""
     if not isinstance(error, Problem | AnytimeBPError | MemoryError):
         logger.error("unexpected %s while answering a request", type(error).__name__, exc_info=error)
     return problem_of(error)
 
 
-async def _follow(engine: Engine, desk: Desk, question: Question, outbox: Outbox) -> None:
-    next_at, desk.shown = 0.0, question.shown
-    stream = cast("AsyncGenerator[Snapshot, None]", desk.session.stream(question.evidence, None, question.seconds))
+async def _follow(engine: Engine, client: Client, question: Question, outbox: Outbox) -> None:
+    next_at, client.shown = 0.0, question.shown
+    stream = cast("AsyncGenerator[Snapshot, None]", client.session.stream(question.evidence, None, question.seconds))
     async with aclosing(stream) as snapshots:
         async for snapshot in snapshots:
             is_last = isinstance(snapshot, Result)
             began = perf_counter()
             if not is_last and (began < next_at or not outbox.is_empty):
                 continue
-            desk.newest = snapshot.marginals
-            said = await engine.read(describe, engine, desk, question, snapshot)
+            client.newest = snapshot.marginals
+            said = await engine.read(describe, engine, client, question, snapshot)
             if isinstance(snapshot, Result):
-                desk.take(snapshot)
+                client.take(snapshot)
             outbox.put("result" if is_last else "snapshot", said)
             now = perf_counter()
             next_at = now + max(INTERVAL, PART_OF_TIME * (now - began))
 
 
-def describe(engine: Engine, desk: Desk, question: Question, snapshot: Snapshot) -> dict[str, Any]:
-    """Return what an event says of a snapshot; `desk.last` is still the answer to the query before."""
+def describe(engine: Engine, client: Client, question: Question, snapshot: Snapshot) -> dict[str, Any]:
+    """Return what an event says of a snapshot; `client.last` is still the answer to the query before."""
     model, is_last = engine.model, isinstance(snapshot, Result)
     found: dict[str, Any] = {"figures": figures(snapshot)}
-    found["shown"] = shown_marginals(model, snapshot.marginals, desk.shown)
+    found["shown"] = shown_marginals(model, snapshot.marginals, client.shown)
     if isinstance(snapshot, Result):
         found["trace"] = trace(snapshot)
-    if question.changes and desk.last is not None and (is_last or model.n_states <= FEW_STATES):
-        before, most = desk.last.marginals, engine.limits.compared
+    if question.changes and client.last is not None and (is_last or model.n_states <= FEW_STATES):
+        before, most = client.last.marginals, engine.limits.compared
         found["changes"] = changes(model, before, snapshot.marginals, question.changes, most)
     return found

@@ -1,4 +1,4 @@
-"""Messages from outside: of another run, or set one by one; and which factors they disturb."""
+"""Start messages: taken from another run or set one by one; and which factors must be updated because of them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def read_message(workspace: Workspace, edge: int) -> FloatArray:
 
 
 def carry_over(start: Start, workspace: Workspace) -> IndexArray:
-    """Put messages in place of those that a workspace starts with; return the message factors that this disturbs.
+    """Replace the uniform messages of a workspace; return the message factors that have to be updated.
 
-    Those are to be updated; all others would send what they have sent. A factor is disturbed if its table has changed,
-    if the active states or the prior of one of its variables have, or if another factor's message to one of them has.
-    Messages with hard zeros, which may not hold any more, are not carried over.
+    All other factors would send the same messages again. A factor has to be updated if its table has changed, if the
+    active states or the prior of one of its variables have changed, or if another factor's message to one of them has.
+    Messages with hard zeros are not copied, because the zeros may no longer hold.
     """
     layout, old, before = workspace.layout, start.workspace, start.workspace.arrays
     has_other_states, has_other_prior = _changed_variables(old, workspace)

@@ -1,6 +1,6 @@
 """The core of a graph: what is left once trees and leaves are gone, with a layout and arrays of its own.
 
-It is made in three steps, so that the clock can be looked at in between: `lay_out_core`, `with_arrays`, `filled_core`.
+It is made in three steps, between which the run checks the clock: `lay_out_core`, `with_arrays`, `filled_core`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Trees that hang on a loopy core are summed into it once, and messages are passed on the core alone.
 
-What a tree, or a variable with one factor, says does not depend on what it is told. `peel` finds them; `Leaves` passes
-messages up to the core, makes the core's own layout and arrays, and sends down to the leaves when somebody reads.
+The messages that a tree sends to the core do not depend on those that it receives. `peel` finds the trees and leaves;
+`Leaves` passes messages up to the core, makes the core's own layout and arrays, and sends messages down to the leaves
+when marginals are read.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MOST_BYTES = 2**28  # of smaller tables, where nobody limits the memory; with mo
 PART_OF_FREE = 4
 ROUNDING = 1e-13  # nats that a message moves if it is taken over as its logs, and sent anew
 AT_ONCE = 2**18  # edges of graphs whose cores are made in one slice
-SLICE_COST = 2**22  # entries read between two moments in which Ctrl-C is heard
+SLICE_COST = 2**22  # entries read between two checks for Ctrl-C
 PEELED_AT_ONCE = 2**16  # edges and factors that are looked at in a slice: each may cost a few trips to memory
 
 BYTES = "bytes of a full run"  # under which a layout keeps them, for whole universes
@@ -52,7 +53,7 @@ class TableArrays(NamedTuple):
 
 
 class Reader(Protocol):
-    """Somebody who may read messages later."""
+    """An object that may read messages later."""
 
     def keep(self) -> None:
         """Copy them, as they are about to change."""

@@ -1,4 +1,4 @@
-"""How much memory the machine has. Apart from `memory.py`: whoever only asks this needs no kernels."""
+"""How much memory the machine has. This is not in `memory.py`, which imports kernels."""
 
 from __future__ import annotations
 

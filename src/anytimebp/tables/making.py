@@ -1,4 +1,4 @@
-"""How the tables of a run over fixed domains are made: dense ones by kernels, others by asking factor by factor."""
+"""Makes the tables of a run over fixed domains: kernels make dense ones, others are asked from each factor's source."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def sweeps_before_bands(layout: GraphLayout, arrays: WorkspaceArrays) -> int:
 def make_bands(
     layout: GraphLayout, arrays: WorkspaceArrays, tables: Tables, load: Callable[[str], bool] = lambda _: True
 ) -> None:
-    """Give those tables of a run over fixed domains a band that have one.
+    """Find the bands of the tables of a run over fixed domains.
 
     Args:
         layout: Topology, of the core or of the whole graph.

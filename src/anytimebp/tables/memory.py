@@ -1,4 +1,4 @@
-"""What is summed over given domains, and refusing to start what the memory cannot hold."""
+"""Counts what is summed over given domains, and refuses runs that do not fit into memory."""
 
 from __future__ import annotations
 
@@ -137,14 +137,14 @@ def first_bytes(compiled: CompiledGraph, domain_sizes: IndexArray, *, scores_can
 
 
 def memory_limit(needed: float, max_memory: int | None, unchecked: float = UNCHECKED_BYTES) -> int | None:
-    """Return the bytes that there are for a run that needs so many; None where nobody says, or it needs few."""
+    """Return the bytes that a run may use; None if there is no known limit, or if it needs few (`needed`)."""
     if max_memory is not None:
         return max_memory
     return None if needed < unchecked else available_memory()
 
 
 def whose_memory(max_memory: int | None) -> str:
-    """Return who limits the memory, to complete "the bytes that"."""
+    """Return what limits the memory, to complete "the bytes that"."""
     return "are free on this machine" if max_memory is None else "`max_memory` allows"
 
 

@@ -1,4 +1,4 @@
-"""What is known at a moment, as far as beliefs, log Z and estimates of what is outside the domains are read from it."""
+"""What beliefs, log Z and the estimates for states outside the domains are read from at one moment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Memory that runs leave to the next one.
 
-Pages that are handed out first have to be cleared by the system. A run of half a millisecond spends more time on that
-than on all else that it does to them.
+The operating system has to clear new pages. A run of half a millisecond spends more time waiting for that than on
+everything else that it does with them.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from anytimebp.inference.method import new_task
 from anytimebp.inference.staying import make_calibrated
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.enumeration import exact, joint_log_scores
+from oracle.examples import examples
 from oracle.models import random_loopy, random_tree
 
 
@@ -54,7 +55,7 @@ def over_universe(graph, tree, belief, v):
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     zeros=st.sampled_from([0.0, 0.3]),

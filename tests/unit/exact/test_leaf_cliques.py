@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from oracle.enumeration import exact
+from oracle.examples import examples
 from oracle.leafy_models import leafy_graph
 
 
@@ -31,7 +32,7 @@ def test_a_leaf_may_have_any_axis_of_its_factor(order, observed):
         np.testing.assert_allclose(found.marginals[v], marginals[v], atol=1e-13)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 10**6), kinds=st.sampled_from(["zeros", "tied", "all"]), observed=st.booleans())
 def test_leaves_without_tables_have_the_marginals_of_leaves_with_tables(seed, kinds, observed):
     graph, evidence = leafy_graph(seed, kinds, observed=observed)

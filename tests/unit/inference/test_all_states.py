@@ -17,6 +17,7 @@ from anytimebp.inference.schedule import sweeps
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.tables import arrays, leaves
+from oracle.examples import examples
 from oracle.leafy_models import leafy_graph
 from oracle.models import grid
 from unit.kernels.test_to_factor import wheel
@@ -42,7 +43,7 @@ def result_of(build, method, **options):
         return None
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10**6),
     method=st.sampled_from(["bp", "residual", "adaptive"]),

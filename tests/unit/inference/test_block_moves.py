@@ -12,6 +12,7 @@ from anytimebp.inference.block_moves import BlockMoves
 from anytimebp.inference.map_search import MapSearch
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.enumeration import joint_log_scores
+from oracle.examples import examples
 from oracle.models import random_loopy
 
 
@@ -30,7 +31,7 @@ def improved(graph, most_entries=None):
     return before, search
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 10**6), most_entries=st.sampled_from([4.0, 12.0, 40.0]))
 def test_small_blocks_raise_the_score_and_leave_it_right(seed, most_entries):
     graph = random_loopy(seed)

@@ -172,6 +172,7 @@ def test_results_pickle():
     assert snapshot.marginals["x0"].sum() == pytest.approx(1.0)
 
 
+@pytest.mark.compiled  # hundreds of sweeps
 @pytest.mark.parametrize("method", METHODS)
 def test_oscillation_is_damped_and_the_undamped_residual_decides(method):
     graph = spin_glass(seed=3, coupling=0.5)

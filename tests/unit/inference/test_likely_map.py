@@ -10,6 +10,7 @@ from anytimebp.inference import best_state
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.log_tables import log_table_bytes
 from oracle.enumeration import joint_log_scores
+from oracle.examples import examples
 from oracle.models import random_loopy
 
 pytestmark = pytest.mark.filterwarnings("ignore::anytimebp.NotConvergedWarning")
@@ -20,7 +21,7 @@ def never_fits(monkeypatch):
     monkeypatch.setattr(best_state, "_fits", lambda *_: False)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.3]))
 def test_the_score_is_that_of_the_state_and_no_single_variable_can_raise_it(seed, zeros):
     graph = random_loopy(seed, zeros=zeros)

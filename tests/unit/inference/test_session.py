@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.exact import kept_tree
+from oracle.examples import examples
 from oracle.models import grid, random_loopy, random_tree
 from unit.tables.test_carry_over import draw_evidence
 
@@ -37,7 +38,7 @@ def settled(graph, **options):
     return found if found.stop_reason is abp.StopReason.CONVERGED else None
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.2]), is_tree=st.booleans())
 def test_a_chain_of_queries_on_kept_cliques_equals_exact_runs_from_nothing(seed, zeros, is_tree):
     make, rng = random_tree if is_tree else random_loopy, np.random.default_rng(seed)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.inference.kept_exact import Evidence
 from anytimebp.inference.staying import LATE, PAYS, SOON, Staying
+from oracle.examples import examples
 from oracle.models import grid, random_loopy, random_tree
 
 ADDED = "calibrated under"
@@ -23,7 +24,7 @@ def draw(graph, rng, count, without=()):
     return {v: int(rng.integers(graph.variables.size(v))) for v in chosen}
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.2]), is_tree=st.booleans(), n_fixed=st.integers(0, 2))
 def test_queries_with_observations_that_stay_equal_exact_runs_from_nothing(seed, zeros, is_tree, n_fixed):
     graph, rng = (random_tree if is_tree else random_loopy)(seed, zeros=zeros), np.random.default_rng(seed)

@@ -2,9 +2,7 @@
 
 import importlib
 import pkgutil
-import subprocess
 import sys
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -15,9 +13,17 @@ import anytimebp.kernels
 from anytimebp.inference import inference as of_inference
 from anytimebp.inference import warm_up
 from oracle.models import grid
+from oracle.new_process import new_processes
 from unit.inference.adaptive.test_choice import joint_extraction
 
 pytestmark = pytest.mark.compiled
+
+
+@pytest.fixture(scope="module")
+def run_in_a_new_process():
+    run = new_processes()
+    yield run
+    run.close()
 
 
 def signatures():
@@ -74,7 +80,7 @@ assert nothing_under_the_clock(abp.infer, wide, method="bp", max_updates=20_000)
 """
 
 
-def test_kernels_of_which_other_runs_have_loaded_a_part_are_loaded_before_the_clock_goes_on():
+def test_kernels_of_which_other_runs_have_loaded_a_part_are_loaded_before_the_clock_goes_on(run_in_a_new_process):
     run_in_a_new_process(IN_PARTS)
 
 
@@ -128,7 +134,7 @@ assert [len(kernel.overloads) for kernel in unused] == [0, 0, 0]
 """
 
 
-def test_a_model_larger_than_memory_loads_no_kernels_for_whole_tables():
+def test_a_model_larger_than_memory_loads_no_kernels_for_whole_tables(run_in_a_new_process):
     run_in_a_new_process(LARGER_THAN_MEMORY)
 
 
@@ -156,7 +162,7 @@ NEEDS = {
 
 @pytest.mark.parametrize("method", ["bp", "residual", "adaptive"])
 @pytest.mark.parametrize("model", NEEDS)
-def test_a_first_run_loads_what_it_needs_and_nothing_while_its_clock_runs(model, method):
+def test_a_first_run_loads_what_it_needs_and_nothing_while_its_clock_runs(model, method, run_in_a_new_process):
     run_in_a_new_process(FIRST_RUN.format(model=model, method=method, loaded=NEEDS[model]))
 
 
@@ -183,7 +189,7 @@ nothing_under_the_clock(abp.infer, {model}, seconds=60.0)
         "ring_of_rules(), max_memory=2 * 10**6",
     ],
 )
-def test_a_first_run_of_the_default_method_loads_nothing_while_its_clock_runs(model):
+def test_a_first_run_of_the_default_method_loads_nothing_while_its_clock_runs(model, run_in_a_new_process):
     run_in_a_new_process(FIRST_OF_THE_DEFAULT.format(model=model))
 
 
@@ -225,16 +231,10 @@ assert signatures() == before
 
 
 @pytest.mark.parametrize("method", ["bp", "residual", "adaptive"])
-def test_log_arithmetic_is_loaded_where_it_is_needed_and_all_at_once(method):
+def test_log_arithmetic_is_loaded_where_it_is_needed_and_all_at_once(method, run_in_a_new_process):
     run_in_a_new_process(LOGS_LATER.format(method=method))
 
 
 @pytest.mark.parametrize("first", ["truncated", "random"])
-def test_runs_that_grow_compile_nothing_after_their_clock_has_started_whichever_came_first(first):
+def test_runs_that_grow_compile_nothing_after_their_clock_has_started_whichever_came_first(first, run_in_a_new_process):
     run_in_a_new_process(IN_A_NEW_PROCESS.format(first=first))
-
-
-def run_in_a_new_process(script):
-    tests = str(Path(__file__).parents[2])
-    done = subprocess.run([sys.executable, "-c", script], cwd=tests, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

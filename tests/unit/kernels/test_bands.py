@@ -14,6 +14,7 @@ from anytimebp.kernels.messages import sweep_slice
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.tables.making import make_bands
 from anytimebp.tables.workspace import Workspace
+from oracle.examples import examples
 
 
 def banded(rng, shape, width):
@@ -49,7 +50,7 @@ def updated(graph, arithmetic, *, with_bands):
     width=st.integers(1, 7),
     arithmetic=st.sampled_from([LINEAR, LOG]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_messages_through_a_band_are_those_through_the_table(seed, shape, columns, width, arithmetic):
     rng = np.random.default_rng(seed)
     shape = (*shape, columns)

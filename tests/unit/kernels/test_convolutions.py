@@ -16,6 +16,7 @@ from anytimebp.model import source
 from anytimebp.model.kinds import bitwise, difference, group_source
 from anytimebp.model.kinds.cardinality import CardinalitySource
 from anytimebp.model.kinds.low_rank import LowRankSource
+from oracle.examples import examples
 
 INF = np.inf
 
@@ -159,7 +160,7 @@ def weights(draw):
 
 
 @given(weights())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_messages_have_all_their_digits_over_any_range(drawn):
     assert_digits(*drawn)
 
@@ -246,7 +247,7 @@ def test_turns_are_rounded_once():
     nats=st.sampled_from([0.0, 1.0, 30.0, 300.0, 700.0]),
     default=st.sampled_from([-INF, -INF, -1.0, -40.0, -650.0]),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_messages_of_differences_have_all_their_digits(seed, sizes, reach, nats, default):
     rng = np.random.default_rng(seed)
     scores = -nats * rng.random(reach[1] - reach[0] + 1) ** 2

@@ -11,6 +11,7 @@ import anytimebp as abp
 from anytimebp.kernels.codes import LINEAR, LOG
 from anytimebp.kernels.jit import kernel
 from anytimebp.kernels.structures import ALL, SUMS, load, row_of, send
+from oracle.examples import examples
 
 INF = np.inf
 
@@ -104,7 +105,7 @@ def counts(draw):
 
 
 @given(counts())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_messages_of_many_variables_have_all_their_digits(drawn):
     assert_digits(*drawn)
 

@@ -9,6 +9,7 @@ from anytimebp.inference.method import new_task, steps
 from anytimebp.kernels.codes import MAX, OK
 from anytimebp.kernels.readout import read_beliefs
 from anytimebp.kernels.through_table import matrix_max
+from oracle.examples import examples
 from oracle.models import random_tree
 from oracle.slow_bp import SlowBP
 
@@ -40,7 +41,7 @@ def max_marginals(graph, method="bp"):
     return np.split(belief, start[1:-1])
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.3]), method=st.sampled_from(["bp", "residual"]))
 def test_max_marginals_of_a_tree_are_those_of_all_joint_states(seed, zeros, method, any_arithmetic):
     graph = random_tree(seed, zeros=zeros, n_factors=4, max_states=3, max_arity=3)

@@ -14,6 +14,8 @@ import pytest
 
 import anytimebp
 
+pytestmark = pytest.mark.compiled  # sources, not kernels: one pass is enough
+
 SOURCES = sorted(Path(anytimebp.__file__).parent.rglob("*.py"))
 PACKAGES = ("numba", "llvmlite")
 PUBLIC = {
@@ -191,7 +193,6 @@ def test_a_member_of_an_inner_class_is_there(module, name, member):
     assert hasattr(kind, member)
 
 
-@pytest.mark.compiled
 def test_what_is_compiled_has_a_place_for_the_cache_and_its_versions():
     made = numba.njit(lambda x: x)
     assert hasattr(made, "_cache")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import anytimebp as abp
 from anytimebp.inference.schedule.sweeps import parents_first, there_and_back
 from anytimebp.layout.graph_layout import CompiledGraph
+from oracle.examples import examples
 
 
 def random_scopes(rng):
@@ -46,7 +47,7 @@ def is_network(n, scopes):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_parents_come_before_their_children(seed):
     rng = np.random.default_rng(seed)
     n, scopes = random_scopes(rng)
@@ -63,7 +64,7 @@ def test_parents_come_before_their_children(seed):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_sweeps_go_by_ranks_and_back(seed):
     rng = np.random.default_rng(seed)
     n, scopes = random_scopes(rng)

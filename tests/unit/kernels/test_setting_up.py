@@ -21,6 +21,7 @@ from anytimebp.model.evidence import read_evidence_mapping
 from anytimebp.tables.making import make_tables
 from anytimebp.tables.memory import factor_entries
 from anytimebp.tables.store import Tables
+from oracle.examples import examples
 
 INF = np.inf
 
@@ -89,7 +90,7 @@ def factors(graph):
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_layout_is_that_of_the_factors_one_by_one(seed):
     graph = random_graph(np.random.default_rng(seed), logs_only=False, zeros=seed % 2 == 1)
     compiled, layout = CompiledGraph(graph), CompiledGraph(graph).arrays
@@ -116,7 +117,7 @@ def test_the_layout_is_that_of_the_factors_one_by_one(seed):
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_priors_are_sums_of_unary_factors_and_evidence(seed):
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, logs_only=False)
@@ -156,7 +157,7 @@ def scaled_twin(table):
 
 @given(seed=st.integers(0, 2**32), arithmetic=st.sampled_from([LINEAR, LOG]))
 @example(seed=215009, arithmetic=LOG)  # the log of a scale is 0, or 1e-16
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_dense_tables_are_made_and_cut_as_the_evidence_says(seed, arithmetic):
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, logs_only=seed % 5 == 0, zeros=seed % 3 == 1, spread=rng.choice([2.0, 400.0, 1000.0]))
@@ -247,7 +248,7 @@ def test_bethe_terms_are_summed_in_either_arithmetic(seed):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_sweeps_go_by_last_and_first_variables_and_back(seed):
     compiled = CompiledGraph(random_graph(np.random.default_rng(seed), logs_only=True))
     start, variable = compiled.arrays.factor_edge_start.tolist(), compiled.arrays.edge_variable.tolist()
@@ -289,7 +290,7 @@ def kind_of(block):
     return SCALED if tables.n_members == 1 and len(block.scopes) >= MANY_TIED else LOG_TABLE
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([2.0, 700.0]))
 def test_sources_are_what_blocks_say(seed, zeros, spread):
     rng = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ from anytimebp.model.kinds.listed import ListedSource
 from anytimebp.tables.memory import factor_kinds
 from anytimebp.tables.store import Tables
 from oracle.enumeration import exact
+from oracle.examples import examples
 
 INF = np.inf
 
@@ -109,7 +110,7 @@ def stars(draw):
 
 
 @given(stars())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @pytest.mark.usefixtures("sums")
 def test_sums_are_those_over_all_joint_states(drawn):
     sizes, how, priors, scope, allowed = drawn
@@ -230,7 +231,7 @@ def test_loops_have_the_fixed_point_of_their_tables(method):
 
 # ---------------------------------------------------------------- lists cut to some states
 @given(seed=st.integers(0, 2**32), data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_inside_finds_the_entries_on_a_product_of_states(seed, data):
     rng = np.random.default_rng(seed)
     sizes = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))

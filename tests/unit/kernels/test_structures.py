@@ -15,6 +15,7 @@ from anytimebp.model.kinds import bitwise, difference, group_source
 from anytimebp.model.kinds.cardinality import CardinalitySource
 from anytimebp.model.kinds.low_rank import LowRankSource
 from anytimebp.tables.memory import factor_kinds
+from oracle.examples import examples
 
 INF = np.inf
 
@@ -86,7 +87,9 @@ PAIRS = {
     "count of pairs": lambda rng: ([0, 1, 2, 3], {"structure": abp.Cardinality([0.0, 1.0, -1.0, 2.0, 0.3])}),
 }
 KINDS |= {kind: lambda rng, _, make=make: make(rng) for kind, make in (BITS | PAIRS).items()}
-SIZES = dict.fromkeys(BITS, 8) | dict.fromkeys(PAIRS, 2)
+SIZES = (
+    dict.fromkeys(BITS, 8) | dict.fromkeys(PAIRS, 2) | dict.fromkeys(["xor of four", "and of three", "or of three"], 4)
+)
 
 
 def twins(seed, kinds, n=None, scale=1.0, unary=1.0):
@@ -152,7 +155,7 @@ def test_every_kind_gives_the_marginals_of_its_table_in_log_arithmetic(kind):
 
 
 @pytest.mark.usefixtures("always_structured")
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     seed=st.integers(0, 10**6),
     kinds=st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=2, unique=True),

@@ -6,7 +6,7 @@ import pytest
 import anytimebp as abp
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import new_task, steps
-from anytimebp.kernels.tied_leaves import TOGETHER, block_size, cut_block, sum_tied_down, sum_tied_up
+from anytimebp.kernels.tied_leaves import block_size, cut_block, sum_tied_down, sum_tied_up
 from anytimebp.tables import leaves
 
 SIZES = [(1, 4, 4), (3, 5, 7), (12, 13, 5), (4, 97, 9), (29, 29, 50)]
@@ -49,7 +49,7 @@ def relations(*, tied, seed=0, zeros=0.0):
     return graph
 
 
-def answer(graph, monkeypatch, *, together=TOGETHER, limit=None, **given):
+def answer(graph, monkeypatch, *, limit=None, **given):
     """Run BP on the core, however small; return all marginals, log Z, and whether tables were passed together."""
     with monkeypatch.context() as patch:
         patch.setattr(leaves, "OVERHEAD", -np.inf)

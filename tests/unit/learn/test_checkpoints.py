@@ -60,6 +60,7 @@ test_checkpoints.trained(json.loads(sys.argv[3]), sys.argv[2])
 """
 
 
+@pytest.mark.compiled  # files and iterations, not kernels: one pass is enough
 @pytest.mark.unix
 @pytest.mark.parametrize("options", OPTIONS, ids=NAMES)
 def test_a_killed_training_ends_with_the_same_bits(options, tmp_path):
@@ -79,6 +80,7 @@ def test_a_killed_training_ends_with_the_same_bits(options, tmp_path):
     assert same(without_nan(trained(options, path)), whole)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("options", OPTIONS, ids=NAMES)
 def test_a_training_can_go_on_from_every_iteration(options, tmp_path, monkeypatch):
     whole, path = without_nan(trained(options)), tmp_path / "state.npz"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.inference import part_sweeps
+from oracle.examples import examples
 from oracle.models import random_loopy, random_tree
 from unit.tables.test_carry_over import draw_evidence
 
@@ -73,7 +74,7 @@ def is_merged(result):
     return not isinstance(result, Exception) and "swept together" in result.choice
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.2]), observes=st.booleans())
 def test_bp_on_many_graphs_is_bp_on_each_to_the_last_bit(seed, zeros, observes):
     rng = np.random.default_rng(seed)
@@ -90,6 +91,7 @@ def test_bp_on_many_graphs_is_bp_on_each_to_the_last_bit(seed, zeros, observes):
         assert not any(is_merged(found[k]) for k in (4, 7, 8))  # a tree, nothing, logs
 
 
+@pytest.mark.compiled  # a hundred sweeps over all pairs of 8 variables
 def test_each_graph_has_its_own_ending():
     graphs = [dense(seed, 8, spread) for seed, spread in enumerate((0.02, 0.1, 0.3, 0.5, 0.8, 4.0))]
     found = list(abp.infer_many(graphs, method="bp", errors="return"))
@@ -174,7 +176,7 @@ def test_bp_on_many_graphs_with_leaves_is_bp_on_each_to_the_last_bit(observed):
 
 
 @pytest.mark.compiled
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(seed=st.integers(0, 10**6), spread=st.sampled_from([0.3, 1.0, 3.0]), observes=st.booleans())
 def test_by_default_graphs_with_leaves_come_to_the_fixed_points_of_their_own_runs(seed, spread, observes):
     graphs = [sentence(seed + n, n, spread=spread) for n in (11, 2, 12, 11, 3)]

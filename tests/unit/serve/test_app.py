@@ -1,4 +1,4 @@
-"""The JSON interface answers as Python does, with the same errors; streams, desks and exports."""
+"""The JSON interface answers as Python does, with the same errors; streams, sessions and exports."""
 
 import json
 import socket
@@ -73,7 +73,7 @@ def test_errors_are_those_of_the_library(served, evidence, message):
     assert (status, headers["content-type"]) == (422, "application/problem+json")
     assert message in json.loads(body)["detail"]
     assert json.loads(body)["error"] == "EvidenceError"
-    kind, data = served.events({"evidence": evidence, "desk": "wrong"})[-1]
+    kind, data = served.events({"evidence": evidence, "session": "wrong"})[-1]
     assert (kind, data["error"], message in data["detail"]) == ("problem", "EvidenceError", True)
 
 
@@ -99,7 +99,7 @@ def test_errors_are_those_of_the_library(served, evidence, message):
         ("/query", {"targets": [None]}, "a variable is given by its name or its index, got null"),
         ("/stream", {"show": [{"variable": 0, "states": -1}]}, "'states' must be a whole number"),
         ("/stream", {"show": [0] * 201}, "'show' lists 201 variables"),
-        ("/stream", {"desk": "d" * 201}, "'desk' must be text of at most 200 characters"),
+        ("/stream", {"session": "d" * 201}, "'session' must be text of at most 200 characters"),
     ],
 )
 def test_requests_that_cannot_be_read_are_refused(served, path, body, message):
@@ -115,9 +115,9 @@ def test_other_bad_requests_name_what_is_wrong(served):
     assert served.problem("GET", "/model/states?variable=nobody")[0] == 422
     assert served.problem("GET", "/model/states?index=4")[0] == 422
     assert served.problem("GET", "/model/variables?limit=201")[0] == 400
-    assert served.problem("GET", "/export?desk=none")[0] == 409
-    assert served.problem("GET", "/export?desk=none&format=exe")[0] == 400
-    assert served.problem("POST", "/look", {"desk": "none"})[0] == 409
+    assert served.problem("GET", "/export?session=none")[0] == 409
+    assert served.problem("GET", "/export?session=none&format=exe")[0] == 400
+    assert served.problem("POST", "/look", {"session": "none"})[0] == 409
 
 
 def test_evidence_without_a_joint_state_is_a_problem():
@@ -152,9 +152,9 @@ def test_a_neighbourhood_has_the_nearest_variables(served):
 
 
 def test_a_stream_ends_with_the_result_and_says_what_has_changed(served):
-    assert [kind for kind, _ in served.events({"desk": "d", "show": ["weather"], "changes": 2})][-1] == "result"
+    assert [kind for kind, _ in served.events({"session": "d", "show": ["weather"], "changes": 2})][-1] == "result"
     show = [{"variable": "depth", "states": 2, "also": [39]}, 0]
-    kind, data = served.events({"desk": "d", "evidence": {"ground": "wet"}, "show": show, "changes": 2})[-1]
+    kind, data = served.events({"session": "d", "evidence": {"ground": "wet"}, "show": show, "changes": 2})[-1]
     before, now = abp.infer(weather()).marginals, abp.infer(weather(), evidence={"ground": "wet"}).marginals
     assert kind == "result"
     assert data["shown"][0]["states"] == [20, 19, 39]
@@ -169,30 +169,30 @@ def test_a_stream_ends_with_the_result_and_says_what_has_changed(served):
 
 
 def test_a_page_looks_at_other_marginals_and_exports_all(served):
-    served.events({"desk": "e", "evidence": {"ground": "dry"}})
+    served.events({"session": "e", "evidence": {"ground": "dry"}})
     result = abp.infer(weather(), evidence={"ground": "dry"})
-    (shown,) = served.post("/look", {"desk": "e", "show": ["weather"]})["shown"]
+    (shown,) = served.post("/look", {"session": "e", "show": ["weather"]})["shown"]
     assert shown["probabilities"] == pytest.approx([result.marginals["weather"].max()])
-    _, headers, body = served.ask("GET", "/export?desk=e&format=csv")
+    _, headers, body = served.ask("GET", "/export?session=e&format=csv")
     assert headers["Content-Disposition".lower()] == 'attachment; filename="marginals.csv"'
     lines = body.decode().splitlines()
     assert (lines[0], len(lines)) == ("variable,state,probability", 1 + 49)
-    _, _, body = served.ask("GET", "/export?desk=e&format=json")
+    _, _, body = served.ask("GET", "/export?session=e&format=json")
     assert json.loads(body)["marginals"]["weather"]["probabilities"] == pytest.approx(
         result.marginals["weather"].tolist()
     )
 
 
 def test_the_best_joint_state_is_that_of_infer_map(served):
-    served.events({"desk": "f", "evidence": {"ground": "wet"}})
-    found = served.post("/best", {"desk": "f", "evidence": {"ground": "wet"}})
+    served.events({"session": "f", "evidence": {"ground": "wet"}})
+    found = served.post("/best", {"session": "f", "evidence": {"ground": "wet"}})
     best = abp.infer_map(weather(), evidence={"ground": "wet"})
     assert found["exact"]
     assert found["log_score"] == pytest.approx(best.log_score)
     assert {each["name"]: each["label"] for each in found["states"]} == {
         name: str(label) for name, label in best.assignment.items()
     }
-    looked = served.post("/look", {"desk": "f", "show": ["weather"]})["best"]
+    looked = served.post("/look", {"session": "f", "show": ["weather"]})["best"]
     assert looked == [each for each in found["states"] if each["name"] == "weather"]
 
 
@@ -217,7 +217,7 @@ def test_an_answer_that_is_too_large_is_refused_before_it_is_computed():
     with serving(graph, limits=Limits(numbers=1_000, exported=1_000, max_memory=2**26)) as found:
         assert "give 'targets' or 'states'" in found.problem("POST", "/query", {})[1]
         assert len(found.post("/query", {"states": 10})["marginals"][0]["states"]) == 10
-        assert found.problem("GET", "/export?desk=d")[0] == 422
+        assert found.problem("GET", "/export?session=d")[0] == 422
 
 
 @pytest.fixture(scope="module")
@@ -226,13 +226,13 @@ def busy():
         yield found
 
 
-def test_a_newer_query_of_a_desk_ends_the_one_under_way(busy):
+def test_a_newer_query_of_a_session_ends_the_one_under_way(busy):
     first = []
-    thread = threading.Thread(target=lambda: first.extend(busy.events({"desk": "d", "show": [0]})))
+    thread = threading.Thread(target=lambda: first.extend(busy.events({"session": "d", "show": [0]})))
     thread.start()
-    assert eventually(lambda: busy.engine._desks.get("d") and busy.engine._desks["d"].newest is not None)
-    assert busy.post("/look", {"desk": "d", "show": [5]})["shown"][0]["index"] == 5
-    kind, data = busy.events({"desk": "d", "seconds": 0.05})[-1]
+    assert eventually(lambda: busy.engine._clients.get("d") and busy.engine._clients["d"].newest is not None)
+    assert busy.post("/look", {"session": "d", "show": [5]})["shown"][0]["index"] == 5
+    kind, data = busy.events({"session": "d", "seconds": 0.05})[-1]
     thread.join()
     assert (kind, data["figures"]["stop_reason"]) == ("result", "OUT_OF_TIME")
     assert [kind for kind, _ in first if kind != "snapshot"] == ["stopped"]
@@ -249,7 +249,7 @@ def test_a_client_that_leaves_in_mid_stream_ends_its_run(busy):
 
 def busy_connection(served):
     """Open a stream and read its first bytes."""
-    body = b'{"desk": "leaves"}'
+    body = b'{"session": "leaves"}'
     head = (
         f"POST /stream HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer a-token-of-the-tests\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -274,12 +274,12 @@ def test_too_many_waiting_requests_are_sent_away():
         assert "requests are waiting" in found.events({})[-1][1]["detail"]
 
 
-def test_the_desk_that_was_idle_for_longest_makes_room():
-    with serving(weather(), limits=Limits(desks=2, max_memory=2**26)) as found:
+def test_the_session_that_was_idle_for_longest_makes_room():
+    with serving(weather(), limits=Limits(sessions=2, max_memory=2**26)) as found:
         for name in ("a", "b", "a", "c"):
-            assert found.events({"desk": name})[-1][0] == "result"
-        assert found.problem("POST", "/look", {"desk": "b"})[0] == 409
-        assert found.post("/look", {"desk": "a", "show": [0]})["shown"]
+            assert found.events({"session": name})[-1][0] == "result"
+        assert found.problem("POST", "/look", {"session": "b"})[0] == 409
+        assert found.post("/look", {"session": "a", "show": [0]})["shown"]
 
 
 def test_thirty_clients_are_answered_at_a_time(served):
@@ -290,7 +290,7 @@ def test_thirty_clients_are_answered_at_a_time(served):
 
     def click(number):
         for state, value in expected.items():
-            asked = {"desk": f"desk {number}", "evidence": {"depth": state}, "show": ["weather"]}
+            asked = {"session": f"session {number}", "evidence": {"depth": state}, "show": ["weather"]}
             kind, data = served.events(asked)[-1]
             if kind != "result" or abs(data["shown"][0]["probabilities"][0] - value) > 1e-9:
                 wrong.append((number, state, kind, data))

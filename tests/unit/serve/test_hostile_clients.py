@@ -45,7 +45,7 @@ def attack(rng, secret):
         return b"GET / HTTP/1.1\r\nX: " + b"y" * rng.choice([100, 70_000]) + b"\r\n" + rng.choice([b"\r\n", b""])
     if kind == 3:
         query = rng.choice(
-            ["format=../x&desk=../..", "search=" + "%00" * 900, "index=-1", "index=" + "9" * 400, "&" * 999]
+            ["format=../x&session=../..", "search=" + "%00" * 900, "index=-1", "index=" + "9" * 400, "&" * 999]
         )
         path = rng.choice(["/export", "/model/states", "/model/variables", "/model/neighbourhood"])
         return f"GET {path}?{query} HTTP/1.1\r\n{host}{token}{origin}\r\n".encode("latin-1")
@@ -55,11 +55,11 @@ def attack(rng, secret):
         b'{"a":' * 3_000 + b"1" + b"}" * 3_000,
         b'{"evidence":{"' + b"w" * rng.choice([10, 100_000]) + b'":1}}',
         b'{"evidence":{"weather":' + rng.choice(values) + b"}}",
-        f'{{"desk":"{SCRIPT}","show":["{SCRIPT}"],"evidence":{{"{SCRIPT}":"{SCRIPT}"}}}}'.encode(),
+        f'{{"session":"{SCRIPT}","show":["{SCRIPT}"],"evidence":{{"{SCRIPT}":"{SCRIPT}"}}}}'.encode(),
         b'{"show":[' + b"0," * 5_000 + b"0]}",
         b'{"seconds":1e308,"target_error":-0.0,"max_updates":' + b"9" * 30 + b"}",
         rng.randbytes(300),
-        f'{{"desk":"{secret}","evidence":{{"__class__":"{secret}"}}}}'.encode(),
+        f'{{"session":"{secret}","evidence":{{"__class__":"{secret}"}}}}'.encode(),
         b"{}",
     ]
     body = rng.choice(bodies)

@@ -9,10 +9,10 @@ from anytimebp.serve.limits import Limits
 
 
 @pytest.mark.parametrize(
-    ("free", "runs", "desks"),
+    ("free", "runs", "sessions"),
     [(2**40, 4, 32), (2**31, 4, 32), (400_000_000, 4, 6), (100_000_000, 1, 2), (1, 1, 2)],
 )
-def test_runs_and_sessions_fit_into_half_of_the_free_memory(monkeypatch, free, runs, desks):
+def test_runs_and_sessions_fit_into_half_of_the_free_memory(monkeypatch, free, runs, sessions):
     monkeypatch.setattr(limits, "available_memory", lambda: free)
     graph = abp.FactorGraph()
     graph.add_variables(2, 1000)
@@ -20,12 +20,12 @@ def test_runs_and_sessions_fit_into_half_of_the_free_memory(monkeypatch, free, r
     need = graph.summary().full_bp_bytes
     found = Limits.of(graph)
     assert 2**23 < need < 2**27
-    assert (found.runs, found.desks) == (
+    assert (found.runs, found.sessions) == (
         max(1, min(4, int(free / 4 / need))),
         max(2, min(32, int(free / 4 / need))),
     )
     assert found.runs <= runs
-    assert found.desks <= desks
+    assert found.sessions <= sessions
     assert found.max_memory >= 2**26
 
 

@@ -25,9 +25,9 @@ def chain(count):
 def test_a_model_of_100_000_variables_sends_what_is_visible_only():
     with serving(chain(COUNT), limits=Limits(seconds=60.0, max_memory=2**31)) as served:
         show = list(range(500, 560))
-        assert served.events({"desk": "d", "show": show, "changes": 10})[-1][0] == "result"
+        assert served.events({"session": "d", "show": show, "changes": 10})[-1][0] == "result"
         status, _, body = served.ask(
-            "POST", "/stream", {"desk": "d", "evidence": {"x500": 2}, "show": show, "changes": 10}
+            "POST", "/stream", {"session": "d", "evidence": {"x500": 2}, "show": show, "changes": 10}
         )
         assert (status, len(body) < 100_000) == (200, True)
         data = json.loads(body.decode().rstrip().split("\n")[-1].removeprefix("data: "))
@@ -36,8 +36,8 @@ def test_a_model_of_100_000_variables_sends_what_is_visible_only():
         for path in ("/model/neighbourhood?variable=x70000", "/model/variables?search=99&limit=30", "/model"):
             assert len(served.ask("GET", path)[2]) < 20_000
         assert served.get("/model/variables?search=x99999")["variables"][0]["index"] == 99_999
-        assert len(served.post("/look", {"desk": "d", "show": show})["shown"]) == 60
-        assert served.ask("GET", "/export?desk=d")[2].count(b"\n") == 3 * COUNT + 1
+        assert len(served.post("/look", {"session": "d", "show": show})["shown"]) == 60
+        assert served.ask("GET", "/export?session=d")[2].count(b"\n") == 3 * COUNT + 1
 
 
 def test_a_hub_shows_some_of_its_neighbours():

@@ -100,7 +100,7 @@ class RoughLook:
         """Return the scores that a factor is asked for to say something of one state."""
         compiled = self._whole.compiled
         factor = int(compiled.arrays.edge_factor[edge])
-        if compiled.source(factor)[0].speaks:
+        if compiled.source(factor)[0].has_log_message:
             return 0.0
         others = [int(compiled.arrays.edge_variable[e]) for e in compiled.edges(factor) if e != edge]
         return math.prod(float(model.size[v]) for v in others)

@@ -36,7 +36,7 @@ def structured_costs(
         each = structured_entries(block.source, own)
         entries += float(each.sum())
         edges += block.scopes.size
-        if block.source.speaks:
+        if block.source.has_log_message:
             looking += ask_cost * float(each.sum() + outside.sum())
         else:
             looking += ask_cost * float((joint_states(own)[:, np.newaxis] / own * outside).sum())

@@ -35,7 +35,7 @@ def ask_message(
         How many scores were asked for, after each call.
     """
     source, _ = compiled.source(factor)
-    if source.speaks:
+    if source.has_log_message:
         yield len(states)
         return source.log_message(others, log_weights, axis, states)
     found, weight = np.empty(len(states)), np.zeros(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+from anytimebp.kernels.codes import OK
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.tables.arrays import WorkspaceArrays
 
@@ -51,6 +52,13 @@ class Progress(NamedTuple):
     max_residual: float = float("inf")
     mean_residual: float = float("inf")
     earlier: Sequence[Swept] = ()
+
+
+def whole_sweep(
+    updates: int, work: int, *, converged: bool, largest: float, mean: float, earlier: Sequence[Swept] = ()
+) -> Progress:
+    """Return the progress of a slice that has completed a sweep, with the residuals of that sweep."""
+    return Progress(OK, -1, updates, work, True, converged, largest, mean, earlier)  # noqa: FBT003
 
 
 class Schedule(Protocol):

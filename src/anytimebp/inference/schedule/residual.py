@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.inference.schedule.protocol import Messages, Progress
+from anytimebp.inference.schedule.protocol import Messages, Progress, whole_sweep
 from anytimebp.kernels.codes import CONVERGED, OK
 from anytimebp.kernels.residual import residual_slice
 from anytimebp.layout.graph_layout import GraphLayout
@@ -96,13 +96,6 @@ class ResidualSchedule:
             return Progress(status, culprit, updates, work)
         self._in_sweep = 0
         priority, top = self._heap.priority, self._heap.item[:1]
-        return Progress(
-            OK,
-            -1,
-            updates,
-            work,
-            end_of_sweep=True,
-            converged=status == CONVERGED,
-            max_residual=float(priority[top[0]]) if len(top) else 0.0,
-            mean_residual=float(np.add.reduce(priority[: self._n_factors])) / max(1, self._n_factors),
-        )
+        largest = float(priority[top[0]]) if len(top) else 0.0
+        mean = float(np.add.reduce(priority[: self._n_factors])) / max(1, self._n_factors)
+        return whole_sweep(updates, work, converged=status == CONVERGED, largest=largest, mean=mean)

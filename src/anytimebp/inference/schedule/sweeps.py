@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.inference.options import RunOptions
-from anytimebp.inference.schedule.protocol import Messages, Progress, Swept
+from anytimebp.inference.schedule.protocol import Messages, Progress, Swept, whole_sweep
 from anytimebp.inference.schedule.residual import ResidualSchedule
 from anytimebp.kernels.codes import OK
 from anytimebp.kernels.lazy import MOST, lazy_slice
@@ -138,17 +138,7 @@ class SweepSchedule:
         if converged and largest > self._tolerance:
             largest, mean = pending, min(mean, pending)
         self._largest = self._total = 0.0
-        return Progress(
-            OK,
-            -1,
-            updates,
-            work,
-            end_of_sweep=True,
-            converged=converged,
-            max_residual=largest,
-            mean_residual=mean,
-            earlier=earlier,
-        )
+        return whole_sweep(updates, work, converged=converged, largest=largest, mean=mean, earlier=earlier)
 
 
 ORDERED_AT_ONCE = 2**17  # factors and variables that are looked at in a slice: each may cost a few trips to memory
@@ -331,16 +321,7 @@ class LazySchedule:
             return Progress(OK, -1, updates, work)
         mean = min(largest, self._total / max(1, self._in_sweep))
         self._in_sweep, self._total = 0, 0.0
-        return Progress(
-            OK,
-            -1,
-            updates,
-            work,
-            end_of_sweep=True,
-            converged=converged,
-            max_residual=largest,
-            mean_residual=mean,
-        )
+        return whole_sweep(updates, work, converged=converged, largest=largest, mean=mean)
 
 
 TINY = 2**17  # entries that could be read in the time of a sweep, under which sweeps that leave factors out cost more

@@ -1,4 +1,4 @@
-"""At most one variable is in a given state; `kernels/at_most_one.py` sums it in one pass forth and one back."""
+"""At most one variable is in a given state; `kernels/at_most_one.py` sums it in a forward and a backward pass."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class AtMostOneSource(FactorSource):
     tags = ("at_most_one",)
     fields = (Field("states", "i"),)
     sums = "at_most_one"
-    speaks = True
+    has_log_message = True
     any_arity = True
 
     def __init__(self, shape: tuple[int, ...], states: IndexArray) -> None:

@@ -68,7 +68,7 @@ class BitwiseSource(FactorSource):
     tags = ("and", "or")
     fields = (Field("order", WHOLE, "number of states"),)
     sums = "bitwise"
-    speaks = True
+    has_log_message = True
     lists_parts = True
 
     def __init__(self, shape: tuple[int, ...], *, is_or: bool) -> None:

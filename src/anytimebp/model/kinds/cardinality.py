@@ -85,7 +85,7 @@ class CardinalitySource(FactorSource):
     tags = ("cardinality",)
     fields = (Field("log_scores", "f"), Field("states", "i"))
     sums = "cardinality"
-    speaks = True
+    has_log_message = True
     any_arity = True
 
     def __init__(self, shape: tuple[int, ...], log_scores: FloatArray, states: IndexArray) -> None:

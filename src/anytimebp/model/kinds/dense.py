@@ -12,7 +12,7 @@ from anytimebp.model.scores import LOG_RULE, MAX_SCORE, NUMBERS, out_of_range
 from anytimebp.model.source import BoolArray, FactorSource, Field, FloatArray, IndexArray, States, TableRange, read_only
 
 PLAIN_RANGE = (-600.0, 10.0)
-"""Logs of potentials that are summed as they are. Of a larger maximum, products that are just safe would underflow."""
+"""Potentials whose logs are in this range are summed unscaled. With a larger maximum, products could underflow."""
 
 
 class DenseSource(FactorSource):

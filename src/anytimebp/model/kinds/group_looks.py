@@ -30,7 +30,7 @@ def convolve_logs(a: FloatArray, b: FloatArray, *, is_xor: bool) -> FloatArray:
 
 
 def _by_transforms(a: FloatArray, b: FloatArray, *, is_xor: bool) -> FloatArray:
-    """Do the same by transforms; sums below the rounding error, a part in 1e15 of the whole, are raised to it."""
+    """Do the same by transforms. Sums below the rounding error, 1e-15 of the largest, are raised to that error."""
     shift = a.max() + b.max()
     weights = np.exp(a - a.max()), np.exp(b - b.max())
     if is_xor:

@@ -44,7 +44,7 @@ class GroupSource(FactorSource):
 
     __slots__ = ("_elements", "_whole", "is_xor", "order", "range", "shape")
     sums = "group"
-    speaks = True
+    has_log_message = True
     lists_parts = True
 
     def __init__(self, shape: tuple[int, ...], elements: Sequence[IndexArray | None], *, is_xor: bool) -> None:

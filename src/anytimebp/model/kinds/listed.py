@@ -33,7 +33,7 @@ class ListedSource(FactorSource):
     tags = ("entries",)
     fields = (Field("indices", "i"), Field("log_scores", "f"), Field("default", LOG_SCORE))
     sums = "list"
-    speaks = True
+    has_log_message = True
 
     def __init__(self, shape: tuple[int, ...], indices: IndexArray, log_scores: FloatArray, default: float) -> None:
         """Hold entries that `read_entries` has checked."""

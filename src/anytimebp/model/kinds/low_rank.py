@@ -75,7 +75,7 @@ class LowRankSource(FactorSource):
     tags = ("low_rank",)
     fields = (Field("log_factors", "f"),)
     sums = "low_rank"
-    speaks = True
+    has_log_message = True
 
     def __init__(self, shape: tuple[int, ...], log_factors: FloatArray, rank: int) -> None:
         """Hold the logs."""
@@ -151,7 +151,7 @@ class LowRankSource(FactorSource):
 
     @classmethod
     def restated(cls, tag: str, **held: Any) -> dict[str, Any]:
-        """Return the structure, of which the universes are not known yet."""
+        """Return the structure; the universes are not known yet."""
         del tag  # there is but one
         return {"structure": _Restated(held["log_factors"])}
 

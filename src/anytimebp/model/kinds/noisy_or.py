@@ -1,4 +1,4 @@
-"""The last variable is a noisy OR of the others; `kernels/noisy_or.py` sums it in one pass forth and one back."""
+"""The last variable is a noisy OR of the others; `kernels/noisy_or.py` sums it in a forward and a backward pass."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class NoisyOrSource(FactorSource):
     tags = ("noisy_or",)
     fields = (Field("probabilities", "f"),)
     sums = "noisy_or"
-    speaks = True
+    has_log_message = True
     any_arity = True
 
     def __init__(self, shape: tuple[int, ...], probabilities: FloatArray) -> None:

@@ -1,7 +1,7 @@
-"""All factor kinds: which one a way of stating scores gives, and which one a file means.
+"""All factor kinds: which one the arguments of `add_factor` mean, and which one a file means.
 
-A new kind is a module next door and a line in `KINDS`; one that sums without a table has its sums in `kernels/`, and a
-line in `kernels/structures.py`.
+A new kind is a module in this folder and a line in `KINDS`. If it is summed without a table, its sums are in
+`kernels/`, with a line in `kernels/structures.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scores that a function of the user's computes when they are needed, and the checks of what it returns."""
+"""Scores that a user's function computes when they are needed, and checks of what it returns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RuleSource(FactorSource):
     Attributes:
         rule: The function.
         propose: Names likely states of one variable given those of the others, or None.
-        scope: Names the factors in errors, where nobody knows which of them it is.
+        scope: Names the factors in errors if it is not known which of them is meant.
     """
 
     __slots__ = ("propose", "rule", "scope", "shape")

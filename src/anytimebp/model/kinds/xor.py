@@ -1,4 +1,4 @@
-"""The states of all variables XOR to nothing."""
+"""The XOR of the states of all variables is 0."""
 
 from __future__ import annotations
 

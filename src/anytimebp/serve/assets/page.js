@@ -9,7 +9,7 @@ import { States } from "/assets/states.js";
 const FEW = 12, NEAR = 24, LISTED = 30, CHIPS = 40, MOST_STATES = 200, CHANGES = 10, BEST = 0.5, AGAIN = 1500;
 const MANY = 200_000;  // states from which on the best joint state is searched on demand only, as its set-up takes seconds
 const $ = (id) => document.getElementById(id);
-const desk = [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+const session = [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const page = {
   model: null, evidence: new Map(), chosen: null, near: null, listed: [], next: null, nStates: FEW, found: [],
@@ -78,7 +78,7 @@ function draw() {
 async function run() {
   if (page.run) page.run.abort();
   clearTimeout(page.retry);
-  const mine = page.run = new AbortController(), body = { desk, evidence: asked(page.evidence), show: wanted(), changes: CHANGES };
+  const mine = page.run = new AbortController(), body = { session, evidence: asked(page.evidence), show: wanted(), changes: CHANGES };
   page.moments = [];
   say("Running", "busy");
   $("stop").hidden = false;
@@ -156,7 +156,7 @@ async function searchBest() {
   $("best-note").textContent = "Searching";
   $("search-best").hidden = true;
   try {
-    const best = await post("/best", { desk, evidence: asked(evidence), seconds: BEST, variables: bestWanted() });
+    const best = await post("/best", { session, evidence: asked(evidence), seconds: BEST, variables: bestWanted() });
     if (page.evidence !== evidence || (page.run && page.run !== mine)) return;
     page.best = best;
     drawBest($("best-states"), $("best-note"), best, page.marginals, choose);
@@ -168,7 +168,7 @@ async function searchBest() {
 // Other marginals of the same answer; where the server does not know it any more, it runs again.
 async function look() {
   try {
-    const { shown, best } = await post("/look", { desk, show: wanted() });
+    const { shown, best } = await post("/look", { session, show: wanted() });
     take(shown);
     if (page.best && best.length) {
       const near = new Set(bestWanted());
@@ -198,7 +198,7 @@ async function choose(index, { quiet = false } = {}) {
   $("chosen-size").textContent = `${whole.n_states.toLocaleString("en")} states, ${whole.n_factors.toLocaleString("en")} factors with others`;
   const all = !page.near.is_cut && page.near.variables.length === page.model.variables;
   $("near-title").textContent = all ? "Graph" : `Neighbourhood of ${whole.name}`;
-  $("legend").textContent = `${all ? "" : `The nearest ${page.near.variables.length} of ${page.model.variables.toLocaleString("en")} variables. `}A ring is the probability of a variable’s likeliest state; a full dot is observed.`;
+  $("legend").textContent = `${all ? "" : `The nearest ${page.near.variables.length} of ${page.model.variables.toLocaleString("en")} variables. `}A ring shows the probability of a variable’s likeliest state; a filled dot is an observed variable.`;
   graph.show(page.near);
   if (quiet) return;
   history.replaceState({ depth: page.depth }, "", write(page.evidence, page.chosen.name));
@@ -275,7 +275,7 @@ async function start() {
   } catch (error) { failed(error); }
 }
 
-for (const kind of ["csv", "json"]) $(kind).href = `/export?${new URLSearchParams({ desk, format: kind })}`;
+for (const kind of ["csv", "json"]) $(kind).href = `/export?${new URLSearchParams({ session, format: kind })}`;
 $("search").addEventListener("input", soon(async () => { await search(); await look(); }));
 $("state-search").addEventListener("input", soon(searchStates));
 $("more-variables").addEventListener("click", async () => { await search(page.next); await look(); });

@@ -133,6 +133,7 @@ def test_proposals_of_impossible_states_alone_are_no_proposals():
         assert snapshot.marginals["x1"].sum() == pytest.approx(1.0)
 
 
+@pytest.mark.compiled  # NumPy takes most of the time, in both passes
 def test_a_constant_added_to_a_rule_changes_nothing():
     """Rough sums, of many states, are compared with those of other factors."""
     rng = np.random.default_rng(0)

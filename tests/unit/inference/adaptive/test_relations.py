@@ -1,7 +1,6 @@
 """The first round on relations: BP on its active states, as the general rounds are, and what goes on from there."""
 
 import gc
-import os
 
 import numpy as np
 import pytest
@@ -18,9 +17,10 @@ from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.method import Step, new_task, steps
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.spare import SpareMemory
+from oracle.examples import examples
 
 seeds = st.integers(0, 10**6)
-few = settings(max_examples=8 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 25)
+few = settings(max_examples=examples(25, uncompiled=8))
 KINDS = ("log_table", "table", "tied log_table", "tied table")
 
 
