@@ -104,7 +104,10 @@ def test_evidence_given_as_unary_factors_is_the_same(models_folder, case):
     assert restricted.work < scored.work
 
 
-@pytest.mark.parametrize("name", ["alarm", "pathfinder", "Segmentation_11", "ObjectDetection_11", "pdb1rh4"])
+PROVEN = ["alarm", "pathfinder", "Segmentation_11", "ObjectDetection_11", "pdb1rh4"]
+
+
+@pytest.mark.parametrize("name", PROVEN)
 def test_the_best_joint_state_scores_at_least_as_much_as_the_likeliest_states(models_folder, name):
     path = models_folder / f"{name}.uai"
     graph = abp.read_model(path)
@@ -114,3 +117,30 @@ def test_the_best_joint_state_scores_at_least_as_much_as_the_likeliest_states(mo
     known = read_evidence_mapping(observed, graph.variables)
     assert found.exact
     assert found.log_score >= joint_log_score(graph.blocks, graph.variables, known, states) - 1e-9
+
+
+HARDER = [
+    "279_ASP",
+    "CSP_12",
+    "ObjectDetection_24",
+    "Promedus_11",
+    "mildew",
+    "pdb1fna",
+    "pdb1i24",
+    "pdb1k51",
+    "pdb1mof",
+]
+
+
+@pytest.mark.parametrize("name", HARDER)
+def test_a_search_reaches_the_score_of_the_likeliest_states(models_folder, name):
+    path = models_folder / f"{name}.uai"
+    graph = abp.read_model(path)
+    observed = abp.read_evidence(path.with_name(f"{name}.uai.evid"), graph)
+    marginals = abp.infer(graph, "bp", evidence=observed, tolerance=1e-3, max_updates=200 * graph.n_factors).marginals
+    states = np.array([int(marginals[i].argmax()) for i in range(len(graph.variables))])
+    known = read_evidence_mapping(observed, graph.variables)
+    rounded = joint_log_score(graph.blocks, graph.variables, known, states)
+    found = abp.infer_map(graph, evidence=observed, callback=lambda moment: moment.log_score >= rounded)
+    assert found.log_score >= max(rounded, np.finfo(np.float64).min)
+    assert found.upper_bound >= found.log_score

@@ -88,15 +88,23 @@ def full_domains(
         rows = rows[:0]
     for index, scores in unary.items():
         log_prior[slot_start[index] : slot_start[index + 1]] = scores[states[index]] if index in states else scores
-    for index, seen in observed.items():
-        if seen.log_scores is not None:
-            log_prior[slot_start[index] : slot_start[index + 1]] += seen.log_scores
+    _add_soft_evidence(observed, slot_start, log_prior)
     impossible = fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest)
     if impossible >= 0:
         name = compiled.variables.name(impossible)
         msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
         raise InconsistentModelError(msg)
     return Domains(sizes, slot_start, slot_state, log_prior, scale, smallest, scored)
+
+
+def _add_soft_evidence(observed: dict[int, Observation], slot_start: IndexArray, log_prior: FloatArray) -> None:
+    """Add the scores that evidence gives to states."""
+    given = {index: seen.log_scores for index, seen in observed.items() if seen.log_scores is not None}
+    indices = np.fromiter(given, dtype=np.int64, count=len(given))
+    for start, end, scores in zip(
+        slot_start[indices].tolist(), slot_start[indices + 1].tolist(), given.values(), strict=True
+    ):
+        log_prior[start:end] += scores
 
 
 def _add_asked_factors(

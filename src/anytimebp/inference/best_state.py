@@ -197,7 +197,7 @@ def load_map_kernels() -> None:
         cliques.distribute_slice,
         cutting.cut_tables_slice,
         joint_states.choose_best,
-        log_maxima.improve_slice,
+        log_maxima.score_states,
     )
     if all(getattr(kernel, "overloads", True) for kernel in wanted):
         return

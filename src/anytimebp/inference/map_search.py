@@ -19,7 +19,14 @@ from anytimebp.exact.relevance import Part
 from anytimebp.exact.tree import Tree
 from anytimebp.inference.figures import SLICE_COST, UNLIMITED
 from anytimebp.kernels.codes import OK
-from anytimebp.kernels.log_maxima import MaximaArrays, bound_after_pass, choose_states, improve_slice, pass_slice
+from anytimebp.kernels.log_maxima import (
+    MaximaArrays,
+    bound_after_pass,
+    choose_states,
+    improve_slice,
+    pass_slice,
+    score_states,
+)
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
 from anytimebp.model.factor import row_starts
@@ -151,7 +158,7 @@ class MapSearch:
             for order in orders:
                 choose_states(layout, at, order, floor)
                 yield from self._improve(at, floor)
-                is_better |= self.offer(self._states_of(at.state))
+                is_better |= self._may_be_better(at) and self.offer(self._states_of(at.state))
             quiet, stale = 0 if is_better or has_fallen else quiet + 1, 0 if is_better else stale + 1
             if self.is_best or (blocks is None and quiet >= MOST_IDLE_PASSES):
                 break
@@ -209,6 +216,11 @@ class MapSearch:
         while not is_over:
             is_over, _, _ = improve_slice(self._compiled.arrays, at, is_pending, floor, SLICE_COST)
             yield
+
+    def _may_be_better(self, at: MaximaArrays) -> bool:
+        """Tell whether the chosen states may score more than the best so far: tables say so, but for rounding."""
+        score = score_states(self._compiled.arrays, at) + float(np.add.reduce(self._domains.log_prior_scale))
+        return bool(score > -np.inf and score >= self.log_score - REACHED * max(1.0, abs(score)))
 
     def _by_certainty(self) -> IndexArray:
         """Return all variables, those first whose best state is the farthest from the next one."""

@@ -12,6 +12,7 @@ from anytimebp.inference.forest_run import forest_run
 from anytimebp.inference.method import Method, Task
 from anytimebp.inference.methods import FULL_METHODS
 from anytimebp.inference.one_by_one import OneByOne
+from anytimebp.inference.truncated_run import truncated_run
 
 
 def make_method(task: Task) -> Method:
@@ -26,4 +27,4 @@ def make_method(task: Task) -> Method:
         return AutoRun(task)
     if method == "adaptive" and task.options.policy is None:
         return AdaptiveRun(task)
-    return AllStates(task) if method in FULL_METHODS else OneByOne(task)
+    return AllStates(task) if method in FULL_METHODS else truncated_run(task) or OneByOne(task)

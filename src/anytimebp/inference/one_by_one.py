@@ -88,7 +88,7 @@ class OneByOne:
         self._policy = policy_of(options.method) if options.policy is None else options.policy
         self._grow = 0 if options.method == "truncated" else min(options.grow, max(1, len(self._universe.log_prior)))
         self._mode = mode_of(self._policy) if self._grow else RANKED
-        self._first_sizes = part_of(self._universe, 0.0 if self._grow else options.fraction)
+        self._first_sizes = part_of(self._universe.n_allowed, 0.0 if self._grow else options.fraction)
         limit, scores = options.max_memory, self._mode >= DYNAMIC
         self._room = first_room(self._universe, self._first_sizes, self._grow, limit, scores_candidates=scores)
         self._priorities = FixedPriorities(self._universe, self._universe.scored)

@@ -131,6 +131,12 @@ class RunOptions:
         vars(twin).update(observed=observed, targets=None, parts=None, workers="threads", threads=None)
         return twin
 
+    def residual_on(self, observed: dict[int, Observation]) -> RunOptions:
+        """Return the options of residual BP under other evidence."""
+        twin = self.for_method("residual")
+        vars(twin).update(observed=observed)
+        return twin
+
     def generator(self) -> np.random.Generator:
         """Return the random generator of the run (SPEC 7)."""
         try:

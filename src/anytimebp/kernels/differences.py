@@ -15,7 +15,7 @@ from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.codes import CERTAIN, LINEAR, LOG
 from anytimebp.kernels.convolutions import copy_to, least_sum, norms_of
 from anytimebp.kernels.either_arithmetic import add, dot, times
-from anytimebp.kernels.fourier import from_spectrum, to_spectrum
+from anytimebp.kernels.fourier import from_spectrum, to_spectrum, turn_size
 from anytimebp.kernels.jit import index_view, kernel, table_view
 from anytimebp.kernels.pair_sums import CYCLIC
 from anytimebp.kernels.structures import read_inputs, wanted_axis
@@ -117,7 +117,7 @@ def through_difference(inputs, factor, arithmetic, wanted):
     address, room = inputs.table_address[factor], inputs.room
     head, counts = table_view(address, HEAD), index_view(address, HEAD)
     shift, count, length, default = counts[0], counts[1], counts[2], head[3]
-    words = table_view(address, HEAD + 2 * count + 2 * length)
+    words = table_view(address, HEAD + 2 * count + turn_size(length))
     scores, backwards = words[HEAD : HEAD + count], words[HEAD + count : HEAD + 2 * count]
     n, m = inputs.domain_size[inputs.edge_variable[edge]], inputs.domain_size[inputs.edge_variable[edge + 1]]
     left, right, most = inputs.incoming[:n], inputs.incoming[n : n + m], max(n, m)

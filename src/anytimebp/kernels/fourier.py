@@ -5,22 +5,34 @@ algorithm of Stockham, four parts at a time; with h the half of the length and w
 
     X(k)  =  (Z(k) + conj Z(h - k)) / 2  -  i w^k (Z(k) - conj Z(h - k)) / 2,    k = 0 .. h
 
-Real and imaginary parts are arrays of their own, so that the compiler makes vectors of all loops. `turn` has the
-cosines of 2 pi k / (2 h) for k < 2 h, and then the sines of -2 pi k / (2 h).
+Real and imaginary parts are arrays of their own, so that the compiler makes vectors of all loops. It does so of loops
+that read backwards only if these indices are unsigned: others might be negative for all it knows. `turn` has the
+cosines of 2 pi k / (2 h) for k < 2 h, and then the sines of -2 pi k / (2 h). Behind these, with m = h / 4, are the
+cosines again for k = 2 p, 4 p and 6 p, each for all p < m, and the sines, side by side as the first pass reads them.
 """
+
+import numpy as np
 
 from anytimebp.kernels.jit import FAST, kernel
 
 
+@kernel(inline=True)
+def turn_size(length):
+    """Return how many numbers `turn` has for a transform of a length; none for none."""
+    return 2 * length + 6 * (length // 8)
+
+
 @kernel(FAST)
-def _first_pass(xr, xi, yr, yi, cos, sin):
-    """Make the first pass, in which neighbours turn by different angles; `cos` and `sin` are of twice the length."""
+def _first_pass(xr, xi, yr, yi, turn):
+    """Make the first pass, in which neighbours turn by different angles."""
     m = xr.size // 4
+    first = turn[16 * m :]
+    cos1, cos2, cos3 = first[:m], first[m : 2 * m], first[2 * m : 3 * m]
+    sin1, sin2, sin3 = first[3 * m : 4 * m], first[4 * m : 5 * m], first[5 * m : 6 * m]
     ar, br, cr, dr = xr[:m], xr[m : 2 * m], xr[2 * m : 3 * m], xr[3 * m :]
     ai, bi, ci, di = xi[:m], xi[m : 2 * m], xi[2 * m : 3 * m], xi[3 * m :]
     for p in range(m):
-        w1r, w1i, w2r, w2i = cos[2 * p], sin[2 * p], cos[4 * p], sin[4 * p]
-        w3r, w3i = cos[6 * p], sin[6 * p]
+        w1r, w1i, w2r, w2i, w3r, w3i = cos1[p], sin1[p], cos2[p], sin2[p], cos3[p], sin3[p]
         sr, si, tr, ti = ar[p] + cr[p], ai[p] + ci[p], ar[p] - cr[p], ai[p] - ci[p]
         ur, ui, vr, vi = br[p] + dr[p], bi[p] + di[p], bi[p] - di[p], dr[p] - br[p]
         yr[4 * p], yi[4 * p] = sr + ur, si + ui
@@ -66,9 +78,10 @@ def _last_pairs(xr, xi, yr, yi):
 
 
 @kernel()
-def _transform(xr, xi, yr, yi, cos, sin):
+def _transform(xr, xi, yr, yi, turn):
     """Transform x, complex, of a length of at least 4; return whether the result is in y, and not in x."""
-    _first_pass(xr, xi, yr, yi, cos, sin)
+    cos, sin = turn[: 2 * xr.size], turn[2 * xr.size : 4 * xr.size]
+    _first_pass(xr, xi, yr, yi, turn)
     left, s, in_y = xr.size // 4, 4, True
     while left >= 4:  # noqa: PLR2004
         if in_y:
@@ -90,8 +103,9 @@ def _untangle(zr, zi, cos, sin, real, imaginary):
     h = zr.size
     real[0], imaginary[0], real[h], imaginary[h] = zr[0] + zi[0], 0.0, zr[0] - zi[0], 0.0
     for k in range(1, h):
-        sr, si = 0.5 * (zr[k] + zr[h - k]), 0.5 * (zi[k] - zi[h - k])
-        dr, di = 0.5 * (zr[k] - zr[h - k]), 0.5 * (zi[k] + zi[h - k])
+        b = np.uint64(h - k)
+        sr, si = 0.5 * (zr[k] + zr[b]), 0.5 * (zi[k] - zi[b])
+        dr, di = 0.5 * (zr[k] - zr[b]), 0.5 * (zi[k] + zi[b])
         real[k] = sr + cos[k] * di + sin[k] * dr
         imaginary[k] = si + sin[k] * di - cos[k] * dr
 
@@ -101,8 +115,9 @@ def _tangle(real, imaginary, cos, sin, zr, zi):
     """Undo `_untangle`."""
     h = zr.size
     for k in range(h):
-        sr, si = 0.5 * (real[k] + real[h - k]), 0.5 * (imaginary[k] - imaginary[h - k])
-        dr, di = 0.5 * (real[k] - real[h - k]), 0.5 * (imaginary[k] + imaginary[h - k])
+        b = np.uint64(h - k)
+        sr, si = 0.5 * (real[k] + real[b]), 0.5 * (imaginary[k] - imaginary[b])
+        dr, di = 0.5 * (real[k] - real[b]), 0.5 * (imaginary[k] + imaginary[b])
         zr[k] = sr - cos[k] * di + sin[k] * dr
         zi[k] = si + cos[k] * dr + sin[k] * di
 
@@ -129,15 +144,15 @@ def to_spectrum(x, turn, room, spectrum):
 
     Args:
         x: At most 2 h of them, followed by zeros; read.
-        turn: (4 h,) cosines and sines.
+        turn: See above.
         room: (4 h,) overwritten.
         spectrum: (2 h + 2,) overwritten: real parts, then imaginary ones.
     """
-    h = turn.size // 4
-    cos, sin = turn[: 2 * h], turn[2 * h :]
+    h = room.size // 4
+    cos, sin = turn[: 2 * h], turn[2 * h : 4 * h]
     xr, xi, yr, yi = room[:h], room[h : 2 * h], room[2 * h : 3 * h], room[3 * h : 4 * h]
     _split(x, xr, xi)
-    if _transform(xr, xi, yr, yi, cos, sin):
+    if _transform(xr, xi, yr, yi, turn):
         _untangle(yr, yi, cos, sin, spectrum[: h + 1], spectrum[h + 1 :])
     else:
         _untangle(xr, xi, cos, sin, spectrum[: h + 1], spectrum[h + 1 :])
@@ -146,11 +161,11 @@ def to_spectrum(x, turn, room, spectrum):
 @kernel()
 def from_spectrum(spectrum, turn, room, x):
     """Fill x, (2 h,), with the numbers that have a spectrum; the inverse is the transform with both parts swapped."""
-    h = turn.size // 4
-    cos, sin = turn[: 2 * h], turn[2 * h :]
+    h = room.size // 4
+    cos, sin = turn[: 2 * h], turn[2 * h : 4 * h]
     xr, xi, yr, yi = room[:h], room[h : 2 * h], room[2 * h : 3 * h], room[3 * h : 4 * h]
     _tangle(spectrum[: h + 1], spectrum[h + 1 :], cos, sin, xr, xi)
-    if _transform(xi, xr, yi, yr, cos, sin):
+    if _transform(xi, xr, yi, yr, turn):
         _join(yr, yi, 1.0 / h, x)
     else:
         _join(xr, xi, 1.0 / h, x)

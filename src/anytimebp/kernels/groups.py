@@ -18,6 +18,8 @@ of cosines and sines, unless the group is XOR; per axis, the address of its elem
 
 import math
 
+import numpy as np
+
 from anytimebp.kernels.arithmetic import normal_log
 from anytimebp.kernels.codes import CERTAIN, LOG
 from anytimebp.kernels.convolutions import (
@@ -38,6 +40,7 @@ from anytimebp.kernels.convolutions import (
     take,
 )
 from anytimebp.kernels.either_arithmetic import dot, times
+from anytimebp.kernels.fourier import turn_size
 from anytimebp.kernels.jit import FAST, index_view, kernel, table_view
 from anytimebp.kernels.pair_sums import BUCKETS, XOR
 from anytimebp.kernels.structures import ALL, read_inputs, wanted_axis
@@ -94,7 +97,7 @@ def _send_scaled(group, line, minus, scale, outgoing):
     else:
         outgoing[0] = scale * line[0]
         for s in range(1, n):
-            outgoing[s] = scale * line[n - s]
+            outgoing[s] = scale * line[np.uint64(n - s)]
 
 
 @kernel()
@@ -330,7 +333,7 @@ def through_group(inputs, factor, arithmetic, wanted):
         only = wanted if wanted != ALL and sizes[wanted] > 1 else ALL
         _by_shift(group, arithmetic, arity, n, words, sizes, only, inputs.incoming, inputs.room, inputs.outgoing)
         return
-    turn = inputs.room[:0] if group == XOR else table_view(words[3], 2 * length)
+    turn = inputs.room[:0] if group == XOR else table_view(words[3], turn_size(length))
     cut = _cut(group, arity, n, length, inputs.room)
     figures, weight, log_weight = cut[0], cut[1], cut[2]
     offset, most, next_most = 0, 0.0, 0.0

@@ -323,6 +323,22 @@ def choose_states(layout, at, order, floor):
 
 
 @kernel()
+def score_states(layout, at):
+    """Return the sum of all log scores at the chosen states, priors included."""
+    layout, at = borrow(layout), borrow(at)
+    total = 0.0
+    for factor in range(layout.factor_edge_start.size - 1):
+        position = 0
+        for edge in range(layout.factor_edge_start[factor], layout.factor_edge_start[factor + 1]):
+            variable = layout.edge_variable[edge]
+            position = position * at.size[variable] + at.state[variable]
+        total += table_view(at.address[factor] + 8 * position, 1)[0]
+    for variable in range(at.state.size):
+        total += at.log_prior[at.slot_start[variable] + at.state[variable]]
+    return total
+
+
+@kernel()
 def improve_slice(layout, at, is_pending, floor, cost_limit):
     """Move single variables to a better state, given all others, until none is left that can be.
 

@@ -32,6 +32,7 @@ Targets: TypeAlias = "VariableKey | Iterable[VariableKey]"
 
 MANY = 16  # observed variables, from which on what they have in common is read at once
 EMPTY = np.empty(0, dtype=np.int64)
+DOUBLE = np.dtype(np.float64)  # of which there is but one; its twins of other byte orders are read one by one
 PROBABILITY_SUM = 1e-6  # by which a sum of rounded probabilities may differ from 1
 
 
@@ -66,6 +67,9 @@ def read_evidence_mapping(evidence: EvidenceLike | None, variables: VariableTabl
 
 def _read_keys(evidence: Mapping[Any, Any], variables: VariableTable) -> list[int]:
     """Return the variables that evidence is about, each once."""
+    named = variables.find_all(evidence)
+    if named is not None:
+        return named
     indices, seen = list[int](), set[int]()
     for key in evidence:
         try:
@@ -86,11 +90,15 @@ def _read_many(given: Mapping[int, Any], variables: VariableTable) -> dict[int, 
 
     Everything else, and everything that may be wrong, is left to be read one by one.
     """
-    whole = [index for index, value in given.items() if type(value) is int]
-    scores: dict[int, list[int]] = {}
+    whole, scores = list[int](), dict[int, list[int]]()
     for index, value in given.items():
-        if type(value) is np.ndarray and value.dtype == np.float64 and value.ndim == 1:
-            scores.setdefault(len(value), []).append(index)
+        if type(value) is int:
+            whole.append(index)
+        elif type(value) is np.ndarray and value.dtype is DOUBLE and value.ndim == 1:
+            own = scores.get(len(value))
+            if own is None:
+                scores[len(value)] = own = []
+            own.append(index)
     found = _read_states(whole, [given[index] for index in whole], variables) if whole else {}
     sizes = variables.sizes() if scores else EMPTY
     for n, own in scores.items():

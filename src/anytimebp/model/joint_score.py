@@ -25,7 +25,10 @@ def joint_log_score(
     """
     total = 0.0
     for block in blocks:
-        at = states[block.scopes]
+        at, tables = states[block.scopes], block.source.tables
+        if tables is not None:
+            total += tables.score_at(at)
+            continue
         scores = block.gather(np.arange(len(at)), [at[:, k : k + 1] for k in range(at.shape[1])], variables)
         total += float(scores.sum())
     for index, seen in observed.items():

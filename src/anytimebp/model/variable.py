@@ -167,6 +167,12 @@ class VariableTable(Sequence[Variable]):
                 return number
         return index
 
+    def find_all(self, names: Iterable[Hashable]) -> list[int] | None:
+        """Return the indices of many variables by names that were given to them; None if one of these is not one."""
+        find = self._index_of_name.get
+        found = [find(name) for name in names]  # type: ignore[call-overload]
+        return None if None in found else found
+
     def index_of(self, key: VariableKey) -> int:
         """Return the index of a variable given by name, handle or index."""
         if isinstance(key, str):

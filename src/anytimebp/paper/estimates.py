@@ -128,6 +128,15 @@ def sum_out(
         weights: Per axis, (n, states), log messages; ignored for the axis that is not summed out.
         axis: The axis that is not.
     """
+    if block.source.speaks and prod([part.shape[1] for part in states]) > CHUNK:
+        rows = [slice(k, k + 1) for k in range(len(offsets))]  # of no weights at all for the axis
+        sent = block.source.log_message
+        return np.array(
+            [
+                sent([s[k].ravel() for s in states], [w[k].ravel() for w in weights], axis, states[axis][k][0])
+                for k in rows
+            ]
+        )
     others = tuple(k + 1 for k in range(len(states)) if k != axis)
     step = max(1, CHUNK // max(1, prod([states[k - 1].shape[1] for k in others])))
     found = np.empty((len(offsets), states[axis].shape[1]))

@@ -137,9 +137,9 @@ def mode_of(policy: GrowthPolicy) -> int:
     return POLLED if policy.rescores else RANKED
 
 
-def part_of(universe: Universe, fraction: float) -> IndexArray:
+def part_of(n_allowed: IndexArray, fraction: float) -> IndexArray:
     """Return how many states are a part of each universe, rounded up, and at least one."""
-    sizes: IndexArray = np.maximum(1, np.ceil(fraction * universe.n_allowed - 1e-9)).astype(np.int64)
+    sizes: IndexArray = np.maximum(1, np.ceil(fraction * n_allowed - 1e-9)).astype(np.int64)
     return sizes  # 0.07 * 100 is above 7
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains
 from anytimebp.layout.graph_layout import CompiledGraph, MessageBlock
-from anytimebp.model.source import FloatArray, IndexArray, joint_states
+from anytimebp.model.source import FloatArray, IndexArray, TableRange, joint_states
 
 
 class LogTables(NamedTuple):
@@ -43,7 +43,9 @@ def make_log_tables(compiled: CompiledGraph, domains: Domains) -> Generator[None
             step = values.nbytes // len(values) if len(values) > 1 else 0
             positions = values.ctypes.data + step * np.arange(len(block.scopes))
             address[first : first + len(positions)][~own_cut] = positions[~own_cut]
-            span += _span(values) * (1 if len(values) > 1 else int((~own_cut).sum()))
+            tables = block.source.tables
+            own_span = _span(values) if tables is None else _span_of_range(tables.range)
+            span += own_span * (1 if len(values) > 1 else int((~own_cut).sum()))
         for offset in np.flatnonzero(own_cut).tolist():
             states = [domains.states_of(index) for index in block.scopes[offset].tolist()]
             values = np.ascontiguousarray(block.log_values(offset, states, compiled.variables))
@@ -73,6 +75,11 @@ def _span(values: FloatArray) -> float:
     flat = values.reshape(len(values), -1)
     low = np.min(flat, axis=1, where=flat > -np.inf, initial=np.inf)
     return float(np.maximum(flat.max(axis=1) - low, 0.0).sum())
+
+
+def _span_of_range(known: TableRange) -> float:
+    """Return the same of tables whose range is known."""
+    return float(np.add.reduce(np.maximum(known.log_max - known.log_min, 0.0)))
 
 
 def log_table_bytes(compiled: CompiledGraph, sizes: IndexArray) -> float:

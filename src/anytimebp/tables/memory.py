@@ -76,6 +76,8 @@ UNCHECKED_BYTES = 2**28
 
 Nor are runs on all states that need less than an eighth of its memory."""
 
+WITHOUT_TABLES = '; methods "bp", "residual", "adaptive" and "auto" need none'
+
 BYTES_PER_STATE = 80
 """What a run on sparse domains keeps of every state: prior, slot, priorities."""
 
@@ -154,7 +156,7 @@ def check_first_domains(compiled: CompiledGraph, domain_sizes: IndexArray, neede
     if limit is not None and needed > limit:
         msg = (
             f"the first domains need {format_bytes(needed)} ({needed:,} bytes), more than the "
-            f"{format_bytes(limit)} that {whose_memory(max_memory)}{_largest(compiled, domain_sizes)}"
+            f"{format_bytes(limit)} that {whose_memory(max_memory)}{_largest(compiled, domain_sizes, as_tables=True)}"
         )
         raise MemoryLimitError(msg)
 
@@ -195,16 +197,24 @@ def _bound_of_tables(compiled: CompiledGraph, *, is_whole: bool) -> float:
     return (44.0 + BYTES_PER_SCORE) * compiled.n_joint_states + messages
 
 
-def _largest(compiled: CompiledGraph, domain_sizes: IndexArray) -> str:
-    """Name the factor with the largest table."""
-    best, best_entries = -1, 0.0
+def _largest(compiled: CompiledGraph, domain_sizes: IndexArray, *, as_tables: bool = False) -> str:
+    """Name the factor with the largest table.
+
+    Args:
+        compiled: The graph.
+        domain_sizes: (V,) of the domains.
+        as_tables: Whether structures are written out as tables; then say what does without, if the factor is one.
+    """
+    best, best_entries, instead = -1, 0.0, ""
     for _, block in compiled.message_blocks:
         sizes = domain_sizes[block.scopes].astype(np.float64)
-        entries = np.where(block.source.is_structured(sizes), 0.0, joint_states(sizes))
+        structured = block.source.is_structured(sizes)
+        entries = joint_states(sizes) if as_tables else np.where(structured, 0.0, joint_states(sizes))
         offset = int(entries.argmax())
         if entries[offset] > best_entries:
             best, best_entries = block.first + offset, float(entries[offset])
+            instead = WITHOUT_TABLES if as_tables and structured[offset] else ""
     if best < 0:
         return ""
     name = describe_factor(compiled.blocks, compiled.variables, best)
-    return f"; the largest table is that of {name}, {format_bytes(8 * best_entries)}"
+    return f"; the largest table is that of {name}, {format_bytes(8 * best_entries)}{instead}"

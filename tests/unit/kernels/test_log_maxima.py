@@ -4,7 +4,7 @@ import pytest
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
 from anytimebp.inference.map_search import MapSearch
-from anytimebp.kernels.log_maxima import bound_after_pass, improve_slice, pass_slice, take
+from anytimebp.kernels.log_maxima import bound_after_pass, improve_slice, pass_slice, score_states, take
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.log_tables import make_log_tables
 from oracle.enumeration import joint_log_scores
@@ -70,3 +70,14 @@ def test_single_moves_end_where_none_improves():
         position = list(at.state)
         position[variable] = slice(None)
         assert joint[tuple(position)].max() <= score
+
+
+def test_the_score_of_chosen_states_is_that_of_all_factors_and_priors():
+    graph, compiled, at, _ = made(2)
+    at.log_prior[:] = np.random.default_rng(3).normal(0, 1, len(at.log_prior))
+    at.log_prior[1] = -np.inf
+    joint = joint_log_scores(graph)
+    for states in np.ndindex(joint.shape):
+        at.state[:] = states
+        own = at.log_prior[at.slot_start[:-1] + at.state].sum()
+        assert score_states(compiled.arrays, at) == pytest.approx(joint[states] + own, abs=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -76,6 +77,16 @@ class DenseSource(FactorSource):
         arity, n = len(states), len(members)
         position = [s.reshape(n, *(-1 if j == k else 1 for j in range(arity))) for k, s in enumerate(states)]
         return self.as_log(self.values[(members.reshape(n, *[1] * arity), *position)])
+
+    def score_at(self, states: IndexArray) -> float:
+        """Return the sum of the log scores of some factors, each at its own states, (factors, arity)."""
+        if len(states) > 1:
+            members = np.arange(len(states)) if self.n_members > 1 else 0
+            return float(self.as_log(self.values[(members, *states.T)]).sum())
+        value = float(self.values[(0, *states[0].tolist())])
+        if self.is_log:
+            return value
+        return math.log(value) if value > 0.0 else -math.inf
 
     def as_log(self, values: FloatArray) -> FloatArray:
         """Return some of the source's numbers as log scores; the same array if they are such already."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from anytimebp.errors import InconsistentModelError, ModelError
 from anytimebp.model.factor import row_items
-from anytimebp.model.kinds.group_source import LEAST_LENGTH, turns
+from anytimebp.model.kinds.group_source import LEAST_LENGTH, TURN_WORDS, turns
 from anytimebp.model.kinds.listed import list_words, listed_range, pack_list
 from anytimebp.model.scores import read_log_score, read_log_scores
 from anytimebp.model.source import LOG_SCORE, WHOLE, FactorSource, Field, FloatArray, IndexArray, Packed, States
@@ -156,7 +156,7 @@ class DifferenceSource(FactorSource):
     def most_words(self, sizes: FloatArray) -> FloatArray:
         """Return the kernel twice over whole universes; over some of the states it may be a list."""
         pairs = np.minimum(sizes.min(axis=1, initial=np.inf) * len(self.log_kernel), sizes.prod(axis=1))
-        transform = 2.0 * _transform_length(*self.shape) if self._may_transform else 0.0
+        transform = TURN_WORDS * _transform_length(*self.shape) if self._may_transform else 0.0
         whole = 4.0 + 2.0 * len(self.log_kernel) + transform
         return np.where(self.is_whole(sizes), whole, list_words(pairs, PAIR))
 

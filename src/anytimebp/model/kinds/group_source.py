@@ -32,6 +32,7 @@ XOR, CYCLIC = 0, 1  # as in `kernels/pair_sums.py`
 STEPS_PER_ENTRY = 8.0  # of a transform, in the time of an entry of a list
 MOST_LINEAR = 600.0  # nats: range of joint scores up to which sums stay in linear arithmetic
 LEAST_LENGTH = 8  # of Fourier transforms
+TURN_WORDS = 2.75  # of `turns`, for each number that is transformed
 
 
 class GroupSource(FactorSource):
@@ -203,14 +204,16 @@ class GroupSource(FactorSource):
 def turns(length: int) -> IndexArray:
     """Return cosines and sines for Fourier transforms of a length, a power of two and at least 8, as words.
 
-    Only angles up to an eighth of a turn are computed: near a whole turn, rounding the angle alone would cost six times
-    the rounding of the result.
+    `kernels/fourier.py` says in which order. Only angles up to an eighth of a turn are computed: near a whole turn,
+    rounding the angle alone would cost six times the rounding of the result.
     """
     angle = 2.0 * np.pi * np.arange(length // 8 + 1) / length
     eighth = np.exp(1j * angle)
     quarter = np.concatenate([eighth, (eighth.imag + 1j * eighth.real)[-2:0:-1]])
     turn = np.concatenate([quarter, 1j * quarter, -quarter, -1j * quarter])
-    return np.concatenate([turn.real, -turn.imag]).view(np.int64)
+    first = [turn[: 2 * times * (length // 8) : 2 * times] for times in (1, 2, 3)]
+    cosines, sines = [own.real for own in first], [-own.imag for own in first]
+    return np.concatenate([turn.real, -turn.imag, *cosines, *sines]).view(np.int64)
 
 
 def is_universe(states: IndexArray, n: int) -> bool:
