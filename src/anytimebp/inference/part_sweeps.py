@@ -14,7 +14,7 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains
 from anytimebp.inference.all_states import UNWATCHED
-from anytimebp.inference.control.damping import STEPS, WINDOW
+from anytimebp.inference.control.damping import STEPS, WINDOW, Damper
 from anytimebp.inference.schedule.protocol import Messages
 from anytimebp.inference.schedule.sweeps import no_news, there_and_back
 from anytimebp.kernels.bands import LEAST_ENTRIES
@@ -73,9 +73,9 @@ class PartSweeps(NamedTuple):
         whole: Where they are.
         messages: That were swept over: the workspace, or its core.
         parts: Where they are in that.
-        is_settled: (P,) which have settled; of others nothing is known.
-        figures: (P, sweeps, 3) of each sweep, entries read, the largest residual, and the sum of residuals.
-        n_sweeps: (P,) how many were made.
+        is_over: (P,) which have settled, or do not settle even with damping; of others nothing is known.
+        is_settled: (P,) which have settled.
+        figures: Of each part, (sweeps, 3): entries read, the largest residual, and the sum of residuals.
         pending: (P,) a bound on what another sweep would move.
         damping: (P,) of the last sweep.
         leaves: That were summed into the core, if there is one.
@@ -87,14 +87,21 @@ class PartSweeps(NamedTuple):
     whole: Parts
     messages: Messages
     parts: Parts
+    is_over: BoolArray
     is_settled: BoolArray
-    figures: FloatArray
-    n_sweeps: IndexArray
+    figures: list[FloatArray]
     pending: FloatArray
     damping: FloatArray
     leaves: Leaves | None
     passed: IndexArray
     constant: FloatArray
+
+
+class _Messages(NamedTuple):
+    """Messages of one part, as who watches them sees those of a run."""
+
+    layout: GraphLayout
+    arrays: WorkspaceArrays
 
 
 class Stage(NamedTuple):
@@ -106,7 +113,9 @@ class Stage(NamedTuple):
 
 AS_ALONE = (Stage(MOST_SWEEPS, 0.0),)  # what a run of `bp` would do in any case
 STUBBORN = (Stage(2 * WINDOW, 0.0), Stage(5 * WINDOW, STEPS[1]), Stage(10 * WINDOW, STEPS[2]))
-"""For runs that are free in their schedule: most that oscillate settle with the first damping."""
+"""For runs that are free in their schedule: most that oscillate settle with the first damping. The few that do not are
+watched one by one."""
+NO_SWEEPS = np.empty((0, 3))
 
 
 def sweep_all_parts(
@@ -132,7 +141,7 @@ def sweep_all_parts(
 
 
 def sweep_all_cores(
-    compiled: CompiledGraph, domains: Domains, variables: IndexArray, tolerance: float, stages: Sequence[Stage]
+    compiled: CompiledGraph, domains: Domains, variables: IndexArray, tolerance: float, *, is_free: bool
 ) -> PartSweeps | BoolArray:
     """Do the same where the leaves of all parts are summed out of their tables first, and cores are swept over.
 
@@ -141,7 +150,7 @@ def sweep_all_cores(
         domains: All states that the evidence allows; owned.
         variables: (P + 1,) where the variables of a part start.
         tolerance: Residual of a message that has settled.
-        stages: How to sweep.
+        is_free: Whether runs are free in how they get to a fixed point; otherwise they sweep as a run of `bp` alone.
 
     Returns:
         What they have come to; or (P,) which parts it can be done with, where there are others.
@@ -164,7 +173,77 @@ def sweep_all_cores(
         return np.zeros_like(may_be)
     parts = Parts.of(core.layout, np.searchsorted(core.variables, variables))
     is_plain = ~_may_have_bands(core.layout, core.arrays, parts)
-    return _swept((workspace, whole, core, parts, is_plain), tolerance, stages, leaves, passed, constant)
+    given = workspace, whole, core, parts, is_plain
+    stages = STUBBORN if is_free else AS_ALONE
+    return _swept(given, tolerance, stages, leaves, passed, constant, to_the_end=is_free)
+
+
+class _Sweeper:
+    """Sweeps over parts of a graph, all of them or some, and knows what each has come to.
+
+    Attributes:
+        left: (P,) parts that have neither settled nor failed.
+        is_settled: (P,) which have.
+        damping: (P,) of the last sweep.
+        pending: (P,) a bound on what another sweep would move.
+    """
+
+    def __init__(self, messages: Messages, parts: Parts, left: BoolArray, tolerance: float) -> None:
+        layout, n = messages.layout, len(left)
+        self._messages, self._parts, self._tolerance = messages, parts, tolerance
+        self.left, self.is_settled = left, np.zeros_like(left)
+        self.damping, self.pending = np.zeros(n), np.full(n, np.inf)
+        self._figures: list[list[FloatArray]] = [[] for _ in range(n)]
+        self._order, self._moved = there_and_back(layout)[0], np.empty(len(layout.variable_edge_start) - 1)
+        self._orders = np.empty(2 * (len(layout.factor_edge_start) - 1), dtype=np.int64)
+        self._arity = _largest(np.diff(layout.factor_edge_start), parts.factors)  # on which depends what is news
+        arities = np.unique(self._arity[left]).tolist()
+        self._news = {most: no_news(layout, tolerance, int(most)) for most in arities}
+
+    def sweep(self, chosen: IndexArray, most_sweeps: int, damping: float) -> None:
+        """Sweep over some parts until each has settled, or all sweeps are made."""
+        n, layout, arrays = len(self.left), self._messages.layout, self._messages.arrays
+        made, endings = np.zeros((n, most_sweeps, 3)), np.zeros((n, 2), dtype=np.int64)
+        for most, news in self._news.items():
+            some = chosen[self._arity[chosen] == most]
+            for few in np.array_split(some, len(some) // AT_ONCE) if len(some) > AT_ONCE else [some]:
+                own = layout, arrays, news, few, self._order, self._parts.factors, damping, self._tolerance
+                sweep_parts(*own, made, self._moved, self._orders, endings, self.pending)
+        for k, (status, n_sweeps) in zip(chosen.tolist(), endings[chosen].tolist(), strict=True):
+            self._figures[k].append(made[k, :n_sweeps].copy())  # not all of the others' as well
+            self.is_settled[k] = status == OK and self.pending[k] <= self._tolerance
+            self.left[k] = status == OK and not self.is_settled[k]
+            if n_sweeps % 2 and self.left[k]:  # the next one goes the other way
+                own_factors = slice(self._parts.factors[k], self._parts.factors[k + 1])
+                self._order[own_factors] = self._order[own_factors][::-1].copy()
+        self.damping[chosen] = damping
+
+    def watch(self, part: int) -> None:
+        """Sweep over a part as a run on it would: damp it where it goes to and fro, until it settles or is hopeless."""
+        damper = Damper(0.0, self._messages_of(part), self._tolerance)
+        while self.left[part]:
+            done = len(self._figures[part])
+            self.sweep(np.array([part]), damper.quiet_sweeps, damper.damping)
+            residuals = self._figures[part][done][:, 1].tolist()
+            if self.left[part] and any(damper.hopeless(residual) for residual in residuals):
+                return
+
+    def _messages_of(self, part: int) -> _Messages:
+        """Return the messages of a part alone."""
+        arrays, (first, last) = self._messages.arrays, self._parts.edges[part : part + 2].tolist()
+        start = arrays.edge_slot_start
+        end = int(start[last]) if last < len(start) else len(arrays.message)
+        own = arrays._replace(
+            message=arrays.message[start[first] : end],
+            edge_slot_start=start[first:last] - start[first],
+            edge_residual=arrays.edge_residual[first:last],
+        )
+        return _Messages(self._parts.layout(self._messages.layout, part), own)
+
+    @property
+    def figures(self) -> list[FloatArray]:
+        """Of each part, (sweeps, 3) figures of all its sweeps."""
+        return [own[0] if len(own) == 1 else np.concatenate([*own, NO_SWEEPS]) for own in self._figures]
 
 
 def _swept(
@@ -174,30 +253,32 @@ def _swept(
     leaves: Leaves | None,
     passed: IndexArray,
     constant: FloatArray,
+    *,
+    to_the_end: bool = False,
 ) -> PartSweeps:
-    """Sweep over parts, stage after stage; arguments as in `PartSweeps`, and (P,) which of them to sweep over."""
-    _, _, messages, parts, left = given
-    layout, n, total = messages.layout, len(left), sum(stage.most_sweeps for stage in stages)
-    figures, n_sweeps, damping = np.zeros((n, total, 3)), np.zeros(n, dtype=np.int64), np.zeros(n)
-    pending, moved = np.full(n, np.inf), np.empty(len(layout.variable_edge_start) - 1)
-    order, orders = there_and_back(layout)[0], np.empty(2 * (len(layout.factor_edge_start) - 1), dtype=np.int64)
-    arity, is_settled = _largest(np.diff(layout.factor_edge_start), parts.factors), np.zeros(n, dtype=np.bool_)
-    known = {most: no_news(layout, tolerance, int(most)) for most in np.unique(arity[left]).tolist()}
+    """Sweep over parts, stage after stage, and over those that are left to the end, if that is wanted.
+
+    Other arguments are as in `PartSweeps`, and (P,) which of the parts to sweep over.
+    """
+    workspace, whole, messages, parts, left = given
+    sweeper = _Sweeper(messages, parts, left, tolerance)
     for stage in stages:
-        made, endings = np.zeros((n, stage.most_sweeps, 3)), np.zeros((n, 2), dtype=np.int64)
-        for most, news in known.items():  # on the arity depends what is news
-            for chosen in np.array_split(some := np.flatnonzero(left & (arity == most)), max(1, len(some) // AT_ONCE)):
-                own = layout, messages.arrays, news, chosen, order, parts.factors, stage.damping, tolerance
-                sweep_parts(*own, made, moved, orders, endings, pending)
-        for k in np.flatnonzero(left).tolist():
-            figures[k, n_sweeps[k] : n_sweeps[k] + endings[k, 1]] = made[k, : endings[k, 1]]
-        n_sweeps[left] += endings[left, 1]
-        damping[left] = stage.damping
-        is_settled |= left & (endings[:, 0] == OK) & (pending <= tolerance)
-        left = left & (endings[:, 0] == OK) & ~is_settled
-    workspace, whole = given[:2]
+        sweeper.sweep(np.flatnonzero(sweeper.left), stage.most_sweeps, stage.damping)
+    for part in np.flatnonzero(sweeper.left).tolist() if to_the_end else ():
+        sweeper.watch(part)
     return PartSweeps(
-        workspace, whole, messages, parts, is_settled, figures, n_sweeps, pending, damping, leaves, passed, constant
+        workspace=workspace,
+        whole=whole,
+        messages=messages,
+        parts=parts,
+        is_over=sweeper.is_settled | (sweeper.left & to_the_end),
+        is_settled=sweeper.is_settled,
+        figures=sweeper.figures,
+        pending=sweeper.pending,
+        damping=sweeper.damping,
+        leaves=leaves,
+        passed=passed,
+        constant=constant,
     )
 
 

@@ -8,7 +8,7 @@ The weights p(x) stand where the clique's table would begin.
 from anytimebp.kernels.arithmetic import exp
 from anytimebp.kernels.clique_axes import DIM, STRIDE, _place_members, factor_strides, merge_axes, next_row
 from anytimebp.kernels.jit import FAST, kernel, table_view
-from anytimebp.kernels.leaf_tables import _sum_last_axis
+from anytimebp.kernels.leaf_tables import sum_rows
 
 
 @kernel()
@@ -62,8 +62,8 @@ def _sum_up(table, axes, n, weight, message):
     inner, step, offset = (axes[DIM, n - 1], axes[STRIDE, n - 1], 0) if n > 1 else (1, 1, 0)
     for start in range(0, message.size, inner):
         row = message[start : start + inner]
-        if own == 1 and step == n_own:
-            _sum_last_axis(table[offset : offset + inner * n_own], inner, n_own, weight, row)
+        if own == 1:
+            sum_rows(table[offset : offset + (inner - 1) * step + n_own], inner, step, n_own, weight, row)
         else:
             for j in range(inner):
                 row[j] = 0.0
@@ -79,6 +79,25 @@ def _sum_up(table, axes, n, weight, message):
 
 
 @kernel(FAST)
+def _add_rows(table, rows, step, weight, sums):
+    """Add to sums as many entries from r * step on times weight[r], of all rows r, four rows at a time."""
+    n, r = sums.size, 0
+    while r + 4 <= rows:
+        start = r * step
+        row0, row1 = table[start : start + n], table[start + step : start + step + n]
+        row2, row3 = table[start + 2 * step : start + 2 * step + n], table[start + 3 * step : start + 3 * step + n]
+        w0, w1, w2, w3 = weight[r], weight[r + 1], weight[r + 2], weight[r + 3]
+        for v in range(n):
+            sums[v] += (w0 * row0[v] + w1 * row1[v]) + (w2 * row2[v] + w3 * row3[v])
+        r += 4
+    while r < rows:
+        row, w = table[r * step : r * step + n], weight[r]
+        for v in range(n):
+            sums[v] += w * row[v]
+        r += 1
+
+
+@kernel(FAST)
 def _sum_down(table, axes, n, ratio, sums):
     """Fill sums over all axes of a table but the first, weighted."""
     own, n_own = axes[STRIDE, 0], sums.size
@@ -88,10 +107,7 @@ def _sum_down(table, axes, n, ratio, sums):
     for start in range(0, ratio.size, inner):
         row = ratio[start : start + inner]
         if own == 1:
-            for j in range(inner):
-                r, first = row[j], offset + j * step
-                for v in range(n_own):
-                    sums[v] += r * table[first + v]
+            _add_rows(table[offset : offset + (inner - 1) * step + n_own], inner, step, row, sums)
         else:
             for v in range(n_own):
                 total, first = 0.0, offset + v * own

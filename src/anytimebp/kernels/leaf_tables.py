@@ -14,13 +14,13 @@ HIGHEST = 10.0  # log of the largest number of a linear table that was not scale
 
 
 @kernel(FAST)
-def _sum_last_axis(table, rows, n, weight, out):
-    """Fill out[r] with the sum of row r times weights, four short rows at a time (linear)."""
+def sum_rows(table, rows, step, n, weight, out):
+    """Fill out[r] with the sum of n entries from r * step on times weights, four short rows at a time (linear)."""
     r = 0
     while n < LONG_ROW and r + 4 <= rows:
-        start = r * n
-        row0, row1 = table[start : start + n], table[start + n : start + 2 * n]
-        row2, row3 = table[start + 2 * n : start + 3 * n], table[start + 3 * n : start + 4 * n]
+        start = r * step
+        row0, row1 = table[start : start + n], table[start + step : start + step + n]
+        row2, row3 = table[start + 2 * step : start + 2 * step + n], table[start + 3 * step : start + 3 * step + n]
         sum0, sum1, sum2, sum3 = 0.0, 0.0, 0.0, 0.0
         for v in range(n):
             w = weight[v]
@@ -31,7 +31,7 @@ def _sum_last_axis(table, rows, n, weight, out):
         out[r], out[r + 1], out[r + 2], out[r + 3] = sum0, sum1, sum2, sum3
         r += 4
     while r < rows:
-        row, total = table[r * n : r * n + n], 0.0
+        row, total = table[r * step : r * step + n], 0.0
         for v in range(n):
             total += row[v] * weight[v]
         out[r] = total
@@ -69,7 +69,7 @@ def sum_axis(semiring, table, outer, n, inner, weight, out):
     if semiring == MAX:
         _best_of_axis(table, outer, n, inner, weight, out)
     elif inner == 1:
-        _sum_last_axis(table, outer, n, weight, out)
+        sum_rows(table, outer, n, n, weight, out)
     else:
         _sum_inner_axis(table, outer, n, inner, weight, out)
 

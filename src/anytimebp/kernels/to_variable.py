@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import add_exactly, exp, larger, log, normal_log, smaller
+from anytimebp.kernels.arithmetic import add_exactly, exp, larger, normal_log, smaller
 from anytimebp.kernels.codes import DIVERGED, GONE, LINEAR, LOG, MAX_LOG, MOVE_HUB, VANISHED
 from anytimebp.kernels.jit import FAST, FAST_WITHOUT_NAN, by_address, kernel
 from anytimebp.kernels.log_sums import log_sum
@@ -128,21 +128,45 @@ def _swap_log(weight, new, old, scale):
 
 
 @kernel()
+def _mix_logs(new, old, damping):
+    """Replace linear numbers by logs: of those in between along the logarithms, and -inf for hard zeros."""
+    for v in range(new.size):  # no branches, so that the compiler makes vectors of it
+        a, b = normal_log(larger(new[v], SMALLEST_NORMAL)), normal_log(larger(old[v], SMALLEST_NORMAL))
+        mixed = (1.0 - damping) * a + damping * b
+        new[v] = (mixed if old[v] > 0.0 else a) if new[v] > 0.0 else -np.inf
+
+
+@kernel()
+def _exponentiate(logs, peak):
+    """Replace logs by numbers up to 1, whose log is `peak` now."""
+    for v in range(logs.size):
+        logs[v] = exp(logs[v] - peak)
+
+
+@kernel(FAST_WITHOUT_NAN)
+def _least(values):
+    """Return the smallest positive number, 1 if there is none under it."""
+    least = 1.0
+    for v in range(values.size):
+        least = smaller(least, values[v] if values[v] > 0.0 else 1.0)
+    return least
+
+
+@kernel()
 def _damp(arithmetic, new, old, damping):
     """Move from `old` only a part of the way to `new`, along the logarithms; hard zeros are taken at once."""
-    peak = -np.inf
+    if arithmetic == LINEAR:
+        _mix_logs(new, old, damping)
+        _exponentiate(new, largest(new))
+        return _least(new)
+    peak, smallest = -np.inf, 0.0
     for v in range(new.size):
-        a = new[v] if arithmetic == LOG else log(new[v])
-        b = old[v] if arithmetic == LOG else log(old[v])
+        a, b = new[v], old[v]
         new[v] = a if a == -np.inf or b == -np.inf else (1.0 - damping) * a + damping * b
         peak = max(peak, new[v])
-    smallest = 0.0
     for v in range(new.size):
         new[v] -= peak
-        if new[v] > -np.inf:
-            smallest = min(smallest, new[v])
-        if arithmetic == LINEAR:
-            new[v] = exp(new[v])
+        smallest = min(smallest, new[v] if new[v] > -np.inf else 0.0)
     return exp(smallest)
 
 

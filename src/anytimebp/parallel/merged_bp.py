@@ -15,12 +15,11 @@ from anytimebp.errors import InternalError
 from anytimebp.exact.order import Shape
 from anytimebp.exact.tree import predicted_entries
 from anytimebp.inference.all_states import QUICK_SWEEPS
+from anytimebp.inference.caveats import warn_of_divergence
 from anytimebp.inference.control.estimated_error import BeliefHistory, SweepError, share_of_core
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.part_sweeps import (
-    AS_ALONE,
     MOST_SWEEPS,
-    STUBBORN,
     PartSweeps,
     sweep_all_cores,
     sweep_all_parts,
@@ -75,8 +74,8 @@ def sweep_cores_together(
     began = perf_counter()
     merged = Merged([item.graph for item in items])
     domains = full_domains(merged.compiled, merged_evidence(items, merged.first))
-    stages = AS_ALONE if choices is None else STUBBORN
-    swept = sweep_all_cores(merged.compiled, domains, merged.first, options.tolerance, stages)
+    is_free = choices is not None
+    swept = sweep_all_cores(merged.compiled, domains, merged.first, options.tolerance, is_free=is_free)
     if isinstance(swept, PartSweeps):
         return _results(items, merged, swept, options, choices, began)
     found: list[Result | None] = [None] * len(items)
@@ -96,7 +95,7 @@ def _results(
     choices: Sequence[str] | None,
     began: float,
 ) -> list[Result | None]:
-    """Return the results of parts that have settled."""
+    """Return the results of parts that have settled, or never will."""
     layout, arrays = swept.messages.layout, swept.messages.arrays
     start = row_starts(arrays.domain_size)
     belief, log_normaliser = np.empty(int(start[-1])), np.empty(len(arrays.domain_size))
@@ -105,8 +104,9 @@ def _results(
         return [None] * len(items)
     split = _Split(items, merged, swept, options.tolerance, (belief, log_normaliser), choices)
     split.seconds = (perf_counter() - began) / len(items)
-    settled = enumerate(swept.is_settled.tolist())
-    return [split.result(k) if is_settled else None for k, is_settled in settled]
+    for _ in np.flatnonzero(swept.is_over & ~swept.is_settled):
+        warn_of_divergence(StopReason.NOT_CONVERGED)
+    return [split.result(k) if is_over else None for k, is_over in enumerate(swept.is_over.tolist())]
 
 
 class _Split:
@@ -136,7 +136,7 @@ class _Split:
         self._log_scales = workspace.tables.log_scale.copy(), domains.log_prior_scale
         self._arithmetic, self._factor_total = arrays.arithmetic, arrays.factor_total
         self._edge_scale, self._residual = arrays.edge_scale, arrays.edge_residual
-        self._figures, self._n_sweeps, self._pending = swept.figures, swept.n_sweeps, swept.pending
+        self._figures, self._is_settled, self._pending = swept.figures, swept.is_settled, swept.pending
         self._passed, self._constant, self._damping = swept.passed, swept.constant, swept.damping
         self.seconds, together = 0.0, f"swept together with {len(items) - 1:,} other graphs"
         self._method = "bp" if choices is None else "adaptive"
@@ -170,22 +170,22 @@ class _Split:
         )
         variables, factors, _ = (slice(start[k], start[k + 1]) for start in self._whole)
         found = self._constant[k] + total + self._log_scales[0][factors].sum() + self._log_scales[1][variables].sum()
-        if not math.isfinite(found):
+        if not math.isfinite(found) and self._is_settled[k]:
             msg = f"internal error: log Z is not a number although all messages have settled; {REPORT_IT}"
             raise InternalError(msg)
-        return float(found)
+        return float(found) if math.isfinite(found) else math.nan
 
     def _trace(self, k: int, log_z: float, states: int) -> Trace:
         """Return the moments of a graph, a sweep each; the last knows log Z."""
         moments, choice = [], self._choices[k]
         updates, work = self._passed[k].tolist()
         n = int(self._parts.factors[k + 1] - self._parts.factors[k])
-        for sweep, (read, largest, total) in enumerate(self._figures[k, : self._n_sweeps[k]].tolist(), 1):
+        for sweep, (read, largest, total) in enumerate(self._figures[k].tolist(), 1):
             work += int(read)
             given = self.seconds, updates + sweep * n, work, largest, total / n, 0.0, states, math.nan, math.nan, choice
             moments.append(Moment(*given))
         last, pending = moments[-1], float(self._pending[k])
-        if last.max_residual > self._tolerance:
+        if last.max_residual > self._tolerance and self._is_settled[k]:
             last = last._replace(max_residual=pending, mean_residual=min(last.mean_residual, pending))
         return Trace([*moments[:-1], last._replace(log_z=log_z)])
 
@@ -210,9 +210,9 @@ class _Split:
             self._residual[edges].copy(),
             history.part(own),
             history.start,
-            partial(history.trend, (), float(self._n_sweeps[k]), history.part(own)),
+            partial(history.trend, (), float(len(self._figures[k])), history.part(own)),
             self._tolerance,
-            has_settled=True,
+            has_settled=bool(self._is_settled[k]),
             share=1.0 if self._later is None else share_of_core(last - first, sizes),
         )
 
@@ -221,7 +221,7 @@ class _Split:
         first, last = self._whole.variables[k : k + 2].tolist()
         log_z, n_states = self._log_z(k), int(self._slot_start[last] - self._slot_start[first])
         trace = self._trace(k, log_z, n_states)
-        end = trace[-1]
+        end, is_settled = trace[-1], bool(self._is_settled[k])
         held: dict[str, Any] = {
             "marginals": self._marginals(k),
             "domain_sizes": read_only(self._sizes[first:last].copy()),
@@ -233,7 +233,7 @@ class _Split:
             "seconds": self.seconds,
             "updates": end.updates,
             "work_parts": {"messages": end.work, "scoring": 0, "growth": 0, "priorities": 0},
-            "consistent": True,
+            "consistent": is_settled,
             "tolerance": self._tolerance,
             "method": self._method,
             "arithmetic": "linear",
@@ -243,7 +243,8 @@ class _Split:
             "cost": partial(self._cost, k),
             "factor_marginals": NOT_ASKED_FOR,
         }
-        ended = {"stop_reason": StopReason.CONVERGED, "trace": trace, "current": Snapshot.holding(**held)}
+        reason = StopReason.CONVERGED if is_settled else StopReason.NOT_CONVERGED
+        ended = {"stop_reason": reason, "trace": trace, "current": Snapshot.holding(**held)}
         return held | ended
 
 

@@ -201,6 +201,47 @@ def test_damping_settles_graphs_that_go_to_and_fro():
         np.testing.assert_allclose(result.marginals.concatenated(), alone.marginals.concatenated(), atol=1e-9)
 
 
+def frustrated(seed, strength):
+    """Return a sentence whose pairs want what others do not allow."""
+    rng = np.random.default_rng(1)
+    return sentence(seed, 11, rng.normal(0, strength, (5, 5, 1)) + rng.normal(0, 0.1, (5, 5, 60)))
+
+
+@pytest.mark.compiled  # thousands of sweeps
+def test_graphs_that_need_more_sweeps_than_others_stay_with_them_until_they_settle():
+    graphs = [frustrated(seed, 2.0) for seed in range(3)]
+    for graph, result in zip(graphs, abp.infer_many(graphs, tolerance=1e-11), strict=True):
+        assert is_merged(result)
+        assert len(result.trace) > sum(stage.most_sweeps for stage in part_sweeps.STUBBORN)
+        assert result.stop_reason is abp.StopReason.CONVERGED
+        alone = abp.infer(graph, tolerance=1e-11)
+        np.testing.assert_allclose(result.marginals.concatenated(), alone.marginals.concatenated(), atol=1e-8)
+
+
+@pytest.mark.compiled
+def test_graphs_that_do_not_settle_end_as_their_own_runs_do_and_do_not_keep_others_from_settling():
+    graphs = [frustrated(0, 8.0), sentence(1), frustrated(1, 8.0), sentence(2)]
+    with pytest.warns(abp.NotConvergedWarning):
+        found = list(abp.infer_many(graphs))
+    for graph, result in zip(graphs[::2], found[::2], strict=True):
+        assert is_merged(result)
+        with pytest.warns(abp.NotConvergedWarning):
+            alone = abp.infer(graph)
+        assert result.stop_reason is alone.stop_reason is abp.StopReason.NOT_CONVERGED
+        assert result.consistent is alone.consistent is False
+        assert result.damping == alone.damping
+        assert result.max_residual > result.tolerance
+        assert result.trace[-1].max_residual == result.max_residual
+        assert result.estimated_error > 0.0
+        assert np.isfinite(result.log_z)
+        for name in ("x0", "x30"):
+            assert result.marginals[name].sum() == pytest.approx(1.0)
+    for graph, result in zip(graphs[1::2], found[1::2], strict=True):
+        assert result.stop_reason is abp.StopReason.CONVERGED
+        alone = abp.infer(graph)
+        np.testing.assert_allclose(result.marginals.concatenated(), alone.marginals.concatenated(), atol=1e-6)
+
+
 def test_leaves_are_read_later_from_the_tables_of_the_run():
     table = np.exp(TABLE)
     graphs = [sentence(seed, potentials=table) for seed in range(3)]

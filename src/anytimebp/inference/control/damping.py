@@ -12,9 +12,9 @@ import math
 
 import numpy as np
 
+from anytimebp.inference.schedule.protocol import Messages
 from anytimebp.kernels.codes import LOG
 from anytimebp.model.source import FloatArray
-from anytimebp.tables.workspace import Workspace
 
 WINDOW = 20  # sweeps in which the residual must fall, or the run is said to stall; longer by what damping slows it down
 ENOUGH = 0.9  # to this part of the best before, or fast enough to get to the tolerance within TOO_MANY
@@ -40,12 +40,12 @@ class _Course:
     Messages that have settled do not take part, nor do states that turn to zero or back.
     """
 
-    def __init__(self, workspace: Workspace, tolerance: float) -> None:
+    def __init__(self, messages: Messages, tolerance: float) -> None:
         """Start where messages are now."""
-        self._workspace = workspace
+        self._messages = messages
         self._tolerance = tolerance
         self._first = self._last = self._logs()
-        self._path = np.zeros(len(workspace.layout.edge_variable))
+        self._path = np.zeros(len(messages.layout.edge_variable))
 
     def follow(self) -> None:
         """Take note of where messages are after another sweep."""
@@ -56,12 +56,12 @@ class _Course:
     @property
     def straightness(self) -> float:
         """The distance to where messages were at first, as a part of their path; NaN if all have settled."""
-        unsettled = self._workspace.arrays.edge_residual > self._tolerance
+        unsettled = self._messages.arrays.edge_residual > self._tolerance
         path = float(self._path[unsettled].sum())
         return float(self._ranges(self._last, self._first)[unsettled].sum()) / path if path > 0.0 else math.nan
 
     def _logs(self) -> FloatArray:
-        arrays = self._workspace.arrays
+        arrays = self._messages.arrays
         if arrays.arithmetic == LOG:
             return arrays.message.copy()
         with np.errstate(divide="ignore"):
@@ -71,7 +71,7 @@ class _Course:
         """Return the dynamic range of the change of every edge's message."""
         with np.errstate(invalid="ignore"):
             change = new - old
-        possible, start = np.isfinite(change), self._workspace.arrays.edge_slot_start
+        possible, start = np.isfinite(change), self._messages.arrays.edge_slot_start
         high: FloatArray = np.maximum.reduceat(np.where(possible, change, -np.inf), start)
         low: FloatArray = np.minimum.reduceat(np.where(possible, change, np.inf), start)
         ranges: FloatArray = np.maximum(high - low, 0.0)
@@ -81,16 +81,16 @@ class _Course:
 class Damper:
     """Watches the residual of each sweep; damps a run that oscillates, and lets one go on that is slow."""
 
-    def __init__(self, damping: float, workspace: Workspace, tolerance: float) -> None:
+    def __init__(self, damping: float, messages: Messages, tolerance: float) -> None:
         """Start with the damping that the user asked for.
 
         Args:
             damping: Part of the old message that is kept.
-            workspace: Where the messages are.
+            messages: What is swept over.
             tolerance: Residual of a message that has settled.
         """
         self.damping = damping
-        self._workspace = workspace
+        self._messages = messages
         self._tolerance = tolerance
         self._sweeps = 0
         self._best = math.inf
@@ -132,7 +132,7 @@ class Damper:
         if self._course is not None:
             self._course.follow()
         elif self._in_window in self._looks and (self._stalls_now() or self._is_slow):
-            self._course = _Course(self._workspace, self._tolerance)
+            self._course = _Course(self._messages, self._tolerance)
         if self._in_window >= self._window:
             self._close_window()
         return self._stalls > LAST_WINDOWS or self._sweeps >= MAX_SWEEPS
