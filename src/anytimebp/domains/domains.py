@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,8 +13,9 @@ from anytimebp.errors import InconsistentModelError
 from anytimebp.kernels.setting_up import fold_priors
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import Observation
-from anytimebp.model.factor import row_items, row_starts
+from anytimebp.model.factor import ARITY, ENTRIES, FACTORS, MEMBERS, SCOPES, TABLES, row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.slices import NUMBERS, at_one_go, parts
 
 EVERY_STATE = np.empty(0, dtype=np.int64)  # in place of the states in all slots
 
@@ -76,24 +77,41 @@ def full_domains(
         observed: The evidence.
         unary: Log scores over the universe, by variable, in place of what its unary factors say.
     """
+    return at_one_go(fold_all(compiled, observed, unary))
+
+
+def fold_all(
+    compiled: CompiledGraph,
+    observed: dict[int, Observation],
+    unary: Mapping[int, FloatArray] = MappingProxyType({}),
+    at_once: int = NUMBERS,
+) -> Generator[None, None, Domains]:
+    """Return what `full_domains` does; pauses after so many numbers. Topology is not needed."""
     states = {i: seen.states for i, seen in observed.items() if seen.states is not None}
     sizes = domain_sizes(compiled, observed)
     slot_start = row_starts(sizes)
     log_prior = np.zeros(int(slot_start[-1]))
-    slot_state = _slot_states(states, sizes, slot_start)
+    slot_state = yield from _slot_states(states, sizes, slot_start, at_once)
     scale, smallest, scored, rows = np.empty(len(sizes)), np.empty(len(sizes)), 0, compiled.rows
-    if compiled.asked_unary_blocks or unary or any(seen.log_scores is not None for seen in observed.values()):
-        fold_priors(rows, slot_start, slot_state, log_prior, scale[:0], smallest[:0])
+    is_special = compiled.asked_unary_blocks or unary or any(seen.log_scores is not None for seen in observed.values())
+    if is_special or len(log_prior) > at_once:
+        for some in _some_rows(rows, at_once):
+            fold_priors(some, slot_start, slot_state, log_prior, scale[:0], smallest[:0])
+            yield
         scored = _add_asked_factors(compiled, states, slot_start, log_prior)
         rows = rows[:0]
     for index, scores in unary.items():
         log_prior[slot_start[index] : slot_start[index + 1]] = scores[states[index]] if index in states else scores
     _add_soft_evidence(observed, slot_start, log_prior)
-    impossible = fold_priors(rows, slot_start, slot_state, log_prior, scale, smallest)
-    if impossible >= 0:
-        name = compiled.variables.name(impossible)
-        msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
-        raise InconsistentModelError(msg)
+    for first, last in variable_parts(slot_start, at_once):
+        given = rows, slot_start[first : last + 1], slot_state, log_prior
+        impossible = fold_priors(*given, scale[first:last], smallest[first:last])
+        if impossible >= 0:
+            name = compiled.variables.name(first + impossible)
+            msg = f"variable {name!r} has no possible state: its unary factors and evidence exclude each of them"
+            raise InconsistentModelError(msg)
+        if last < len(sizes):
+            yield
     return Domains(sizes, slot_start, slot_state, log_prior, scale, smallest, scored)
 
 
@@ -105,6 +123,31 @@ def _add_soft_evidence(observed: dict[int, Observation], slot_start: IndexArray,
         slot_start[indices].tolist(), slot_start[indices + 1].tolist(), given.values(), strict=True
     ):
         log_prior[start:end] += scores
+
+
+def variable_parts(slot_start: IndexArray, at_once: int = NUMBERS) -> Iterator[tuple[int, int]]:
+    """Yield the first variable and the end of each part of all variables, with about so many slots."""
+    n, n_slots = len(slot_start) - 1, int(slot_start[-1])
+    if n_slots <= at_once:
+        yield 0, n
+        return
+    ends = np.searchsorted(slot_start, np.arange(at_once, n_slots, at_once)).tolist()
+    first = 0
+    for last in [*ends, n]:
+        if last > first:
+            yield first, last
+            first = last
+
+
+def _some_rows(rows: IndexArray, at_once: int) -> Iterator[IndexArray]:
+    """Yield rows of unary tables, each for a part of a block of factors, with about so many scores."""
+    for row in rows[(rows[:, ARITY] == 1) & (rows[:, TABLES] != 0)]:
+        for first, last in parts(int(row[FACTORS]), max(1, at_once // int(row[ENTRIES]))):
+            some = row.copy()
+            some[SCOPES] += 8 * first
+            some[FACTORS] = last - first
+            some[TABLES] += 8 * int(row[ENTRIES]) * first if row[MEMBERS] > 1 else 0
+            yield some[np.newaxis]
 
 
 def _add_asked_factors(
@@ -121,14 +164,20 @@ def _add_asked_factors(
     return scored
 
 
-def _slot_states(states: dict[int, IndexArray], sizes: IndexArray, slot_start: IndexArray) -> IndexArray:
+def _slot_states(
+    states: dict[int, IndexArray], sizes: IndexArray, slot_start: IndexArray, at_once: int
+) -> Generator[None, None, IndexArray]:
     """Return the state in each slot, given those of the variables that evidence restricts; empty if there are none."""
     if not states:
         return EVERY_STATE
-    slot_state = np.ones(int(slot_start[-1]), dtype=np.int64)  # steps at first; in one array, as new memory is slow
-    slot_state[0] = 0
-    slot_state[slot_start[1:-1]] -= sizes[:-1]
-    np.cumsum(slot_state, out=slot_state)
+    slot_state = np.empty(int(slot_start[-1]), dtype=np.int64)
+    for first, last in variable_parts(slot_start, at_once):
+        own = slot_state[slot_start[first] : slot_start[last]]
+        own[:] = 1  # steps at first; in one array, as new memory is slow
+        own[0] = 0
+        own[slot_start[first + 1 : last] - slot_start[first]] -= sizes[first : last - 1]
+        np.cumsum(own, out=own)
+        yield
     slot_state[row_items(slot_start[[*states]], sizes[[*states]])] = np.concatenate([*states.values()])
     return slot_state
 

@@ -174,7 +174,8 @@ class AllStates:
     def _begin_sweeps(self) -> None:
         """Stand before the first sweep; follow beliefs from here on, if somebody looks."""
         self._sweep_began, arrays = self._figures.updates, self._messages.arrays
-        expect_reading(self._figures, self._messages.layout, arrays, self._slot_start)
+        has_room = self._task.ahead.room is not None
+        expect_reading(self._figures, self._messages.layout, arrays, self._slot_start, has_room=has_room)
         is_new = self._start is None and self._put is None and arrays.semiring == SUM
         if self._limits.is_watched and is_new:
             self._following.note_priors(self._sweeps, self._messages)
@@ -346,9 +347,9 @@ class AllStates:
         if settled:
             return None
         if self._is_large and self._knows_priors_alone:
-            in_logs = not self.workspace.is_set_up or self.workspace.tables.arithmetic == LOG
-            given = self._compiled, self.workspace.domains, self._figures
-            return prior_snapshot(*given, outside=0.0, factor_marginals=self._options.factor_marginals, in_logs=in_logs)
+            given, n = (self._compiled, self.workspace.domains, self._figures), self.workspace.n_priors
+            joint, room = self._options.factor_marginals, self._task.ahead.take_room(self._n_states)
+            return prior_snapshot(*given, outside=0.0, factor_marginals=joint, n_priors=n, room=room)
         figures, leaves = self._figures.copy(), self.leaves
         figures.tolerance = self._options.tolerance
         has_leaves = leaves is not None and leaves.is_through
@@ -359,6 +360,7 @@ class AllStates:
             factor_marginals=self._options.factor_marginals,
             outside=0.0,
             error=self._estimate(),
+            room=None if has_leaves else self._task.ahead.take_room(self._n_states),
         )
 
     @property

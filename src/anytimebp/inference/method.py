@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
+from anytimebp.domains.domains import Domains
 from anytimebp.inference.figures import Figures, Limits
 from anytimebp.inference.options import RunOptions
 from anytimebp.kernels.codes import SUM
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
+
+T = TypeVar("T")
 
 
 class Step(Enum):
@@ -27,6 +30,32 @@ LOGS, LEAVES, FORESTS, LARGER = "log arithmetic", "trees and leaves", "forests",
 variables of high degree, to look for trees, and to decide whether rounds may pay."""
 
 
+class Ahead:
+    """What was made ahead of a method on a large graph, in slices.
+
+    Attributes:
+        domains: Of all states that the evidence allows; whoever takes them owns them.
+        room: For the beliefs of the next answer: memory that has been touched.
+    """
+
+    __slots__ = ("domains", "room")
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self.domains: Domains | None = None
+        self.room: FloatArray | None = None
+
+    def take_domains(self) -> Domains | None:
+        """Return the domains to their next owner."""
+        found, self.domains = self.domains, None
+        return found
+
+    def take_room(self, n: int) -> FloatArray | None:
+        """Return room for so many numbers to its next owner, if there is some."""
+        found, self.room = self.room, None
+        return found if found is not None and len(found) == n else None
+
+
 class Task(NamedTuple):
     """What a method is given.
 
@@ -38,6 +67,7 @@ class Task(NamedTuple):
         load: Loads kernels that the run turns out to need, by a method's name or another; False if Ctrl-C came before
             the end.
         unary: Log scores over the universe, by variable, in place of what its unary factors say.
+        ahead: What was made ahead of the method.
         semiring: SUM, or MAX for max-marginals.
     """
 
@@ -47,6 +77,7 @@ class Task(NamedTuple):
     limits: Limits
     load: Callable[[str], bool]
     unary: Mapping[int, FloatArray]
+    ahead: Ahead
     semiring: int = SUM
 
 
@@ -58,7 +89,7 @@ def new_task(
 ) -> Task:
     """Return a task of which nothing is done yet."""
     figures = Figures(options.method, options.tolerance, options.damping)
-    return Task(graph, options, figures, Limits(), load, unary)
+    return Task(graph, options, figures, Limits(), load, unary, Ahead())
 
 
 class Method(Protocol):
@@ -121,6 +152,17 @@ class Stages:
     def grow(self) -> Iterator[Step]:
         """Grow as the stage does."""
         return self.current.grow()
+
+
+def in_steps(making: Generator[None, None, T]) -> Generator[Step, None, T]:
+    """Return what is made, with its pauses as steps."""
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            made: T = end.value
+            return made
+        yield Step.WORKING
 
 
 def steps(method: Method, figures: Figures) -> Iterator[Step]:

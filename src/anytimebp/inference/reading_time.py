@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from time import perf_counter
 
 import numpy as np
 
-from anytimebp.domains.domains import Domains, full_domains
+from anytimebp.domains.domains import Domains, full_domains, variable_parts
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import Task
-from anytimebp.inference.readout import part_of
+from anytimebp.inference.readout import READ_AT_ONCE, fill_from_priors, part_of
 from anytimebp.kernels.readout import read_beliefs
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.factor import row_starts
@@ -18,19 +19,38 @@ from anytimebp.tables.arrays import WorkspaceArrays
 
 LARGE = 2**17  # states of all variables together, under which reading takes a few milliseconds
 AS_PRIORS = 1.5  # times as long as folding the priors takes reading them
-TRIES, PART, RUN = 3, 192, 64  # one in so many variables is read in each try, always some that follow one another
+PIECES = 8  # that are read in a try
+CHECKS_OF_PRIORS = 1.5  # times as long as making beliefs of priors takes their snapshot, which checks them
+TRIES, PART, RUN = 5, 256, 64  # one in so many variables is read in each try, always some that follow one another
 SECONDS_PER_ENTRY = 2e-10  # of a look, at the least, by its cost: those of lines of tables in the processor's cache
-WITH_CHECKS = 2.5  # times as long as reading beliefs takes a snapshot: checks, log Z, memory that is touched first
+WITH_CHECKS = 1.8  # times as long as reading beliefs takes a snapshot, with its checks and log Z
+NEW_MEMORY = 1.6e-8  # seconds for a number in memory that is touched first
 
 
 def first_domains(task: Task, compiled: CompiledGraph) -> Domains:
-    """Return domains of all states that the evidence allows; before there are messages, their priors are read."""
-    began, figures = perf_counter(), task.figures
-    domains = full_domains(compiled, task.options.observed, task.unary)
-    figures.work_parts["priorities"] += domains.scored
-    if len(domains.log_prior) > LARGE and not domains.scored:  # rules may take any time
-        figures.reading = AS_PRIORS * (perf_counter() - began)
+    """Return domains of all states that the evidence allows, made now unless they were made ahead."""
+    began, domains = perf_counter(), task.ahead.take_domains()
+    if domains is None:
+        domains = full_domains(compiled, task.options.observed, task.unary)
+        if len(domains.log_prior) > LARGE and not domains.scored:  # rules may take any time
+            task.figures.reading = AS_PRIORS * (perf_counter() - began)
+    task.figures.work_parts["priorities"] += domains.scored
     return domains
+
+
+def expect_reading_priors(task: Task, domains: Domains) -> None:
+    """Note how long reading all priors will take, by reading some of them; the quickest of a few tries counts."""
+    n, room = len(domains.log_prior), task.ahead.room
+    if room is None or n <= LARGE:
+        return
+    whole, quickest = [*variable_parts(domains.slot_start, READ_AT_ONCE)], inf
+    for k in range(TRIES):
+        some = whole[k :: len(whole) // PIECES + 1]
+        began = perf_counter()
+        for first, last in some:
+            fill_from_priors(domains, room, first, last)
+        quickest = min(quickest, (perf_counter() - began) / len(some))
+    task.figures.reading = CHECKS_OF_PRIORS * quickest * len(whole)
 
 
 def expect_another(task: Task, seconds: float) -> None:
@@ -39,7 +59,9 @@ def expect_another(task: Task, seconds: float) -> None:
         task.figures.reading = seconds
 
 
-def expect_reading(figures: Figures, layout: GraphLayout, arrays: WorkspaceArrays, belief_start: IndexArray) -> None:
+def expect_reading(
+    figures: Figures, layout: GraphLayout, arrays: WorkspaceArrays, belief_start: IndexArray, *, has_room: bool
+) -> None:
     """Note how long reading all beliefs will take, by reading some of them; the quickest of a few tries counts.
 
     Args:
@@ -47,12 +69,13 @@ def expect_reading(figures: Figures, layout: GraphLayout, arrays: WorkspaceArray
         layout: Topology of the graph, or of its core.
         arrays: Messages.
         belief_start: (V + 1,) where each variable's belief starts.
+        has_room: Whether the memory for the next answer has been touched.
     """
     figures.reading = 0.0
     if int(belief_start[-1]) > LARGE:
         n_variables = len(belief_start) - 1
-        tries = [_seconds(layout, arrays, _some(n_variables, k / TRIES)) for k in range(TRIES)]
-        figures.reading = WITH_CHECKS * n_variables * min(tries)
+        quickest = min(_seconds(layout, arrays, _some(n_variables, k / TRIES)) for k in range(TRIES))
+        figures.reading = WITH_CHECKS * n_variables * quickest + NEW_MEMORY * (0 if has_room else int(belief_start[-1]))
 
 
 def _some(n_variables: int, shift: float) -> IndexArray:

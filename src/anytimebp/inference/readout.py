@@ -8,7 +8,7 @@ from weakref import ref
 
 import numpy as np
 
-from anytimebp.domains.domains import Domains
+from anytimebp.domains.domains import Domains, variable_parts
 from anytimebp.errors import InconsistentModelError, InternalError
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.unexplored import UnexploredMass
@@ -24,6 +24,8 @@ from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.leaves import Leaves, copied
 from anytimebp.tables.readable import Readable
 
+READ_AT_ONCE = 2**14  # beliefs made of priors in one piece, which stays in the processor's cache
+
 
 def beliefs_of(
     compiled: CompiledGraph,
@@ -31,6 +33,7 @@ def beliefs_of(
     arrays: WorkspaceArrays,
     belief_start: IndexArray,
     variables: IndexArray | None = None,
+    room: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the beliefs, variable after variable, and the logs of what they were divided by.
 
@@ -40,11 +43,13 @@ def beliefs_of(
         arrays: Messages.
         belief_start: Where each variable's belief starts.
         variables: Numbers of the core's variables in the graph; None for the whole graph.
+        room: For the beliefs, which own it from now on; None for new memory.
 
     Raises:
         InconsistentModelError: Where messages exclude every state of a variable.
     """
-    belief, log_normaliser = np.empty(int(belief_start[-1])), np.empty(len(arrays.domain_size))
+    belief = np.empty(int(belief_start[-1])) if room is None else room
+    log_normaliser = np.empty(len(arrays.domain_size))
     status, variable = read_beliefs(layout, arrays, belief_start, belief, log_normaliser)
     if status != OK:
         raise no_belief(compiled, variable if variables is None else int(variables[variable]))
@@ -95,6 +100,7 @@ def take_snapshot(
     outside: float | Callable[[FloatArray, FloatArray], UnexploredMass],
     error: float | Callable[[FloatArray], Callable[[], float]] | None = None,
     domain_sizes: IndexArray | None = None,
+    room: FloatArray | None = None,
 ) -> Snapshot:
     """Read the beliefs out of a workspace; log Z is not known (NaN) before every factor has been updated once.
 
@@ -107,10 +113,12 @@ def take_snapshot(
         error: The estimated error, or how to compute it from the beliefs, of the core where there are leaves; None if
             `outside` knows.
         domain_sizes: Of the domains, where messages reach further.
+        room: For the beliefs, where all are read now.
     """
     arrays, leaves = source.arrays, source.leaves
     if leaves is None:
-        belief, log_normaliser = beliefs_of(source.compiled, source.compiled.arrays, arrays, source.belief_start)
+        given = source.compiled, source.compiled.arrays, arrays, source.belief_start
+        belief, log_normaliser = beliefs_of(*given, room=room)
         marginals = Marginals(source.compiled.variables, belief, source.belief_start, source.states)
         unseen = outside(belief, log_normaliser) if callable(outside) else outside
         log_z = bethe_terms(source.compiled.arrays, arrays, log_normaliser) if swept else float("nan")
@@ -154,7 +162,8 @@ def prior_snapshot(
     *,
     outside: float,
     factor_marginals: bool,
-    in_logs: bool = True,
+    n_priors: int = 0,
+    room: FloatArray | None = None,
 ) -> Snapshot:
     """Return what is known before any message: unary scores alone, and for factors, these and their own scores.
 
@@ -164,16 +173,18 @@ def prior_snapshot(
         figures: What goes with it.
         outside: The unexplored mass.
         factor_marginals: Whether the snapshot can give those.
-        in_logs: Whether the log priors are such, or a workspace has made priors of them.
+        n_priors: Slots, from the first one on, where a workspace has made priors of log priors.
+        room: For the beliefs, which own it from now on; None for new memory.
     """
     sizes, start = domains.sizes, domains.slot_start
-    belief = np.exp(domains.log_prior) if in_logs else domains.log_prior.copy()
-    belief /= np.repeat(np.add.reduceat(belief, start[:-1]), sizes) if len(sizes) else 1.0
+    belief = np.empty(len(domains.log_prior)) if room is None else room
+    for first, last in variable_parts(start, READ_AT_ONCE):
+        fill_from_priors(domains, belief, first, last, n_priors)
     marginals = Marginals(compiled.variables, belief, start, domains.slot_state)
     joint: FactorMarginals = NOT_ASKED_FOR
     if factor_marginals:
         with np.errstate(divide="ignore"):
-            log_prior = domains.log_prior.copy() if in_logs else np.log(domains.log_prior)
+            log_prior = np.append(np.log(domains.log_prior[:n_priors]), domains.log_prior[n_priors:])
         edge_start = start[compiled.arrays.edge_variable]
         joint = FactorMarginals(marginals, compiled.blocks, _first_edges(compiled), edge_start, log_prior)
     return Snapshot(
@@ -186,6 +197,17 @@ def prior_snapshot(
         factor_marginals=joint,
         **figures.shown(),
     )
+
+
+def fill_from_priors(domains: Domains, belief: FloatArray, first: int, last: int, n_priors: int = 0) -> None:
+    """Fill the beliefs of some successive variables with what their priors alone say; see `prior_snapshot`."""
+    start = domains.slot_start[first : last + 1]
+    own, prior = belief[start[0] : start[-1]], domains.log_prior[start[0] : start[-1]]
+    n_priors = max(0, n_priors - int(start[0]))
+    own[:n_priors] = prior[:n_priors]
+    np.exp(prior[n_priors:], out=own[n_priors:])
+    if last > first:
+        own /= np.repeat(np.add.reduceat(own, start[:-1] - start[0]), domains.sizes[first:last])
 
 
 def _finite(log_z: float) -> float:

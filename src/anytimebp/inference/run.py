@@ -17,13 +17,15 @@ from anytimebp.exact.order import Shape
 from anytimebp.exact.tree import predicted_entries
 from anytimebp.inference.budget import Budget, InterruptFlag, Stopwatch, Target
 from anytimebp.inference.caveats import warn_of_unconnected
+from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import Method, Stages, Step, Task, new_task, steps
 from anytimebp.inference.new_method import make_method
 from anytimebp.inference.options import RunOptions
 from anytimebp.inference.recording import Recorder, read_record
+from anytimebp.inference.set_up import SetUp, goes_in_slices
 from anytimebp.inference.warm_up import load_meanwhile
 from anytimebp.layout.cut import cut_of
-from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
@@ -45,6 +47,11 @@ class Stop:
     def __init__(self) -> None:
         """Let it go on."""
         self.is_set = False
+
+
+def _price(figures: Figures, options: RunOptions, compiled: CompiledGraph) -> None:
+    """Let the figures know how to find out what exact inference would cost."""
+    figures.cost = partial(predicted_entries, Shape.of(compiled), domain_sizes(compiled, options.observed))
 
 
 class Run:
@@ -109,12 +116,14 @@ class Run:
         self._steps = steps(self.method, self.figures)
 
     def start(self, make: Callable[[Task], Method]) -> None:
-        """Make the method and stand before its first step."""
-        self.method = make(self._task)
-        compiled = compiled_graph(self._task.graph)
-        sizes = domain_sizes(compiled, self._task.options.observed)
-        self.figures.cost = partial(predicted_entries, Shape.of(compiled), sizes)
-        self._steps = steps(self.method, self.figures)
+        """Make the method and stand before its first step; on a large graph, stand before it is set up."""
+        price = partial(_price, self.figures, self._task.options)
+        if goes_in_slices(self._task):
+            self.drive(SetUp(self._task, make, price))
+            return
+        self.drive(make(self._task))
+        price(compiled_graph(self._task.graph))
+        warn_of_unconnected(self._task.graph, self._task.options.observed)
 
     def next_record(self) -> bool:
         """Go on until something is to be recorded; return False if the run was finished before."""
@@ -166,7 +175,6 @@ class Run:
             self._task.graph.take_changes()
             self._cut()
             self.start(make_method)
-            warn_of_unconnected(self._task.graph, self._task.options.observed)
             if not (isinstance(self.method, Stages) and self.method.begins_at_once and budget.stop_at > 0.0):
                 return Step.WORKING
         if self._failure:

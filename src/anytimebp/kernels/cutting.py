@@ -47,8 +47,8 @@ def _listed_before(listed, n_tables, given, entries, how):
 
 
 @kernel()
-def list_tables(rows, edge_variable, size, arithmetic, listed, table_of):
-    """List the tables that factors with dense sources need, each once: shared ones, unless evidence cuts them.
+def list_tables(rows, edge_variable, size, arithmetic, listed, table_of, state, limit):
+    """Go on listing the tables that factors with dense sources need, each once: shared ones, unless evidence cuts them.
 
     Args:
         rows: (blocks, WIDTH), see `model/factor.py`.
@@ -59,21 +59,28 @@ def list_tables(rows, edge_variable, size, arithmetic, listed, table_of):
             are; where the numbers lie; entries over the domains; how they are used; whether evidence cuts them; and
             where they go, in entries from the start of the room for them (nowhere, if they stay where they are).
         table_of: (F,) overwritten: which table a factor has, or -1.
+        state: (9,) zeros at first, overwritten: how many tables are listed, the entries of the room that they need,
+            and how many of them are no whole tables of log scores to exponentiate; then factors and edges so far, the
+            block, how far it is, the table that its factors share, or -1, and how its tables are used.
+        limit: Factors to look at before it stops.
 
     Returns:
-        How many tables are listed, the entries of the room that they need, and how many of them are no whole tables of
-        log scores to exponentiate.
+        Whether it is through.
     """
-    factor = first = n_tables = n_others = room = 0
-    for block in range(rows.shape[0]):
-        arity, members, shared, how = rows[block, ARITY], rows[block, MEMBERS], -1, 0
+    n_tables, room, n_others, factor, first = state[0], state[1], state[2], state[3], state[4]
+    block, begin, shared, how = state[5], state[6], state[7], state[8]
+    while block < rows.shape[0] and limit > 0:
+        arity, members = rows[block, ARITY], rows[block, MEMBERS]
         is_dense = arity > 1 and rows[block, TABLES] != 0
-        if is_dense:
+        if begin == 0:
+            shared = -1
+        if is_dense and begin == 0:
             extent = table_view(rows[block, EXTENT], 2 * members)
             how = _how(rows[block, IS_LOG] != 0, extent, members, arithmetic == LOG)
             if members == 1:
                 shared = _listed_before(listed, n_tables, rows[block, TABLES], rows[block, ENTRIES], how)
-        for offset in range(rows[block, FACTORS] if arity > 1 else 0):
+        end = min(rows[block, FACTORS] if arity > 1 else 0, begin + limit)
+        for offset in range(begin, end):
             n = 1
             for edge in range(first, first + arity):
                 n *= size[edge_variable[edge]]
@@ -95,7 +102,12 @@ def list_tables(rows, edge_variable, size, arithmetic, listed, table_of):
                 n_tables += 1
             first += arity
             factor += 1
-    return n_tables, room, n_others
+        limit -= end - begin + 1
+        is_over = arity <= 1 or end == rows[block, FACTORS]
+        block, begin = block + is_over, 0 if is_over else end
+    state[0], state[1], state[2], state[3] = n_tables, room, n_others, factor
+    state[4], state[5], state[6], state[7], state[8] = first, block, begin, shared, how
+    return block == rows.shape[0]
 
 
 @kernel()

@@ -22,71 +22,95 @@ from anytimebp.model.factor import ARITY, ENTRIES, EXTENT, FACTORS, IS_LOG, MEMB
 # These kernels index one long array instead of slices of it: every slice costs the compiler 30 ms.
 
 
+MARK, FILL, ADD_UP, SORT, PUT_BACK, LAID_OUT = range(6)  # stages of `fill_topology`
+STAGE, PLACE, BLOCK, FACTOR, EDGE = range(5)  # numbers of its state
+
+
 @kernel()
-def fill_topology(rows, size, numbers, log_extent, is_alone):
-    """Fill the topology of message factors, the extents of their scores, and which variables have no factors.
+def fill_topology(rows, size, numbers, log_extent, is_alone, state, widest, limit):
+    """Go on with the topology of message factors, the extents of their scores, and which variables have no factors.
 
     Args:
         rows: (blocks, WIDTH), see `model/factor.py`.
         size: (V,) universe sizes.
-        numbers: Zeros, overwritten: the five arrays of a `GraphLayout`, one after the other.
+        numbers: Zeros at first, overwritten: the five arrays of a `GraphLayout`, one after the other.
         log_extent: (3, F) overwritten: largest and smallest finite log score, and whether there is a hard zero; NaN
             where they are not known.
         is_alone: (V,) overwritten: whether a variable has more than one state and no factor of any kind.
+        state: (5,) zeros at first, overwritten: the stage, how far it is, the block, and factors and edges so far.
+        widest: (1,) zero at first, overwritten: the widest range of a factor's scores that is known.
+        limit: Variables, factors and edges to look at before it stops.
 
     Returns:
-        The widest range of a factor's scores that is known, how many variables are alone, and the states of all.
+        Whether it is through.
     """
-    n_variables, factor, widest, n_alone, n_states = size.size, 0, 0.0, 0, 0
-    n_edges = (numbers.size - log_extent.shape[1] - n_variables - 2) // 3
-    edge = log_extent.shape[1] + 1  # edge variables come after the starts of factors
-    by_variable = edge + 2 * n_edges
-    for variable in range(n_variables):
-        is_alone[variable] = size[variable] > 1
-    for block in range(rows.shape[0]):
-        arity, members = rows[block, ARITY], rows[block, MEMBERS]
-        scopes = index_view(rows[block, SCOPES], rows[block, FACTORS] * arity)
-        for k in range(scopes.size):
-            is_alone[scopes[k]] = False
-            if arity > 1:
-                numbers[edge] = scopes[k]
-                numbers[edge + n_edges] = factor + k // arity
-                numbers[by_variable + scopes[k] + 1] += 1
-                edge += 1
-        extent = table_view(rows[block, EXTENT], 3 * members)
-        for k in range(rows[block, FACTORS] if arity > 1 else 0):
-            known = rows[block, EXTENT] != 0
-            for j in range(3):
-                log_extent[j, factor] = extent[j * members + (k if members > 1 else 0)] if known else np.nan
-            if known:
-                widest = max(widest, log_extent[0, factor] - log_extent[1, factor])
-            factor += 1
-            numbers[factor] = numbers[factor - 1] + arity
-    _sort_edges(numbers, by_variable, n_variables, n_edges)
-    for variable in range(n_variables):
-        n_alone += is_alone[variable]
-        n_states += size[variable]
-    return widest, n_alone, n_states
+    n_variables, n_factors = size.size, log_extent.shape[1]
+    n_edges = (numbers.size - n_factors - n_variables - 2) // 3
+    by_variable = n_factors + 1 + 2 * n_edges  # edge variables come after the starts of factors
+    while state[STAGE] < LAID_OUT and limit > 0:
+        stage, begin, length = state[STAGE], state[PLACE], n_edges if state[STAGE] == SORT else n_variables
+        if stage == FILL:
+            limit -= _fill_some(rows, numbers, log_extent, is_alone, state, widest, limit, n_edges)
+            continue
+        end = min(length, begin + limit)
+        if stage == MARK:
+            for variable in range(begin, end):
+                is_alone[variable] = size[variable] > 1
+        elif stage == ADD_UP:
+            for variable in range(begin, end):
+                numbers[by_variable + variable + 1] += numbers[by_variable + variable]
+        elif stage == SORT:  # by variable; starts move on to the next variable's, and are put back afterwards
+            for edge in range(begin, end):
+                position = by_variable + numbers[n_factors + 1 + edge]
+                numbers[by_variable + n_variables + 1 + numbers[position]] = edge
+                numbers[position] += 1
+        else:
+            for variable in range(n_variables - begin, n_variables - end, -1):
+                numbers[by_variable + variable] = numbers[by_variable + variable - 1]
+        limit -= end - begin
+        state[PLACE] = end
+        if end == length:
+            state[STAGE], state[PLACE] = stage + 1, 0
+    if state[STAGE] == LAID_OUT:
+        numbers[by_variable] = 0
+    return state[STAGE] == LAID_OUT
 
 
 @kernel(merge=True)
-def _sort_edges(numbers, start, n_variables, n_edges):
-    """Sort the edges by variable, given how many each variable has, one position further on, from `start` on."""
-    target, edge_variable = start + n_variables + 1, start - 2 * n_edges
-    for variable in range(n_variables):
-        numbers[start + variable + 1] += numbers[start + variable]
-    for edge in range(n_edges):  # starts move on to the next variable's, and are put back afterwards
-        position = start + numbers[edge_variable + edge]
-        numbers[target + numbers[position]] = edge
-        numbers[position] += 1
-    for variable in range(n_variables, 0, -1):
-        numbers[start + variable] = numbers[start + variable - 1]
-    numbers[start] = 0
+def _fill_some(rows, numbers, log_extent, is_alone, state, widest, limit, n_edges):
+    """Go through some factors of a block; return what that counts for."""
+    block, begin, factor, edge = state[BLOCK], state[PLACE], state[FACTOR], state[EDGE]
+    if block == rows.shape[0]:
+        state[STAGE], state[PLACE] = ADD_UP, 0
+        return 0
+    first, by_variable = log_extent.shape[1] + 1, log_extent.shape[1] + 1 + 2 * n_edges
+    arity, members = rows[block, ARITY], rows[block, MEMBERS]
+    end = min(rows[block, FACTORS], begin + max(1, limit // (arity + 1)))
+    scopes = index_view(rows[block, SCOPES], rows[block, FACTORS] * arity)
+    for k in range(begin * arity, end * arity):
+        is_alone[scopes[k]] = False
+        if arity > 1:
+            numbers[first + edge] = scopes[k]
+            numbers[first + edge + n_edges] = factor + k // arity - begin
+            numbers[by_variable + scopes[k] + 1] += 1
+            edge += 1
+    extent, known = table_view(rows[block, EXTENT], 3 * members), rows[block, EXTENT] != 0
+    for k in range(begin, end if arity > 1 else begin):
+        for j in range(3):
+            log_extent[j, factor] = extent[j * members + (k if members > 1 else 0)] if known else np.nan
+        if known:
+            widest[0] = max(widest[0], log_extent[0, factor] - log_extent[1, factor])
+        factor += 1
+        numbers[factor] = numbers[factor - 1] + arity
+    is_over = end == rows[block, FACTORS]
+    state[PLACE], state[BLOCK] = 0 if is_over else end, block + is_over
+    state[FACTOR], state[EDGE] = factor, edge
+    return (end - begin) * (arity + 1) + 1
 
 
 @kernel()
-def place_slots(variable_edge_start, edge_variable, room, hub_degree, slot_start, capacity, variable_hub):
-    """Give every edge the slots that its variable has room for, and number the variables of high degree.
+def place_slots(variable_edge_start, edge_variable, room, hub_degree, slot_start, capacity, variable_hub, state, limit):
+    """Go on giving every edge the slots that its variable has room for, and numbering variables of high degree.
 
     Args:
         variable_edge_start: (V + 1,).
@@ -96,20 +120,27 @@ def place_slots(variable_edge_start, edge_variable, room, hub_degree, slot_start
         slot_start: (E,) overwritten: first slot of an edge.
         capacity: (E,) overwritten: its slots.
         variable_hub: (V,) overwritten: number of the hub, or -1.
+        state: (4,) zeros at first, overwritten: edges and variables looked at; the slots, and the number of hubs.
+        limit: Edges and variables to look at before it stops.
 
     Returns:
-        Slots in all, the slots of the largest variable, and the number of hubs.
+        Whether it is through.
     """
-    n_slots, largest, n_hubs = 0, 1, 0
-    for edge in range(edge_variable.size):
+    edge, variable, n_slots, n_hubs = state[0], state[1], state[2], state[3]
+    end = min(edge_variable.size, edge + limit)
+    limit -= end - edge
+    while edge < end:
         slot_start[edge], capacity[edge] = n_slots, room[edge_variable[edge]]
         n_slots += capacity[edge]
-    for variable in range(room.size):
-        largest = max(largest, room[variable])
+        edge += 1
+    end = min(room.size, variable + limit)
+    while variable < end:
         is_hub = variable_edge_start[variable + 1] - variable_edge_start[variable] > hub_degree
         variable_hub[variable] = n_hubs if is_hub else -1
         n_hubs += is_hub
-    return n_slots, largest, n_hubs
+        variable += 1
+    state[0], state[1], state[2], state[3] = edge, variable, n_slots, n_hubs
+    return edge == edge_variable.size and variable == room.size
 
 
 @kernel()

@@ -7,7 +7,7 @@ nothing. A *message factor* is any other one. Nothing here is sized by the unive
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from anytimebp.model.factor import MessageBlock as MessageBlock  # noqa: PLC0414
 from anytimebp.model.graph import FactorGraph
 from anytimebp.model.source import Box, FactorSource, FloatArray, IndexArray, States, TableRange
 from anytimebp.model.variable import VariableTable
+from anytimebp.slices import AT_ONCE, at_one_go
 
 
 class GraphLayout(NamedTuple):
@@ -50,6 +51,8 @@ class CompiledGraph:
         asked_unary_blocks: The unary factors that have no tables.
         blocks: All factors.
         has_tables_only: Whether all message factors have tables.
+        n_factors: Message factors.
+        n_edges: Edges of all of these.
         n_slots: States of the variables of all message factors, counted on every edge.
         n_states: States of all variables.
         n_joint_states: Joint states of all message factors, as a float.
@@ -73,6 +76,8 @@ class CompiledGraph:
         "has_tables_only",
         "lends_tables",
         "message_blocks",
+        "n_edges",
+        "n_factors",
         "n_joint_states",
         "n_slots",
         "n_states",
@@ -86,8 +91,8 @@ class CompiledGraph:
         "widest",
     )
 
-    def __init__(self, graph: FactorGraph) -> None:
-        """Compile a graph."""
+    def __init__(self, graph: FactorGraph, *, in_slices: bool = False) -> None:
+        """Compile a graph; its topology is left to `lay_out` if that goes in slices, with what it finds on the way."""
         rows = graph.rows
         self.variables: VariableTable = graph.variables.copy()
         self.universe_sizes: IndexArray = self.variables.sizes()
@@ -100,12 +105,23 @@ class CompiledGraph:
         asked = [self.blocks[position] for position in rows.asked]
         self.asked_unary_blocks = [block for block in asked if block.scopes.shape[1] == 1]
         self.has_tables_only = len(asked) == len(self.asked_unary_blocks)
-        n_variables, n_factors, n_edges = len(self.universe_sizes), rows.n_message_factors, rows.n_edges
+        self.n_states = int(np.add.reduce(self.universe_sizes))
+        self.n_factors, self.n_edges = rows.n_message_factors, rows.n_edges
+        self.shared_tables: dict[object, object] = {}
+        self.orders: dict[bytes, object] = {}
+        self.cuts: dict[int, object] = {}
+        if not in_slices:
+            at_one_go(self.lay_out())
+
+    def lay_out(self, at_once: int = AT_ONCE) -> Generator[None, None, None]:
+        """Fill in the topology; pauses on the way."""
+        n_variables, n_factors, n_edges = len(self.universe_sizes), self.n_factors, self.n_edges
         numbers = np.zeros(n_factors + 1 + 3 * n_edges + n_variables + 1, dtype=np.int64)
         log_extent, is_alone = np.empty((3, n_factors)), np.empty(n_variables, dtype=np.bool_)
-        found = fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone)
-        self.widest: float = found[0]
-        n_alone, self.n_states = int(found[1]), int(found[2])
+        state, widest = np.zeros(5, dtype=np.int64), np.zeros(1)
+        while not fill_topology(self.rows, self.universe_sizes, numbers, log_extent, is_alone, state, widest, at_once):
+            yield
+        self.widest = float(widest[0])
         first, last = n_factors + 1, len(numbers) - n_edges
         self.arrays = GraphLayout(
             factor_edge_start=numbers[:first],
@@ -115,12 +131,9 @@ class CompiledGraph:
             variable_edge=numbers[last:],
         )
         self.extent = TableRange(log_extent[0], log_extent[1], log_extent[2] == 1.0)
-        self.unconnected: IndexArray = np.flatnonzero(is_alone) if n_alone else numbers[:0]
-        if asked:
+        self.unconnected: IndexArray = np.flatnonzero(is_alone)
+        if not self.has_tables_only:
             self._add_ranges()
-        self.shared_tables: dict[object, object] = {}
-        self.orders: dict[bytes, object] = {}
-        self.cuts: dict[int, object] = {}
 
     def _add_ranges(self) -> None:
         """Fill in what is known of the scores of factors that have no tables."""

@@ -17,14 +17,13 @@ from anytimebp.kernels.messages import CALLS, link_calls, link_hubs
 from anytimebp.kernels.setting_up import place_slots, scratch_sizes
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.source import BoolArray, FloatArray, IndexArray
+from anytimebp.slices import AT_ONCE, NUMBERS, parts
 from anytimebp.tables.store import Tables
 
 HUB_DEGREE = 16
 """Variables with more edges keep totals; below, multiplying all messages anew is faster and loses no digits."""
 
 NONE, NO_NUMBERS = np.empty(0, dtype=np.int64), np.empty(0)
-
-PART = 2**19  # numbers that are written between two looks at the clock: memory touched first costs up to 30 ns each
 
 READ = (
     "domain_size",
@@ -144,16 +143,18 @@ def allocate(
     linear = tables.arithmetic == LINEAR
     slot_start, capacity = np.empty((2, n_edges), dtype=np.int64)
     variable_hub = np.empty(len(room), dtype=np.int64)
-    if n_edges > PART:
-        for touched in (slot_start, capacity, variable_hub):
-            yield from fill_in_parts(touched, 0)
-            yield
-    n_slots, largest, n_hubs = place_slots(
-        layout.variable_edge_start, layout.edge_variable, room, HUB_DEGREE, slot_start, capacity, variable_hub
-    )
-    if n_edges > PART:
+    placed = np.zeros(4, dtype=np.int64)
+    given = layout.variable_edge_start, layout.edge_variable, room, HUB_DEGREE, slot_start, capacity, variable_hub
+    while not place_slots(*given, placed, 2 * AT_ONCE):
         yield
-    factor_slots, levels, most_edges = scratch_sizes(layout.factor_edge_start, capacity, tables.kind)
+    n_slots, n_hubs, largest = int(placed[2]), int(placed[3]), int(np.maximum.reduce(room, initial=1))
+    factor_slots, levels, most_edges = 0, 0.0, 0
+    for first, last in parts(n_factors, 2 * AT_ONCE):
+        found = scratch_sizes(layout.factor_edge_start[first : last + 1], capacity, tables.kind[first:last])
+        factor_slots, levels = max(factor_slots, found[0]), max(levels, found[1])
+        most_edges = max(most_edges, found[2])
+        if last < n_factors:
+            yield
     if widest is not room:
         largest = int(widest.max(initial=1))
         wide = scratch_sizes(layout.factor_edge_start, widest[layout.edge_variable], tables.kind)
@@ -166,6 +167,11 @@ def allocate(
     least = np.empty(n_edges + n_factors)
     yield from fill_in_parts(start, 1.0 if linear else 0.0)
     yield from fill_in_parts(least, 1.0)
+    prior_min = np.empty(len(domains.log_prior_min))
+    for first, last in parts(len(prior_min), NUMBERS):
+        np.exp(domains.log_prior_min[first:last], out=prior_min[first:last])
+        if last < len(prior_min):
+            yield
     arrays = WorkspaceArrays(
         arithmetic=tables.arithmetic,
         semiring=semiring,
@@ -174,7 +180,7 @@ def allocate(
         edge_slot_start=slot_start,
         edge_capacity=capacity,
         prior=domains.log_prior,
-        prior_min=np.exp(domains.log_prior_min),
+        prior_min=prior_min,
         message=start[:n_slots],
         edge_min=least[:n_edges],
         edge_scale=start[n_slots : n_slots + n_edges],
@@ -217,10 +223,17 @@ def may_have_hubs(layout: GraphLayout) -> bool:
 
 def fill_in_parts(array: FloatArray | IndexArray, value: float) -> Iterator[None]:
     """Write one number everywhere; pauses where that takes long."""
-    array[:PART] = value
-    for first in range(PART, len(array), PART):
+    array[:NUMBERS] = value
+    for first in range(NUMBERS, len(array), NUMBERS):
         yield
-        array[first : first + PART] = value
+        array[first : first + NUMBERS] = value
+
+
+def touched(n: int) -> Generator[None, None, FloatArray]:
+    """Return room for so many numbers, which the system has handed out already; pauses on the way."""
+    room = np.empty(n)
+    yield from fill_in_parts(room, 0.0)
+    return room
 
 
 def frozen(arrays: WorkspaceArrays) -> WorkspaceArrays:

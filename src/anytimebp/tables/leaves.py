@@ -7,7 +7,9 @@ when marginals are read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from math import inf
 from threading import RLock
 from typing import NamedTuple, Protocol
 
@@ -335,6 +337,8 @@ def peel(
         return Leaves(workspace, order, LeafArrays(way, address, none, none.astype(np.bool_), none, none), 0, n_lone)
     if n_core == len(way) or (_most_saved(workspace) < OVERHEAD and not at_any_cost):
         return None
+    if _is_nearly_all_core(workspace, n_core) and not at_any_cost:
+        return None
     load()
     table_start, limit = np.empty(n_factors, dtype=np.int64), _room(workspace, max_memory)
     tables = TableArrays(arrays.factor_kind, arrays.structure_work, arrays.table_in_logs, arrays.table_address)
@@ -357,6 +361,16 @@ def peel(
     made = Leaves(workspace, np.concatenate([order[:ordered], has_leaves]), leaves, n_factors - ordered, n_lone)
     made.keep(smaller)
     return made
+
+
+def _is_nearly_all_core(workspace: Workspace, n_core: int) -> bool:
+    """Tell whether so few edges are not in the core that it cannot pay, whatever their factors are."""
+    compiled = workspace.compiled
+    if not compiled.has_tables_only:
+        return False
+    largest = max((math.prod(map(float, block.source.shape)) for _, block in compiled.message_blocks), default=inf)
+    most = SWEEPS * (EDGE_COST + LOG_COST * largest) * (compiled.n_edges - n_core)
+    return most < OVERHEAD + OVERHEAD_PER_EDGE * n_core
 
 
 def _block(workspace: Workspace, factors: IndexArray, limit: int) -> FloatArray:

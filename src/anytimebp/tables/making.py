@@ -37,6 +37,7 @@ from anytimebp.kernels.messages import link_bands
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout, MessageBlock
 from anytimebp.model.factor import describe_factor
 from anytimebp.model.source import ASKED_AT_ONCE, BoolArray, FloatArray, IndexArray, cut
+from anytimebp.slices import AT_ONCE, parts
 from anytimebp.tables.arrays import WorkspaceArrays
 from anytimebp.tables.memory import table_entries
 from anytimebp.tables.store import SLICE_ENTRIES, Tables
@@ -90,9 +91,10 @@ def make_dense_tables(compiled: CompiledGraph, domains: Domains, tables: Tables)
     """
     n_factors = len(tables.address)
     listed, table_of = np.empty((LISTED, n_factors), dtype=np.int64), np.empty(n_factors, dtype=np.int64)
-    n_tables, room, n_others = list_tables(
-        compiled.rows, compiled.arrays.edge_variable, domains.sizes, tables.arithmetic, listed, table_of
-    )
+    state, given = np.zeros(9, dtype=np.int64), (compiled.rows, compiled.arrays.edge_variable, domains.sizes)
+    while not list_tables(*given, tables.arithmetic, listed, table_of, state, AT_ONCE):
+        yield
+    n_tables, room, n_others = state[:3].tolist()
     if n_tables == 0:
         return
     if n_tables < n_factors:
@@ -102,7 +104,7 @@ def make_dense_tables(compiled: CompiledGraph, domains: Domains, tables: Tables)
         yield from making.make_various()
     else:
         yield from making.exponentiate(slice(None))
-        making.note_addresses(making.target)
+        yield from making.note_addresses(making.target)
 
 
 class _Making:
@@ -141,7 +143,7 @@ class _Making:
         if not is_whole.all():
             yield from self._cut(~is_whole)
         stays = is_whole & ((how == AS_THEY_ARE) | (how == WIDE))
-        self.note_addresses(np.where(stays, self._listed[GIVEN], self.target))
+        yield from self.note_addresses(np.where(stays, self._listed[GIVEN], self.target))
         if stays.any():
             self._borrow(stays)
         if tables.arithmetic == LOG and tables.in_logs.any():
@@ -194,17 +196,26 @@ class _Making:
         tables.has_zero[factors] = found[HAS_ZERO, is_cut] > 0.0
         tables.in_logs[factors] = found[IN_LOGS, is_cut] > 0.0
 
-    def note_addresses(self, address: IndexArray) -> None:
+    def note_addresses(self, address: IndexArray) -> Iterator[None]:
         """Tell where each factor's numbers lie: those of each table are at an address."""
-        self._set(self._tables.address, address)
+        for first, last in parts(len(self._table_of), AT_ONCE):
+            self._set(self._tables.address, address, slice(first, last))
+            if last < len(self._table_of):
+                yield
 
-    def _set(self, per_factor: IndexArray | BoolArray, per_table: IndexArray | BoolArray) -> None:
-        """Fill in what is known of tables for the factors that have them."""
+    def _set(
+        self,
+        per_factor: IndexArray | BoolArray,
+        per_table: IndexArray | BoolArray,
+        some: slice = slice(None),
+    ) -> None:
+        """Fill in what is known of tables for some of the factors, as far as they have them."""
+        own, table_of = per_factor[some], self._table_of[some]
         if self._compiled.has_tables_only:
-            per_factor[:] = per_table[self._table_of]
+            own[:] = per_table[table_of]
         else:
-            is_dense = self._table_of >= 0
-            per_factor[is_dense] = per_table[self._table_of[is_dense]]
+            is_dense = table_of >= 0
+            own[is_dense] = per_table[table_of[is_dense]]
 
     def _borrow(self, stays: BoolArray) -> None:
         """Take note of the numbers that stay where they are: nothing divides them."""
@@ -293,7 +304,7 @@ def reuse_tables(compiled: CompiledGraph, tables: Tables, made: Tables) -> Itera
         tables.log_scale[done:last] = made.log_scale[done:last]  # log Z is known once all are there
         done = last
         yield
-    tables.take_over(made)
+    yield from tables.take_over(made)
 
 
 def _whole_block(

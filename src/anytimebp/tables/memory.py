@@ -11,9 +11,10 @@ from anytimebp.kernels.codes import TABLE
 from anytimebp.kernels.setting_up import fill_entries
 from anytimebp.kernels.structures import SUMS
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
-from anytimebp.model.factor import TOO_MANY, describe_factor
+from anytimebp.model.factor import TOO_MANY, describe_factor, row_items, row_starts
 from anytimebp.model.source import ASKED_AT_ONCE, MAX_ARITY, FloatArray, IndexArray, joint_states
 from anytimebp.model.summary import BYTES_PER_SCORE, format_bytes, full_bp_bytes
+from anytimebp.slices import AT_ONCE, parts
 from anytimebp.tables.machine import available_memory, total_memory
 
 
@@ -36,7 +37,13 @@ def factor_entries(layout: GraphLayout, sizes: IndexArray) -> FloatArray:
 
 def table_entries(layout: GraphLayout, sizes: IndexArray) -> float:
     """Return the entries of all tables together."""
-    return float(np.add.reduce(factor_entries(layout, sizes)))
+    start, total = layout.factor_edge_start, 0.0
+    entries = np.empty(min(AT_ONCE, len(start) - 1))  # of some factors at a time: new memory is slow
+    for first, last in parts(len(start) - 1, AT_ONCE):
+        some = entries[: last - first]
+        fill_entries(start[first : last + 1], layout.edge_variable, sizes, some)
+        total += float(np.add.reduce(some))
+    return total
 
 
 def update_entries(compiled: CompiledGraph, sizes: IndexArray) -> float:
@@ -85,10 +92,9 @@ BYTES_PER_STATE = 80
 def check_memory(compiled: CompiledGraph, domain_sizes: IndexArray, max_memory: int | None) -> None:
     """Raise MemoryLimitError if a run over these domains needs more than there is, naming the largest factor."""
     unchecked = max(UNCHECKED_BYTES, total_memory() // 8)
-    if max_memory is None and compiled.has_tables_only:
-        is_whole = domain_sizes is compiled.universe_sizes
-        if _bound_of_tables(compiled, is_whole=is_whole) < unchecked:
-            return
+    is_quick = max_memory is None and compiled.has_tables_only
+    if is_quick and _bound_of_tables(compiled, domain_sizes, unchecked) < unchecked:
+        return
     most = _upper_bound(compiled, domain_sizes)
     limit = memory_limit(most, max_memory, unchecked)
     if limit is None or (most <= limit and all(block.source.sums is None for block in compiled.blocks)):
@@ -184,17 +190,24 @@ def _upper_bound(compiled: CompiledGraph, domain_sizes: IndexArray) -> float:
     return tables + 8.0 * compiled.n_slots + 80.0 * len(compiled.arrays.edge_variable) + 32.0 * compiled.n_states
 
 
-def _bound_of_tables(compiled: CompiledGraph, *, is_whole: bool) -> float:
-    """Return what a run needs at the most if all factors are tables, by counts that are there.
-
-    Args:
-        compiled: The graph.
-        is_whole: Whether the run is on whole universes; evidence cuts tables that factors share for each of them.
-    """
+def _bound_of_tables(compiled: CompiledGraph, domain_sizes: IndexArray, unchecked: float) -> float:
+    """Return what a run needs at the most if all factors are tables; not sharper than it takes to be `unchecked`."""
     messages = 8.0 * compiled.n_slots + 80.0 * len(compiled.arrays.edge_variable) + 32.0 * compiled.n_states
-    if is_whole:
-        return (8.0 + 16.0 * MAX_ARITY) * compiled.n_table_entries + messages
-    return (44.0 + BYTES_PER_SCORE) * compiled.n_joint_states + messages
+    whole = (8.0 + 16.0 * MAX_ARITY) * compiled.n_table_entries + messages
+    if domain_sizes is compiled.universe_sizes:
+        return whole
+    most = (44.0 + BYTES_PER_SCORE) * compiled.n_joint_states + messages
+    if most < unchecked:
+        return most
+    layout = compiled.arrays  # evidence cuts tables that factors share for each of its own factors, and no others
+    observed = np.flatnonzero(domain_sizes < compiled.universe_sizes)
+    first, start = layout.variable_edge_start[observed], layout.factor_edge_start
+    edges = layout.variable_edge[row_items(first, layout.variable_edge_start[observed + 1] - first)]
+    factors = np.unique(layout.edge_factor[edges])
+    arity = start[factors + 1] - start[factors]
+    sizes = compiled.universe_sizes[layout.edge_variable[row_items(start[factors], arity)]].astype(np.float64)
+    cut = float(np.multiply.reduceat(sizes, row_starts(arity)[:-1]).sum()) if len(factors) else 0.0
+    return min(most, whole + (44.0 + BYTES_PER_SCORE) * cut)
 
 
 def _largest(compiled: CompiledGraph, domain_sizes: IndexArray, *, as_tables: bool = False) -> str:

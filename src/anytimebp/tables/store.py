@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from anytimebp.kernels.structures import SUMS, load
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.factor import FactorBlock
 from anytimebp.model.source import BoolArray, Box, FloatArray, IndexArray, Packed, PackedRows, TableRange
+from anytimebp.slices import AT_ONCE, at_one_go, parts
 
 
 class Sources(NamedTuple):
@@ -72,16 +74,14 @@ class Tables:
         are_borrowed: Whether some are read from arrays that may change: the user's own, or domains that grow.
     """
 
-    def __init__(self, extent: TableRange, arithmetic: int, kind: IndexArray) -> None:
-        """Start from what is known of the factors' scores: most tables are stored divided by their maximum."""
+    def __init__(self, extent: TableRange, arithmetic: int, kind: IndexArray, *, in_slices: bool = False) -> None:
+        """Start from what is known of the factors' scores, unless that is left to `fill`."""
         self.arithmetic = arithmetic
         self.kind = kind
         self.structure_work = np.zeros(len(kind), dtype=np.int64)
         self.address = np.zeros(len(extent.log_max), dtype=np.int64)
-        self.log_scale = extent.log_max.copy()
-        self.log_min = extent.log_min - extent.log_max
-        self.has_zero = extent.has_zero.copy()
-        self.in_logs = self._is_wide(self.log_min)
+        self.log_scale, self.log_min = np.empty(len(kind)), np.empty(len(kind))
+        self.has_zero, self.in_logs = np.empty((2, len(kind)), dtype=np.bool_)
         self.scaled = np.zeros(len(kind), dtype=np.int64)
         self.scored = 0
         self.are_borrowed = False
@@ -90,6 +90,19 @@ class Tables:
         self._borrowed_bytes = 0
         self._enlarged: dict[int, FloatArray] = {}
         self.unscaled: set[int] = set()
+        if not in_slices:
+            at_one_go(self.fill(extent))
+
+    def fill(self, extent: TableRange) -> Generator[None, None, None]:
+        """Take over what is known of the scores: most tables are stored divided by their maximum. Pauses on the way."""
+        for first, last in parts(len(self.kind), AT_ONCE):
+            log_max, log_min = extent.log_max[first:last], self.log_min[first:last]
+            self.log_scale[first:last] = log_max
+            np.subtract(extent.log_min[first:last], log_max, out=log_min)
+            self.has_zero[first:last] = extent.has_zero[first:last]
+            self.in_logs[first:last] = self._is_wide(log_min)
+            if last < len(self.kind):
+                yield
 
     def _must_be_logs(self, has_zero: BoolArray, log_min: FloatArray) -> BoolArray:
         """Tell which structures and tables with room hold logs: those of which linear sums could lose something."""
@@ -169,10 +182,13 @@ class Tables:
         self.scored += packed.work
         self._owners += [words, *(array.view(np.float64) for array in packed.kept)]
 
-    def take_over(self, other: Tables) -> None:
-        """Use the tables of another run in the same arithmetic, and keep alive what they point to."""
-        for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "scaled", "kind", "structure_work"):
-            getattr(self, name)[:] = getattr(other, name)
+    def take_over(self, other: Tables) -> Generator[None, None, None]:
+        """Use the tables of another run in the same arithmetic, and keep alive what they point to; pauses."""
+        for first, last in parts(len(self.kind), AT_ONCE):
+            for name in ("address", "log_scale", "log_min", "has_zero", "in_logs", "scaled", "kind", "structure_work"):
+                getattr(self, name)[first:last] = getattr(other, name)[first:last]
+            if last < len(self.kind):
+                yield
         self.are_borrowed, self._lender, self._borrowed_bytes = other.are_borrowed, other._lender, other._borrowed_bytes
         self._owners.extend(other._owners)
 

@@ -19,7 +19,8 @@ from anytimebp.kernels.sparse_tables import copy_slots
 from anytimebp.kernels.structures import HEAD, row_of
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
 from anytimebp.model.source import FloatArray, IndexArray
-from anytimebp.tables.arrays import PART, WorkspaceArrays, allocate
+from anytimebp.slices import NUMBERS, parts
+from anytimebp.tables.arrays import WorkspaceArrays, allocate
 from anytimebp.tables.making import make_tables, reuse_tables
 from anytimebp.tables.memory import factor_kinds
 from anytimebp.tables.store import SHARED_BYTES, Tables
@@ -37,6 +38,7 @@ class Workspace:
         tables: Addresses and scales of the tables.
         room: (V,) slots that each edge of a variable has room for.
         is_set_up: Whether the arrays are there; `prepare` makes them where setting up takes slices.
+        n_priors: Slots of `domains`, from the first one on, that hold priors already and no log priors.
     """
 
     arrays: WorkspaceArrays
@@ -69,9 +71,9 @@ class Workspace:
         has_tables = self._as_tables or compiled.has_tables_only
         tables = np.zeros(n_factors, dtype=np.int64)  # TABLE
         kind = tables if has_tables else factor_kinds(compiled, domains.sizes)
-        self.tables = Tables(compiled.extent, arithmetic, kind)
+        self.tables = Tables(compiled.extent, arithmetic, kind, in_slices=in_slices)
         self.room = domains.sizes if room is None else room.copy()
-        self.is_set_up, self._semiring = False, semiring
+        self.is_set_up, self.n_priors, self._semiring = False, 0, semiring
         if not in_slices:
             for _ in self._set_up(grows=room is not None):
                 pass
@@ -91,17 +93,21 @@ class Workspace:
         if len(self.arrays.hub_variable):
             self._start_hubs()
         if tables.arithmetic == LINEAR:
-            self._start_priors(grows=grows)
+            yield from self._start_priors(grows=grows)
         self.is_set_up = True
 
-    def _start_priors(self, *, grows: bool) -> None:
+    def _start_priors(self, *, grows: bool) -> Iterator[None]:
         """Turn the log priors of active states to priors; what is behind them is not touched."""
         prior = self.arrays.prior
         if grows:
             slots = self.domains.active_slots()
             prior[slots] = np.exp(prior[slots])
-        else:
-            np.exp(prior, out=prior)
+            return
+        for first, last in parts(len(prior), NUMBERS):
+            np.exp(prior[first:last], out=prior[first:last])
+            self.n_priors = last
+            if last < len(prior):
+                yield
 
     def _start_hubs(self) -> None:
         """Fill the totals of hubs with their priors; messages start at 1 and add nothing."""
@@ -112,6 +118,8 @@ class Workspace:
     def prepare(self) -> Iterator[None]:
         """Make the tables, pausing now and then; reuse those that an earlier run left with the graph."""
         if not self.is_set_up:
+            yield from self.tables.fill(self.compiled.extent)
+            yield
             yield from self._set_up()
             yield
         shared = self._shared_tables
@@ -122,10 +130,10 @@ class Workspace:
             if self._can_share and self.tables.nbytes <= SHARED_BYTES:
                 self.compiled.shared_tables[self.tables.arithmetic] = self.tables
         log_min, table_min = self.tables.log_min, self.arrays.table_min
-        np.exp(log_min[:PART], out=table_min[:PART])
-        for first in range(PART, len(log_min), PART):
-            yield
-            np.exp(log_min[first : first + PART], out=table_min[first : first + PART])
+        for first, last in parts(len(log_min), NUMBERS):
+            np.exp(log_min[first:last], out=table_min[first:last])
+            if last < len(log_min):
+                yield
 
     @property
     def tables_are_there(self) -> bool:

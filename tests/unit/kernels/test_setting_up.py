@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.domains.domains import full_domains
+from anytimebp.domains.domains import fold_all, full_domains
 from anytimebp.inference.adaptive.whole_model import MANY_TIED, WholeModel
 from anytimebp.inference.schedule.sweeps import there_and_back
 from anytimebp.kernels.codes import ASKED, LINEAR, LOG, LOG_TABLE, POTENTIALS, SCALED, STRUCTURED, TABLE, WIDE_TABLE
@@ -18,6 +18,7 @@ from anytimebp.kernels.readout import sum_bethe_terms
 from anytimebp.kernels.setting_up import place_slots, scratch_sizes, start_hubs
 from anytimebp.layout.graph_layout import CompiledGraph
 from anytimebp.model.evidence import read_evidence_mapping
+from anytimebp.slices import at_one_go
 from anytimebp.tables.making import make_tables
 from anytimebp.tables.memory import factor_entries
 from anytimebp.tables.store import Tables
@@ -93,7 +94,9 @@ def factors(graph):
 @settings(max_examples=examples(60), deadline=None)
 def test_the_layout_is_that_of_the_factors_one_by_one(seed):
     graph = random_graph(np.random.default_rng(seed), logs_only=False, zeros=seed % 2 == 1)
-    compiled, layout = CompiledGraph(graph), CompiledGraph(graph).arrays
+    compiled = CompiledGraph(graph, in_slices=True)
+    drain(compiled.lay_out(at_once=1 + seed % 7))
+    layout = compiled.arrays
     messages = [found for found in factors(graph) if len(found[0]) > 1]
     edges = [(f, i) for f, (scope, _, _) in enumerate(messages) for i in scope]
     assert layout.factor_edge_start.tolist() == [0, *np.cumsum([len(scope) for scope, _, _ in messages]).tolist()]
@@ -124,6 +127,9 @@ def test_priors_are_sums_of_unary_factors_and_evidence(seed):
     observed = random_evidence(rng, graph) if seed % 3 else {}
     unary = {0: rng.normal(size=graph.variables[0].n_states)} if seed % 2 else {}
     domains = full_domains(CompiledGraph(graph), observed, unary)
+    in_slices = at_one_go(fold_all(CompiledGraph(graph, in_slices=True), observed, unary, at_once=1 + seed % 5))
+    for whole, made in zip(domains, in_slices, strict=True):
+        assert np.array_equal(whole, made)
     for index, variable in enumerate(graph.variables):
         prior = np.zeros(variable.n_states)
         for scope, block, k in factors(graph):
@@ -225,13 +231,14 @@ def test_every_edge_has_the_slots_of_its_variable_and_hubs_are_numbered(seed):
     degree = np.bincount(variable, minlength=n)
     start, capacity, hub = (np.empty(size, dtype=np.int64) for size in (n_edges, n_edges, n))
     edge_start = np.array([0, *np.cumsum(degree)])
-    n_slots, largest, n_hubs = place_slots(edge_start, variable, room, 3, start, capacity, hub)
+    state, given = np.zeros(4, dtype=np.int64), (edge_start, variable, room, 3, start, capacity, hub)
+    while not place_slots(*given, state, 1 + seed % 4):
+        pass
     assert capacity.tolist() == [room[i] for i in variable]
     assert start.tolist() == [sum(capacity[:k]) for k in range(n_edges)]
-    assert (n_slots, largest) == (sum(capacity), max(room))
+    assert state.tolist() == [n_edges, n, sum(capacity), sum(degree > 3)]
     hubs = [i for i in range(n) if degree[i] > 3]
     assert hub.tolist() == [hubs.index(i) if i in hubs else -1 for i in range(n)]
-    assert n_hubs == len(hubs)
 
 
 @given(seed=st.integers(0, 10_000))

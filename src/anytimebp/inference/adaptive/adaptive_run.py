@@ -13,13 +13,13 @@ from time import perf_counter
 
 from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.errors import MemoryLimitError
-from anytimebp.inference.adaptive.choice import Choice, Way, first_choice, may_pay
+from anytimebp.inference.adaptive.choice import Choice, Way, first_choice, may_pay, weigh_priors
 from anytimebp.inference.adaptive.large_rounds import LargeRounds
 from anytimebp.inference.adaptive.relations import FirstRound, first_round, may_have_relations
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.all_states import AllStates
-from anytimebp.inference.method import LARGER, Method, Stages, Step, Task
+from anytimebp.inference.method import LARGER, Method, Stages, Step, Task, in_steps
 from anytimebp.inference.reading_time import LARGE, expect_another, first_domains
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
@@ -117,7 +117,12 @@ class AdaptiveRun(Stages):
         if self._at_any_cost:
             return ""
         self._task.load(LARGER)
-        return "" if may_pay(self._compiled.arrays, self._domains) else FLAT
+        return "" if self._pays else FLAT
+
+    @cached_property
+    def _pays(self) -> bool:
+        """Whether rounds may pay, as far as priors tell."""
+        return may_pay(self._compiled.arrays, self._domains)
 
     def _all_states(self) -> AllStates:
         return AllStates(self._task, self._domains, is_checked=self._full_fits)
@@ -146,6 +151,8 @@ class AdaptiveRun(Stages):
                 self.now, self._figures.choice = first, str(first.choice)
                 expect_another(self._task, perf_counter() - self._began)
                 return
+        if self._figures.states > LARGE and self._full_fits and self._task.load(LARGER):
+            self._pays = yield from in_steps(weigh_priors(self._compiled.arrays, self._domains))
         reason = self._why_full
         while not reason and not self._task.load(ROUNDS if self._full_fits else BEYOND_MEMORY):
             yield Step.WORKING
@@ -209,4 +216,5 @@ class AdaptiveRun(Stages):
         if settled:
             return None
         joint = self._options.factor_marginals
-        return prior_snapshot(self._compiled, self._domains, self._figures, outside=1.0, factor_marginals=joint)
+        given, room = (self._compiled, self._domains, self._figures), self._task.ahead.take_room(self._figures.states)
+        return prior_snapshot(*given, outside=1.0, factor_marginals=joint, room=room)

@@ -6,20 +6,21 @@ Costs are in entries that could be read in order from a table in the time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 
-from anytimebp.domains.domains import Domains
+from anytimebp.domains.domains import Domains, variable_parts
 from anytimebp.inference.adaptive.structure_costs import structured_costs, structured_entries
 from anytimebp.inference.adaptive.whole_model import ActiveLists, WholeModel
 from anytimebp.inference.figures import SLICE_COST
 from anytimebp.kernels.active_states import count_entries, weigh_near
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.source import IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.slices import at_one_go
 
 FULL_COST = 4.0  # to exponentiate an entry in order, into fresh memory
 EDGE_COST = 400.0  # what an edge costs in any sweep, however small its table
@@ -147,10 +148,23 @@ def may_pay(layout: GraphLayout, domains: Domains) -> bool:
 
     Variables of one factor are left out, unless there are no others: they may be summed out, whatever their priors are.
     """
-    count, mass = np.empty(len(NEAR) + 1, dtype=np.int64), np.empty(len(NEAR) + 1)
-    weigh_near(layout.variable_edge_start, domains.slot_start, domains.log_prior, NEAR, count, mass)
-    *few, all_states = count.tolist()
-    *held, total = mass.tolist()
+    return at_one_go(weigh_priors(layout, domains))
+
+
+def weigh_priors(layout: GraphLayout, domains: Domains) -> Generator[None, None, bool]:
+    """Return what `may_pay` does; pauses on the way."""
+    found: dict[bool, list[tuple[IndexArray, FloatArray]]] = {False: [], True: []}
+    for first, last in variable_parts(domains.slot_start):
+        if first:
+            yield
+        count, mass = np.empty(len(NEAR) + 1, dtype=np.int64), np.empty(len(NEAR) + 1)
+        edge_start, slot_start = layout.variable_edge_start[first : last + 1], domains.slot_start[first : last + 1]
+        weigh_near(edge_start, slot_start, domains.log_prior, NEAR, count, mass)
+        has_leaves_alone = bool((edge_start[1:] - edge_start[:-1] == 1).all())
+        found[has_leaves_alone].append((count, mass))
+    counts, masses = zip(*(found[False] or found[True]), strict=True)
+    *few, all_states = np.sum(counts, axis=0).tolist()
+    *held, total = np.sum(masses, axis=0).tolist()
     return any(n <= FEW * all_states and m >= FIRST_MASS * total for n, m in zip(few, held, strict=True))
 
 

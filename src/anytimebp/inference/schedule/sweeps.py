@@ -18,6 +18,7 @@ from anytimebp.kernels.orders import orders_slice, rank_variables
 from anytimebp.layout.graph_layout import GraphLayout
 from anytimebp.model.factor import row_items, row_starts
 from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.slices import AT_ONCE, parts
 from anytimebp.tables.arrays import fill_in_parts
 from anytimebp.tables.memory import table_entries
 
@@ -56,7 +57,8 @@ def no_news(layout: GraphLayout, tolerance: float = 0.0, arity: int | None = Non
     n_variables, n_edges = len(layout.variable_edge_start) - 1, len(layout.edge_variable)
     start = layout.factor_edge_start
     if arity is None:
-        arity = int(np.maximum.reduce(start[1:] - start[:-1], initial=1))
+        each = (start[first + 1 : last + 1] - start[first:last] for first, last in parts(len(start) - 1, AT_ONCE))
+        arity = max((int(np.maximum.reduce(some)) for some in each), default=1)
     least = PART_OF_TOLERANCE * tolerance / arity
     times, seen = np.zeros(n_variables, dtype=np.int64), np.zeros(n_edges, dtype=np.int64)  # not touched before use
     return News(max(ROUNDING, least), times, np.zeros(n_variables), seen)
@@ -330,6 +332,8 @@ TINY = 2**17  # entries that could be read in the time of a sweep, under which s
 def is_tiny(messages: Messages) -> bool:
     """Tell whether sweeps over a graph, or its core, cost less than deciding which factors to leave out."""
     layout = messages.layout
+    if EDGE_COST * len(layout.edge_variable) >= TINY:
+        return False
     entries = table_entries(layout, messages.arrays.domain_size)
     return entries + EDGE_COST * len(layout.edge_variable) < TINY
 
