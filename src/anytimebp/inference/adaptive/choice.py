@@ -19,7 +19,7 @@ from anytimebp.inference.figures import SLICE_COST
 from anytimebp.kernels.active_states import count_entries, weigh_near
 from anytimebp.kernels.codes import ASKED, LOG_TABLE, POTENTIALS, SCALED, WIDE_TABLE
 from anytimebp.layout.graph_layout import GraphLayout
-from anytimebp.model.source import IndexArray
+from anytimebp.model.source import FloatArray, IndexArray
 
 FULL_COST = 4.0  # to exponentiate an entry in order, into fresh memory
 EDGE_COST = 400.0  # what an edge costs in any sweep, however small its table
@@ -36,7 +36,7 @@ ENTRY_COSTS[LOG_TABLE] = ENTRY_COSTS[WIDE_TABLE] = 10.0, 4.0
 ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
 ENTRY_COSTS[ASKED] = ASK_COST, 0.0
 FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
-NEAR = np.array(FIRST_DOMAINS[::-1])
+NEAR = np.array([*FIRST_DOMAINS[::-1], np.inf])
 WITH_LEAVES = (3.0, 2.0)  # the same where leaves are summed out, which have to be read as well
 MORE_DOMAINS = (8.0, 12.0, 18.0)  # nats of larger first domains, where they cost little more
 FIXED_COST = 5e5  # of a round in Python, whatever its size
@@ -142,13 +142,18 @@ def look_cost(whole: WholeModel, size: IndexArray, candidates: IndexArray) -> fl
     return _counted(whole, size, candidates)[2] + 2.0 * CALL_COST * len(whole.asked)
 
 
-def may_pay(layout: GraphLayout, domains: Domains) -> bool:
+def may_pay(layout: GraphLayout, domains: Domains, prior: FloatArray) -> bool:
     """Tell whether rounds are worth thinking about, by a quick look at the priors of all variables together.
 
     Variables of one factor are left out, unless there are no others: they may be summed out, whatever their priors are.
+
+    Args:
+        layout: Topology.
+        domains: All states.
+        prior: The exponentials of their log priors.
     """
-    count, mass = np.empty(len(NEAR) + 1, dtype=np.int64), np.empty(len(NEAR) + 1)
-    weigh_near(layout.variable_edge_start, domains.slot_start, domains.log_prior, NEAR, count, mass)
+    count, mass = np.empty(len(NEAR), dtype=np.int64), np.empty(len(NEAR))
+    weigh_near(layout.variable_edge_start, domains.slot_start, domains.log_prior, prior, NEAR, count, mass)
     *few, all_states = count.tolist()
     *held, total = mass.tolist()
     return any(n <= FEW * all_states and m >= FIRST_MASS * total for n, m in zip(few, held, strict=True))
@@ -188,11 +193,6 @@ class Offer(NamedTuple):
     cost: float
 
 
-def _offer(whole: WholeModel, nats: float) -> Offer:
-    likely, mass = whole.likely(nats)
-    return Offer(nats, likely, mass, round_cost(whole, likely[0]))
-
-
 def first_choice(whole: WholeModel) -> Beginning:
     """Decide between rounds and full BP, before any table is read."""
     full = whole_cost(whole)
@@ -205,7 +205,15 @@ def first_choice(whole: WholeModel) -> Beginning:
         nats = FIRST_DOMAINS[0]
         return Beginning(Choice(Way.FULL, reason), full, math.inf, whole.likely(nats)[0], nats)
     ladder = WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS
-    return best_offer(full, ladder, lambda nats: _offer(whole, nats))
+    every = (*ladder, *MORE_DOMAINS)
+    offers = dict(zip(every, whole.offers(np.array(every)), strict=True))
+
+    def offer_of(nats: float) -> Offer:
+        size, mass = offers[nats]
+        return Offer(nats, UNLISTED, mass, round_cost(whole, size))
+
+    begin = best_offer(full, ladder, offer_of)
+    return begin._replace(likely=whole.likely(begin.nats)[0])
 
 
 def best_offer(full: float, ladder: tuple[float, ...], offer_of: Callable[[float], Offer]) -> Beginning:
