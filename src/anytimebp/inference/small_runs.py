@@ -144,7 +144,7 @@ def _load_for_larger_models(graph: FactorGraph, _: RunOptions) -> Iterator[Step]
     compiled = compiled_graph(graph)
     domains, nothing = full_domains(compiled, {}), np.empty(0, dtype=np.int64)
     start_hubs(nothing, nothing, domains.slot_start, domains.sizes, domains.log_prior, np.empty(0), nothing)
-    may_pay(compiled.arrays, domains)
+    may_pay(compiled.arrays, domains, np.exp(domains.log_prior))
     workspace = Workspace(compiled, domains, LINEAR)
     link_hubs(workspace.arrays)
     TreeOrder(workspace).advance()

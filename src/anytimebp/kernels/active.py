@@ -15,14 +15,22 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.active_rows import keep_heavy, locate_rows, weigh_rows
+from anytimebp.kernels.active_rows import (
+    PIECE,
+    convert,
+    fetch_line,
+    is_pair,
+    keep_heavy,
+    locate_rows,
+    pick_pair,
+    weigh_rows,
+)
 from anytimebp.kernels.arithmetic import exp, log, normal_log, smaller
 from anytimebp.kernels.codes import (
     GATHER,
     LOG,
     LOG_TABLE,
     OK,
-    POTENTIALS,
     VARIABLE_VANISHED,
     WIDE_TABLE,
 )
@@ -33,7 +41,6 @@ from anytimebp.kernels.to_factor import SMALLEST_NORMAL, gather_at, is_lone_hub
 
 LINES = 4  # of a table that are read at a time: alone, half of the time goes into adding up the parts of a vector
 LINES_AHEAD = 8  # lines that are fetched while others are added up; single entries are fetched as soon without
-WORDS = 8  # numbers that come from memory together
 MOST_ODDS = 600.0  # nats by which a state outside may seem likelier than its domain, so that sums stay finite
 PICK_COST = 8  # entries that could be read in order in the time of picking one up and exponentiating it
 
@@ -54,20 +61,13 @@ def _sum_line(source, first, stride, weight):
     return total
 
 
-@kernel(inline=True)
-def _fetch_line(source, first, n):
-    """Have entries next to each other fetched."""
-    for word in range(0, n + WORDS - 1, WORDS):
-        fetch(source, first + min(word, n - 1))
-
-
 @kernel(FAST)
 def _sum_lines(source, position, stride, weight, line):
     """Fill `line` with the sums of entries along an axis, times weights, for every position where the axis begins."""
     n, k = weight.size, 0
     while stride == 1 and k + LINES <= line.size:
         for later in range(k + LINES_AHEAD, min(k + LINES_AHEAD + LINES, line.size)):
-            _fetch_line(source, position[later], n)
+            fetch_line(source, position[later], n)
         a, b = source[position[k] : position[k] + n], source[position[k + 1] : position[k + 1] + n]
         c, d = source[position[k + 2] : position[k + 2] + n], source[position[k + 3] : position[k + 3] + n]
         sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
@@ -108,28 +108,16 @@ def leaf_span(sources, active, factor):
 
 
 @kernel()
-def _convert(line, kind, shift):
-    """Make potentials of a maximum of at most 1 of what was picked up."""
-    if kind == LOG_TABLE:
-        for v in range(line.size):
-            line[v] = exp(line[v] - shift)
-    elif kind == POTENTIALS and shift != 0.0:
-        scale = math.exp(-shift)
-        for v in range(line.size):
-            line[v] *= scale
-
-
-@kernel()
 def _sum_leaf(source, position, stride, weight, kind, shift, line):
     """Fill `line` with sums over a leaf's states, one for every position where these begin."""
     if kind == LOG_TABLE:
         for k in range(line.size):
             if stride == 1 and k + LINES_AHEAD < line.size:
-                _fetch_line(source, position[k + LINES_AHEAD], weight.size)
+                fetch_line(source, position[k + LINES_AHEAD], weight.size)
             line[k] = _sum_log_line(source, position[k], stride, weight, shift)
     else:
         _sum_lines(source, position, stride, weight, line)
-        _convert(line, kind, shift)
+        convert(line, kind, shift)
 
 
 @kernel()
@@ -143,7 +131,7 @@ def _pick(sources, active, factor, position, shift, line):
         return
     for k in range(line.size):
         line[k] = source[position[k]]
-    _convert(line, kind, shift)
+    convert(line, kind, shift)
 
 
 @kernel(FAST_WITHOUT_NAN)
@@ -181,8 +169,11 @@ def fill_active(layout, sources, active, table_start, pool, table_min, has_zero,
         table = pool[table_start[position] : table_start[position + 1]]
         entries = 0
         if sources.address[position] and sources.kind[position] != WIDE_TABLE:
-            locate_rows(layout, sources, active, position, -1, row_base)
-            _pick(sources, active, position, row_base, sources.shift[position], table)
+            if is_pair(layout, sources, position):
+                pick_pair(layout, sources, active, position, table)
+            else:
+                locate_rows(layout, sources, active, position, -1, row_base)
+                _pick(sources, active, position, row_base, sources.shift[position], table)
             start, end = leaf_span(sources, active, position)
             entries = table.size * max(1, end - start)
             table_min[position], n_zeros = _least_positive(table)
@@ -253,13 +244,18 @@ def _look_along(layout, sources, active, candidates, scratch, edge, rows, log_sc
     factor, variable = layout.edge_factor[edge], layout.edge_variable[edge]
     stride, base, weight = sources.edge_stride[edge], scratch.row_base[:rows], scratch.row_weight[:rows]
     begin, last = candidates.start[variable], candidates.start[variable + 1]
+    source, is_apart = table_view(sources.address[factor], sources.size[factor]), sources.leaf[factor] < 0
     while begin < last:
-        n = min(last - begin, max(1, scratch.line.size // rows))
+        n = min(last - begin, max(1, (PIECE if is_apart else scratch.line.size) // rows))
         position, line, told = scratch.position[: n * rows], scratch.line[: n * rows], scratch.told[:n]
         for k in range(n):
             moved, own = candidates.state[begin + k] * stride, position[k * rows : k * rows + rows]
             for r in range(rows):
                 own[r] = base[r] + moved
+        for k in range(begin + n, min(last, begin + 2 * n) if is_apart else begin):
+            moved = candidates.state[k] * stride
+            for r in range(rows):
+                fetch(source, base[r] + moved)
         _pick(sources, active, factor, position, active.shift[factor], line)
         _sum_rows(line, weight, told)
         _add_told(told, log_scale, candidates.log_belief[begin : begin + n])

@@ -42,6 +42,39 @@ def place_beliefs(active, candidates, outside, is_leaf, domain_belief, belief):
                 belief[first + candidates.state[k]] = candidates.belief[k] * share
 
 
+@kernel()
+def mean_move(active, belief, before, belief_before, is_leaf):
+    """Return the mean L2 distance of beliefs over two lists of active states, over variables that are no leaves.
+
+    Args:
+        active: An Active, whose slots rise within a variable.
+        belief: Per active state.
+        before: Another one.
+        belief_before: Per active state of that.
+        is_leaf: (V,) variables that are summed out; not all are.
+    """
+    active, before = borrow(active), borrow(before)
+    total, n = 0.0, 0
+    for variable in range(is_leaf.size):
+        if not is_leaf[variable]:
+            square, k, last = 0.0, before.start[variable], before.start[variable + 1]
+            for j in range(active.start[variable], active.start[variable + 1]):
+                while k < last and before.slot[k] < active.slot[j]:
+                    square += belief_before[k] ** 2
+                    k += 1
+                change = belief[j]
+                if k < last and before.slot[k] == active.slot[j]:
+                    change -= belief_before[k]
+                    k += 1
+                square += change**2
+            while k < last:
+                square += belief_before[k] ** 2
+                k += 1
+            total += math.sqrt(square)
+            n += 1
+    return total / n
+
+
 @kernel(FAST)
 def _add_lines(source, base, position, scale, weight, stride, kind, shift, sums):
     """Add lines of a table to `sums`, times weights: those along a leaf's axis that begin at `base` and a position."""

@@ -7,15 +7,25 @@ import math
 
 import numpy as np
 
-from anytimebp.kernels.arithmetic import add_exactly, exp, log
+from anytimebp.kernels.arithmetic import add_exactly, log
 from anytimebp.kernels.codes import LINEAR, LOG, STRUCTURED
-from anytimebp.kernels.jit import borrow, kernel
+from anytimebp.kernels.jit import FAST, borrow, kernel
 
 LIFTED = 1e-8  # least message that takes the place of a zero: products of few of them do not underflow
 
 
+@kernel(FAST)
+def _weigh_from(log_prior, prior, least):
+    """Return how many of a variable's log priors are at least so large, and the sum of their priors."""
+    n, mass = 0, 0.0
+    for v in range(log_prior.size):  # vectorised
+        n += 1 if log_prior[v] >= least else 0
+        mass += prior[v] if log_prior[v] >= least else 0.0
+    return n, mass
+
+
 @kernel()
-def weigh_near(variable_edge_start, slot_start, log_prior, nats, count, mass):
+def weigh_near(variable_edge_start, slot_start, log_prior, prior, nats, count, mass):
     """Count the states whose log prior is within some nats of the best, and add up their priors.
 
     Variables of one factor are left out, unless there are no others.
@@ -24,26 +34,53 @@ def weigh_near(variable_edge_start, slot_start, log_prior, nats, count, mass):
         variable_edge_start: (V + 1,) of the topology.
         slot_start: (V + 1,) slots of the states that may take part.
         log_prior: Per slot, largest 0.
-        nats: (n,) rising.
-        count: (n + 1,) overwritten: how many are so near, and how many there are.
-        mass: (n + 1,) overwritten: the priors of these.
+        prior: Per slot.
+        nats: (n,) of which some may be infinite.
+        count: (n,) overwritten: how many are so near.
+        mass: (n,) overwritten: the priors of these.
     """
-    n, n_inner = nats.size, 0
+    n_inner = 0
     count[:], mass[:] = 0, 0.0
     for variable in range(slot_start.size - 1):
         n_inner += variable_edge_start[variable + 1] - variable_edge_start[variable] != 1
     for variable in range(slot_start.size - 1):
         if n_inner > 0 and variable_edge_start[variable + 1] - variable_edge_start[variable] == 1:
             continue
-        for v in range(slot_start[variable], slot_start[variable + 1]):
-            prior, k = exp(log_prior[v]), 0
-            while k < n and log_prior[v] < -nats[k]:
-                k += 1
-            count[k] += 1
-            mass[k] += prior
-    for k in range(n):
-        count[k + 1] += count[k]
-        mass[k + 1] += mass[k]
+        first, last = slot_start[variable], slot_start[variable + 1]
+        for k in range(nats.size):
+            n, near = _weigh_from(log_prior[first:last], prior[first:last], -nats[k])
+            count[k] += n
+            mass[k] += near
+
+
+@kernel()
+def weigh_offers(slot_start, log_prior, prior, is_leaf, nats, size, held):
+    """Count the slots that `choose_likely` would choose, for several numbers of nats in one go.
+
+    Args:
+        slot_start: (V + 1,) slots of the states that may take part.
+        log_prior: Per slot.
+        prior: Per slot.
+        is_leaf: (V,) variables that are summed out.
+        nats: (n,).
+        size: (n, V) overwritten: how many would be chosen.
+        held: (n,) overwritten: the part of the priors that they hold, on average over variables that are not summed
+            out.
+    """
+    n_kept = 0
+    held[:] = 0.0
+    for variable in range(is_leaf.size):
+        if is_leaf[variable]:
+            size[:, variable] = 1
+            continue
+        first, last = slot_start[variable], slot_start[variable + 1]
+        _, mass = _weigh_from(log_prior[first:last], prior[first:last], -np.inf)
+        for k in range(nats.size):
+            size[k, variable], near = _weigh_from(log_prior[first:last], prior[first:last], -nats[k])
+            held[k] += near / mass
+        n_kept += 1
+    for k in range(nats.size):
+        held[k] /= max(1, n_kept)
 
 
 @kernel()

@@ -145,7 +145,8 @@ class Marginals(Mapping[str, FloatArray]):
         if self._targets is not None:
             sizes = sizes[self._targets]
         whole = np.zeros(int(sizes.sum()))
-        whole[self._states + np.repeat(np.cumsum(sizes) - sizes, np.diff(self._slot_start))] = self._belief
+        n_slots = self._slot_start[1:] - self._slot_start[:-1]
+        whole[self._states + np.repeat(np.cumsum(sizes) - sizes, n_slots)] = self._belief
         return whole
 
     def _given(self) -> FloatArray:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import cached_property, partial
 from time import perf_counter
 
+import numpy as np
+
 from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.choice import Choice, Way, first_choice, may_pay, weigh_priors
@@ -24,6 +26,7 @@ from anytimebp.inference.reading_time import LARGE, expect_another, first_domain
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.kernels.codes import SUM
 from anytimebp.layout.graph_layout import compiled_graph
+from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.arrays import may_have_hubs
 from anytimebp.tables.memory import check_memory, check_universe, update_entries
@@ -97,7 +100,7 @@ class AdaptiveRun(Stages):
             return self._large()
         if self._why_full:
             return Choice(Way.FULL, self._why_full), self._all_states()
-        whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals)
+        whole = WholeModel(compiled, domains, sum_out=not self._options.factor_marginals, prior=self._prior)
         begin = first_choice(whole)
         if begin.choice.way is Way.FULL and not self._at_any_cost:
             return begin.choice, self._all_states()
@@ -122,7 +125,12 @@ class AdaptiveRun(Stages):
     @cached_property
     def _pays(self) -> bool:
         """Whether rounds may pay, as far as priors tell."""
-        return may_pay(self._compiled.arrays, self._domains)
+        return may_pay(self._compiled.arrays, self._domains, self._prior)
+
+    @cached_property
+    def _prior(self) -> FloatArray:
+        """The exponentials of log priors, until it is decided how to begin."""
+        return np.exp(self._domains.log_prior)
 
     def _all_states(self) -> AllStates:
         return AllStates(self._task, self._domains, is_checked=self._full_fits)
@@ -159,6 +167,7 @@ class AdaptiveRun(Stages):
         if self._figures.states > LARGE:
             yield Step.WORKING
         choice, self.now = self._begin_with()
+        vars(self).pop("_prior", None)  # whoever needs it has it
         self._figures.choice = str(choice)
         if not reason and not (self._rounds is not None and self._rounds.is_quick):
             yield Step.WORKING

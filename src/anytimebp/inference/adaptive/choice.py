@@ -37,7 +37,7 @@ ENTRY_COSTS[LOG_TABLE] = ENTRY_COSTS[WIDE_TABLE] = 10.0, 4.0
 ENTRY_COSTS[POTENTIALS] = ENTRY_COSTS[SCALED] = 5.0, 1.0
 ENTRY_COSTS[ASKED] = ASK_COST, 0.0
 FIRST_DOMAINS = (5.0, 3.0, 2.0)  # nats under the best prior, within which states are active at first: the most that pay
-NEAR = np.array(FIRST_DOMAINS[::-1])
+NEAR = np.array([*FIRST_DOMAINS[::-1], np.inf])
 WITH_LEAVES = (3.0, 2.0)  # the same where leaves are summed out, which have to be read as well
 MORE_DOMAINS = (8.0, 12.0, 18.0)  # nats of larger first domains, where they cost little more
 FIXED_COST = 5e5  # of a round in Python, whatever its size
@@ -143,23 +143,31 @@ def look_cost(whole: WholeModel, size: IndexArray, candidates: IndexArray) -> fl
     return _counted(whole, size, candidates)[2] + 2.0 * CALL_COST * len(whole.asked)
 
 
-def may_pay(layout: GraphLayout, domains: Domains) -> bool:
+def may_pay(layout: GraphLayout, domains: Domains, prior: FloatArray) -> bool:
     """Tell whether rounds are worth thinking about, by a quick look at the priors of all variables together.
 
     Variables of one factor are left out, unless there are no others: they may be summed out, whatever their priors are.
+
+    Args:
+        layout: Topology.
+        domains: All states.
+        prior: The exponentials of their log priors.
     """
-    return at_one_go(weigh_priors(layout, domains))
+    return at_one_go(weigh_priors(layout, domains, prior))
 
 
-def weigh_priors(layout: GraphLayout, domains: Domains) -> Generator[None, None, bool]:
-    """Return what `may_pay` does; pauses on the way."""
+def weigh_priors(layout: GraphLayout, domains: Domains, prior: FloatArray | None = None) -> Generator[None, None, bool]:
+    """Return what `may_pay` does; pauses on the way. Without priors, they are made part by part."""
     found: dict[bool, list[tuple[IndexArray, FloatArray]]] = {False: [], True: []}
     for first, last in variable_parts(domains.slot_start):
         if first:
             yield
-        count, mass = np.empty(len(NEAR) + 1, dtype=np.int64), np.empty(len(NEAR) + 1)
         edge_start, slot_start = layout.variable_edge_start[first : last + 1], domains.slot_start[first : last + 1]
-        weigh_near(edge_start, slot_start, domains.log_prior, NEAR, count, mass)
+        here = slice(int(slot_start[0]), int(slot_start[-1]))
+        log_prior = domains.log_prior[here]
+        some = np.exp(log_prior) if prior is None else prior[here]
+        count, mass = np.empty(len(NEAR), dtype=np.int64), np.empty(len(NEAR))
+        weigh_near(edge_start, slot_start - here.start, log_prior, some, NEAR, count, mass)
         has_leaves_alone = bool((edge_start[1:] - edge_start[:-1] == 1).all())
         found[has_leaves_alone].append((count, mass))
     counts, masses = zip(*(found[False] or found[True]), strict=True)
@@ -202,11 +210,6 @@ class Offer(NamedTuple):
     cost: float
 
 
-def _offer(whole: WholeModel, nats: float) -> Offer:
-    likely, mass = whole.likely(nats)
-    return Offer(nats, likely, mass, round_cost(whole, likely[0]))
-
-
 def first_choice(whole: WholeModel) -> Beginning:
     """Decide between rounds and full BP, before any table is read."""
     full = whole_cost(whole)
@@ -219,7 +222,15 @@ def first_choice(whole: WholeModel) -> Beginning:
         nats = FIRST_DOMAINS[0]
         return Beginning(Choice(Way.FULL, reason), full, math.inf, whole.likely(nats)[0], nats)
     ladder = WITH_LEAVES if whole.has_leaves else FIRST_DOMAINS
-    return best_offer(full, ladder, lambda nats: _offer(whole, nats))
+    every = (*ladder, *MORE_DOMAINS)
+    offers = dict(zip(every, whole.offers(np.array(every)), strict=True))
+
+    def offer_of(nats: float) -> Offer:
+        size, mass = offers[nats]
+        return Offer(nats, UNLISTED, mass, round_cost(whole, size))
+
+    begin = best_offer(full, ladder, offer_of)
+    return begin._replace(likely=whole.likely(begin.nats)[0])
 
 
 def best_offer(full: float, ladder: tuple[float, ...], offer_of: Callable[[float], Offer]) -> Beginning:

@@ -16,8 +16,9 @@ from anytimebp.inference.control.estimated_error import domains_error, tails_err
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.look.pair_readout import pairs_of_rounds
 from anytimebp.inference.readout import bethe_terms
+from anytimebp.kernels.active_readout import mean_move
 from anytimebp.kernels.codes import LINEAR
-from anytimebp.model.source import FloatArray, IndexArray
+from anytimebp.model.source import FloatArray, IndexArray, read_only
 from anytimebp.results.factor_marginals import NOT_ASKED_FOR, NoFactorMarginals
 from anytimebp.results.marginals import Marginals
 
@@ -47,12 +48,9 @@ class Outcome(Enum):
 
 def moved(model: ActiveModel, before: ActiveModel) -> float:
     """Return the mean L2 distance by which a round has moved the marginals of variables that are not leaves."""
-    start, is_leaf = model.whole.domains.slot_start, before.whole.is_leaf
-    change = np.zeros(int(start[-1]))
-    for sign, one in ((1.0, model), (-1.0, before)):
-        change[one.active.slot] += sign * one.domain_beliefs[0]
-    distance = np.sqrt(np.add.reduceat(change**2, start[:-1]))
-    return float(distance[~is_leaf].mean())
+    beliefs = read_only(model.domain_beliefs[0]), read_only(before.domain_beliefs[0])  # always of one type
+    distance: float = mean_move(model.active, beliefs[0], before.active, beliefs[1], before.whole.is_leaf)
+    return distance
 
 
 def moved_on(known: Known, before: Known) -> float:

@@ -271,7 +271,7 @@ class Rounds(Looks):
         spread = np.maximum(seen, whole.spread(self._ranges)) if self._left else np.empty(0)
         for threshold in self._left[1::-1] if seen < SMALL_SPREAD else self._left[:1]:
             candidates = whole.candidates(model.active, FAR * spread - math.log(threshold))
-            cost = look_cost(whole, model.size, np.diff(candidates.start))
+            cost = look_cost(whole, model.size, candidates.start[1:] - candidates.start[:-1])
             if self._pays(cost + MORE * round_cost(whole, model.size)):
                 break
         else:

@@ -75,7 +75,7 @@ def _may_have_lost_states(model: ActiveModel) -> bool:
     messages hardly depend on them, but the scales of its messages do, by which a look compares states outside.
     """
     arrays = model.arrays
-    return arrays.arithmetic != LINEAR or bool((arrays.edge_min < GONE).any())
+    return arrays.arithmetic != LINEAR or bool(np.minimum.reduce(arrays.edge_min, initial=1.0) < GONE)
 
 
 def _undamped(

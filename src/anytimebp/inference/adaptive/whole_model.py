@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anytimebp.domains.domains import Domains
-from anytimebp.kernels.active_states import choose_likely, find_candidates, join_likely
+from anytimebp.kernels.active_states import choose_likely, find_candidates, join_likely, weigh_offers
 from anytimebp.kernels.codes import ASKED, SCALED, STRUCTURED, WIDE_TABLE
 from anytimebp.kernels.exponentiate import exponentiate_slice
 from anytimebp.kernels.setting_up import find_leaves, find_sources, leave_edges
@@ -204,6 +204,12 @@ class WholeModel:
         )
         return (size, start, slot[:total].copy()), held
 
+    def offers(self, nats: FloatArray) -> list[tuple[IndexArray, float]]:
+        """Return the sizes and the part of the priors of the same, for each of some nats."""
+        size, held = np.empty((len(nats), len(self.is_leaf)), dtype=np.int64), np.empty(len(nats))
+        weigh_offers(self.domains.slot_start, self.domains.log_prior, self._prior, self.is_leaf, nats, size, held)
+        return list(zip(size, held.tolist(), strict=True))
+
     def joined(self, active: Active, candidates: Candidates, threshold: float) -> tuple[ActiveLists, FloatArray]:
         """Return the same of the active states and those candidates of a belief above a threshold.
 
@@ -308,12 +314,12 @@ class WholeModel:
         """
         domains = self.domains
         if domains.is_whole:
-            state = slot - np.repeat(domains.slot_start[:-1], np.diff(start))
+            state = slot - np.repeat(domains.slot_start[:-1], start[1:] - start[:-1])
         else:
             state = domains.slot_state[slot]
         edge_start, n_told = self._nowhere, 0
         if self.has_leaves:
-            edge_start = row_starts(np.diff(start)[self.compiled.arrays.edge_variable])
+            edge_start = row_starts((start[1:] - start[:-1])[self.compiled.arrays.edge_variable])
             n_told = int(edge_start[-1])
         return Candidates(
             start, slot, state, domains.log_prior[slot], np.empty(len(slot)), cut, edge_start, np.empty(n_told)

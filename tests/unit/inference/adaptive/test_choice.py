@@ -10,7 +10,7 @@ from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import Way, first_choice, look_cost, round_cost, whole_cost
 from anytimebp.inference.adaptive.whole_model import WholeModel
 from anytimebp.inference.method import new_task
-from anytimebp.kernels.active_states import weigh_near
+from anytimebp.kernels.active_states import choose_likely, weigh_near, weigh_offers
 from anytimebp.layout.graph_layout import compiled_graph
 from oracle.models import grid
 
@@ -70,15 +70,20 @@ def test_flat_models_with_leaves_begin_with_full_bp_before_rounds_are_thought_ab
     assert first_words(graph).startswith("full BP: unary scores say little")
 
 
+def may_pay(compiled):
+    domains = full_domains(compiled, {})
+    return choice.may_pay(compiled.arrays, domains, np.exp(domains.log_prior))
+
+
 def test_leaves_count_where_there_is_nothing_else():
     graph = abp.FactorGraph()
     graph.add_variables(2, 50)
     graph.add_factor([0, 1], log_table=np.zeros((50, 50)))
     compiled = compiled_graph(graph)
-    assert not choice.may_pay(compiled.arrays, full_domains(compiled, {}))
+    assert not may_pay(compiled)
     graph.add_factors([[0], [1]], log_table=np.linspace(0.0, 300.0, 50))
     compiled = compiled_graph(graph)
-    assert choice.may_pay(compiled.arrays, full_domains(compiled, {}))
+    assert may_pay(compiled)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -87,13 +92,30 @@ def test_near_states_are_counted_and_weighed(seed):
     degree, sizes = rng.choice([0, 1, 1, 3], 8), rng.integers(1, 9, 8)
     edge_start, slot_start = np.r_[0, np.cumsum(degree)], np.r_[0, np.cumsum(sizes)]
     log_prior = np.where(rng.random(slot_start[-1]) < 0.2, -np.inf, -rng.exponential(4.0, slot_start[-1]))
-    count, mass, nats = np.empty(4, dtype=np.int64), np.empty(4), np.array([2.0, 3.0, 5.0])
-    weigh_near(edge_start, slot_start, log_prior, nats, count, mass)
+    count, mass, nats = np.empty(4, dtype=np.int64), np.empty(4), np.array([2.0, 3.0, 5.0, np.inf])
+    weigh_near(edge_start, slot_start, log_prior, np.exp(log_prior), nats, count, mass)
     is_inner = degree != 1 if (degree != 1).any() else degree == 1
     own = log_prior[np.repeat(is_inner, sizes)]
-    near = [own[own >= -n] for n in nats] + [own]
+    near = [own[own >= -n] for n in nats]
     assert count.tolist() == [len(n) for n in near]
     assert mass == pytest.approx([np.exp(n).sum() for n in near], rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_offers_are_counted_together_as_they_are_one_by_one(seed):
+    rng = np.random.default_rng(seed)
+    sizes, is_leaf = rng.integers(1, 9, 8), rng.random(8) < 0.3
+    slot_start, nats = np.r_[0, np.cumsum(sizes)], np.array([2.0, 3.0, 5.0, 8.0])
+    log_prior = np.where(rng.random(slot_start[-1]) < 0.2, -np.inf, -rng.exponential(4.0, slot_start[-1]))
+    log_prior[slot_start[:-1]] = 0.0
+    given = slot_start, log_prior, np.exp(log_prior), is_leaf
+    size, held = np.empty((4, 8), dtype=np.int64), np.empty(4)
+    weigh_offers(*given, nats, size, held)
+    one, start, slot = (np.empty(n, dtype=np.int64) for n in (8, 9, slot_start[-1]))
+    for k in range(4):
+        _, own = choose_likely(*given, nats[k], one, start, slot)
+        assert size[k].tolist() == one.tolist()
+        assert held[k] == pytest.approx(own, rel=1e-12)
 
 
 def test_potentials_cost_full_bp_nothing_to_make_and_log_scores_do():
