@@ -24,8 +24,9 @@ def with_leaf(score: float) -> FactorGraph:
 
 
 def related() -> FactorGraph:
-    """Return two relations of the same variables."""
+    """Return two relations of the same variables, one of which has a state that is less likely."""
     graph = FactorGraph()
     graph.add_variables(4, 2)
+    graph.add_factor([0], log_table=[0.0, -5.0])
     graph.add_factors([[0, 1, 2], [0, 1, 3]], log_table=np.zeros((2, 2, 2)))
     return graph

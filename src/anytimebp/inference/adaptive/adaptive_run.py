@@ -160,7 +160,10 @@ class AdaptiveRun(Stages):
     def grow(self) -> Iterator[Step]:
         """Grow as the stage does; where it has come to its end, the next one begins."""
         if isinstance(self.now, FirstRound):
-            while not (self._task.load(ROUNDS) and self._task.load(AFTER_RELATIONS)):
+            while not self._task.load(AFTER_RELATIONS):
+                yield Step.WORKING
+            yield from self.now.grow()
+            while not self._task.load(ROUNDS):
                 yield Step.WORKING
             self._rounds = self.now = self._rounds_after(self.now)
         stage = self.current
