@@ -59,7 +59,7 @@ FIRST_KERNELS: dict[str, tuple[Any, ...]] = {
     "exact": (elimination.greedy_order, cliques.distribute_slice),
     ROUNDS: (active.look_outside, active_readout.read_leaves, lazy.settle_slice),
     RELATIONS: (relations.begin_relations, relations.settle_relations, relations.read_relations),
-    AFTER_RELATIONS: (relations.hand_over, relations_look.look_tied, relations_readout.read_tied),
+    AFTER_RELATIONS: (relations.hand_over, relations_look.put_all, relations_readout.read_tied),
     BEYOND_MEMORY: (
         active.look_outside,
         active.weigh_outside,

@@ -16,6 +16,7 @@ import math
 
 import numpy as np
 
+from anytimebp.kernels.active_states import sum_hub
 from anytimebp.kernels.arithmetic import exp, normal_log
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.relations import line_of, log_sum_of, sum_table, weigh_ends
@@ -319,3 +320,43 @@ def weigh_candidates(model, active, candidates, odds):
         added, outside = added + odds[variable], outside + part
         log_z, most = log_z + math.log(1.0 + odds[variable]), max(most, part)
     return added, outside, log_z, unsure, most
+
+
+@kernel()
+def put_all(model, active, candidates, layout, bp):
+    """Put messages to active states, and what candidates are told, in place of those of a workspace over all states.
+
+    Args:
+        model: Relations.
+        active: An ActiveRelations that has settled.
+        candidates: Candidates, with what a look has found.
+        layout: Topology of the workspace, with leaves: three edges a factor.
+        bp: Its messages; overwritten.
+    """
+    model, active, candidates, layout, bp = (
+        borrow(model),
+        borrow(active),
+        borrow(candidates),
+        borrow(layout),
+        borrow(bp),
+    )
+    for factor in range(model.kind.size):
+        given = active.message_start[factor]
+        for end in range(2):
+            edge, least = EDGES * factor + end, 1.0
+            variable, start = layout.edge_variable[edge], bp.edge_slot_start[edge]
+            first, n = candidates.start[variable], candidates.start[variable + 1] - candidates.start[variable]
+            told = candidates.told[candidates.edge_start[2 * factor + end] :][:n]
+            highest = max(0.0, largest(told)) if n else 0.0
+            for k in range(active.size[variable]):
+                value = exp(active.message[given + k] - highest)
+                bp.message[start + active.slot[active.start[variable] + k] - model.slot_start[variable]] = value
+                least = min(least, value)
+            for c in range(n):
+                value = max(exp(told[c] - highest), SMALLEST_NORMAL)
+                bp.message[start + candidates.state[first + c]] = value
+                least = min(least, value)
+            bp.edge_min[edge] = least
+            given += active.size[variable]
+    for hub in range(bp.hub_variable.size):
+        sum_hub(layout, bp, hub)

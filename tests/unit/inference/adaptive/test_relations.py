@@ -15,9 +15,12 @@ from anytimebp.inference.adaptive.relations import FirstRound
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.settling import MAX_SWEEPS
 from anytimebp.inference.adaptive.whole_model import WholeModel
+from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Step, new_task, steps
+from anytimebp.kernels.codes import LINEAR
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.spare import SpareMemory
+from anytimebp.tables.workspace import Workspace
 
 seeds = st.integers(0, 10**6)
 few = settings(max_examples=8 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 25)
@@ -371,3 +374,50 @@ def test_hubs_and_large_domains_are_looked_at_alike(monkeypatch, seed):
     assert found is not None
     first, right = first_of(related(seed, **given)), abp.infer(related(seed, **given), "bp", tolerance=1e-12)
     assert run.read(settled=True).distance(right) < 0.2 * first.read(settled=True).distance(right)
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.3])
+def test_full_bp_goes_on_from_what_a_first_look_has_found(monkeypatch, scale):
+    """Every message to a state outside is what the look has told it; all are right once they are so everywhere."""
+    monkeypatch.setattr(relations, "FIRST_WORTH", np.inf)
+    monkeypatch.setattr(relations, "SMALL_LOOK", 0.0)
+    run, found = looked(related(1, scale=scale))
+    assert found is not None
+    first = run.now
+    assert first.is_enough
+    workspace = Workspace(run._compiled, run._domains, LINEAR)
+    first.put_all(workspace)
+    arrays, layout, model, active = workspace.arrays, workspace.layout, first._model, first._active
+    for edge, variable in enumerate(layout.edge_variable.tolist()):
+        ours = arrays.message[arrays.edge_slot_start[edge] :][: run._domains.sizes[variable]]
+        assert ours.max() == pytest.approx(1.0)
+        assert ours.min() == pytest.approx(arrays.edge_min[edge])
+        if edge % 3 < 2:
+            start = active.message_start[edge // 3] + (active.size[layout.edge_variable[edge - 1]] if edge % 3 else 0)
+            own = slice(active.start[variable], active.start[variable + 1])
+            other = slice(found.candidates.start[variable], found.candidates.start[variable + 1])
+            told = found.candidates.told[found.candidates.edge_start[edge // 3 * 2 + edge % 3] :]
+            expected = np.empty(len(ours))
+            first_slot = model.slot_start[variable]
+            expected[active.slot[own] - first_slot] = active.message[start : start + active.size[variable]]
+            expected[found.candidates.state[other]] = told[: other.stop - other.start]
+            assert ours == pytest.approx(np.exp(expected - expected.max()))
+
+
+def test_a_run_that_has_looked_at_all_states_cheaply_goes_on_with_rounds(monkeypatch):
+    """One whose look took a larger part of full BP goes on with that. The look answers until a sweep is over."""
+    monkeypatch.setattr(relations, "FIRST_WORTH", np.inf)
+    right = abp.infer(related(1, scale=0.3), "bp", tolerance=1e-10)
+    for most, expected in ((np.inf, Rounds), (0.0, AllStates)):
+        monkeypatch.setattr(relations, "SMALL_LOOK", most)
+        graph = related(1, scale=0.3)
+        task = new_task(graph, abp.Inference(graph, "adaptive", tolerance=1e-10)._options)
+        run, stages, found = AdaptiveRun(task, at_any_cost=True), [], []
+        for step in steps(run, task.figures):
+            stages.append(type(run.now))
+            if run.read(settled=False) is not None and FirstRound in stages and step is not None:
+                found.append(run.read(settled=False).distance(right))
+        assert next(stage for stage in stages if stage not in (FirstRound, type(None))) is expected
+        assert found[-1] < 1e-7
+        best = np.minimum.accumulate(found)
+        assert all(now < 3.0 * before + 1e-9 for now, before in zip(found[1:], best[:-1], strict=True))
