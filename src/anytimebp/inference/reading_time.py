@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 from time import perf_counter
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from anytimebp.domains.domains import Domains, full_domains, variable_parts
 from anytimebp.inference.figures import Figures
-from anytimebp.inference.method import Task
+from anytimebp.inference.method import Step, Task
 from anytimebp.inference.readout import READ_AT_ONCE, fill_from_priors, part_of
 from anytimebp.kernels.readout import read_beliefs
 from anytimebp.layout.graph_layout import CompiledGraph, GraphLayout
@@ -57,6 +58,13 @@ def expect_another(task: Task, seconds: float) -> None:
     """Note that there is no other answer for some seconds: a call that ends before may as well end now."""
     if task.limits.has_deadline:
         task.figures.reading = seconds
+
+
+def expect_look(task: Task, cost: float) -> Iterator[Step]:
+    """Let the clock end the call, where there is no time for a look of some cost, and for reading what it says."""
+    expect_another(task, 2.0 * SECONDS_PER_ENTRY * cost)
+    yield Step.WORKING
+    expect_another(task, SECONDS_PER_ENTRY * cost)
 
 
 def expect_reading(

@@ -23,9 +23,10 @@ def with_leaf(score: float) -> FactorGraph:
     return graph
 
 
-def related() -> FactorGraph:
-    """Return two relations of the same variables."""
+def related(n: int) -> FactorGraph:
+    """Return so many relations of two variables, of which one has a single state that is likely."""
     graph = FactorGraph()
-    graph.add_variables(4, 2)
-    graph.add_factors([[0, 1, 2], [0, 1, 3]], log_table=np.zeros((2, 2, 2)))
+    graph.add_variables(2 + n, 6)
+    graph.add_factor([0], log_table=[0.0, -5.0, -5.0, -5.0, -5.0, -5.0])
+    graph.add_factors([[0, 1, 2 + k] for k in range(n)], log_table=np.zeros((6, 6, 6)))
     return graph

@@ -15,6 +15,7 @@ from anytimebp.exact.relevance import Part
 from anytimebp.exact.tree import Tree, is_forest, plan
 from anytimebp.inference.adaptive.adaptive_run import AFTER_RELATIONS, BEYOND_MEMORY, RELATIONS, ROUNDS, AdaptiveRun
 from anytimebp.inference.adaptive.choice import may_pay
+from anytimebp.inference.adaptive.whole_model import MANY_TIED
 from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.exact_run import ExactRun
 from anytimebp.inference.kept_exact import KEPT, Evidence, KeptExactRun, make_kept_tree
@@ -158,11 +159,12 @@ def _run_stages(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:
 
 
 def _run_relations(_: FactorGraph, options: RunOptions, *, goes_on: bool = False) -> Iterator[Step]:
-    """Make a first round on relations, and go on from there if need be."""
-    for step in _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(related(), options)):
-        yield step
-        if not goes_on:
-            return
+    """Make a first round on relations, and go on from there if need be: without a look in kernels, and with one."""
+    for n in (2, MANY_TIED) if goes_on else (2,):
+        for step in _run_small(partial(AdaptiveRun, at_any_cost=True), new_task(related(n), options)):
+            yield step
+            if not goes_on:
+                return
 
 
 def _run_large(graph: FactorGraph, options: RunOptions) -> Iterator[Step]:

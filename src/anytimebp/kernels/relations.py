@@ -51,7 +51,7 @@ def _choose_active(model, active, least):
 
 # ---------------------------------------------------------------- tables
 @kernel()
-def _line(model, factor, position, n):
+def line_of(model, factor, position, n):
     """Return the address of `n` entries of a factor's table from an entry on; potentials are as they are given."""
     given = model.address[factor] + 8 * position
     if model.kind[factor] == POTENTIALS:
@@ -87,7 +87,7 @@ def _fill_table(model, active, factor):
         first = (active.slot[i] - model.slot_start[a]) * model.universe_sizes[b]
         for j in range(active.start[b], active.start[b + 1]):
             position = (first + active.slot[j] - model.slot_start[b]) * weight.size
-            line = table_view(_line(model, factor, position, weight.size), weight.size)
+            line = table_view(line_of(model, factor, position, weight.size), weight.size)
             active.table[entry] = scale * _sum_line(line, weight)
             entry += 1
 
@@ -153,7 +153,7 @@ def _weigh(total, message, weight):
 
 
 @kernel()
-def _weigh_ends(model, active, factor):
+def weigh_ends(model, active, factor):
     """Fill `active.weight` with what the ends of a factor say to it; return their active states."""
     a, b = model.edge_variable[EDGES * factor], model.edge_variable[EDGES * factor + 1]
     n, m = active.size[a], active.size[b]
@@ -167,7 +167,7 @@ def _weigh_ends(model, active, factor):
 
 
 @kernel()
-def _sum_table(table, n, m, weight, told):
+def sum_table(table, n, m, weight, told):
     """Fill `told` with what a factor says to both ends, from their weights."""
     told[: n + m] = 0.0
     for i in range(n):
@@ -192,9 +192,9 @@ def _store(told, message, total):
 @kernel()
 def _update(model, active, factor):
     """Update both messages of a factor, and its part of log Z; note what it has moved."""
-    n, m = _weigh_ends(model, active, factor)
+    n, m = weigh_ends(model, active, factor)
     table = active.table[active.table_start[factor] : active.table_start[factor + 1]]
-    _sum_table(table, n, m, active.weight, active.told)
+    sum_table(table, n, m, active.weight, active.told)
     log_z = 0.0
     for i in range(n):
         log_z += active.weight[i] * active.told[i]
@@ -256,12 +256,12 @@ def settle_relations(model, active, n_busy, tolerance, max_sweeps):
         most, left = max(most, waiting), left + waiting
         log_z += active.log_part[active.busy[k]]
     for variable in range(active.size.size):
-        log_z += _log_sum(active.total[active.start[variable] : active.start[variable + 1]])
+        log_z += log_sum_of(active.total[active.start[variable] : active.start[variable + 1]])
     return made == 0, updates, work, most, left, log_z
 
 
 @kernel()
-def _log_sum(total):
+def log_sum_of(total):
     """Return the log of a sum of exponentials."""
     if total.size == 1:
         return total[0]
@@ -287,7 +287,7 @@ def _add_line(line, weight, prior, belief):
 @kernel()
 def _read_leaf(model, active, factor, left_out, belief):
     """Fill the belief of a factor's leaf. Sums over its states are those that are in the table, so all adds up to 1."""
-    n, m = _weigh_ends(model, active, factor)
+    n, m = weigh_ends(model, active, factor)
     a, b = model.edge_variable[EDGES * factor], model.edge_variable[EDGES * factor + 1]
     leaf, first = model.edge_variable[EDGES * factor + 2], active.table_start[factor]
     prior = model.prior[model.slot_start[leaf] : model.slot_start[leaf + 1]]
@@ -310,7 +310,7 @@ def _read_leaf(model, active, factor, left_out, belief):
             weight = active.weight[i] * active.weight[n + j]
             if weight >= least:
                 position = (row + active.slot[active.start[b] + j] - model.slot_start[b]) * prior.size
-                line = table_view(_line(model, factor, position, prior.size), prior.size)
+                line = table_view(line_of(model, factor, position, prior.size), prior.size)
                 if is_first:
                     _read_line(line, weight * scale, prior, own)
                 else:
@@ -333,7 +333,7 @@ def read_relations(model, active, left_out, belief):
         if not model.is_leaf[variable]:
             belief[model.slot_start[variable] : model.slot_start[variable + 1]] = 0.0
             total = active.total[active.start[variable] : active.start[variable + 1]]
-            log_sum = _log_sum(total)
+            log_sum = log_sum_of(total)
             for k in range(total.size):
                 belief[active.slot[active.start[variable] + k]] = math.exp(total[k] - log_sum)
     for factor in range(model.kind.size):
@@ -352,9 +352,9 @@ def hand_over(model, active, layout, bp):
     """
     model, active, layout, bp = borrow(model), borrow(active), borrow(layout), borrow(bp)
     for factor in range(model.kind.size):
-        n, m = _weigh_ends(model, active, factor)
+        n, m = weigh_ends(model, active, factor)
         table, first = active.table[active.table_start[factor] : active.table_start[factor + 1]], 0
-        _sum_table(table, n, m, active.weight, active.told)
+        sum_table(table, n, m, active.weight, active.told)
         bp.factor_total[factor] = 0.0
         for i in range(n):
             bp.factor_total[factor] += active.weight[i] * active.told[i]

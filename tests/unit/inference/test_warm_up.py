@@ -63,6 +63,31 @@ def test_a_run_of_adaptive_compiles_nothing_while_its_clock_runs():
     assert "anytimebp.kernels.active" in sys.modules
 
 
+def relations_of_one_table(*, n_ends, n_relations, n_states, n_leaf):
+    """Return tags of some variables, and relations of pairs of them that share a table; messages are weak."""
+    rng, graph = np.random.default_rng(0), abp.FactorGraph()
+    ends, leaves = graph.add_variables(n_ends, n_states), graph.add_variables(n_relations, n_leaf)
+    pairs = np.array([rng.choice(n_ends, 2, replace=False) for _ in range(n_relations)])
+    scopes = np.column_stack([np.array(ends)[pairs], np.array(leaves)])
+    graph.add_factors(scopes, log_table=rng.normal(0.0, 0.2, (n_states, n_states, n_leaf)))
+    for variables, n in ((ends, n_states), (leaves, n_leaf)):
+        scores = rng.normal(0.0, 8.0, (len(variables), n))
+        graph.add_factors(np.array(variables)[:, None], log_table=scores)
+    return graph
+
+
+def test_looks_at_relations_compile_nothing_while_the_clock_runs():
+    """Full BP follows a look at few states, and rounds one at many; in these, a look costs little beside full BP."""
+    few = relations_of_one_table(n_ends=12, n_relations=60, n_states=20, n_leaf=30)
+    many = relations_of_one_table(n_ends=12, n_relations=60, n_states=300, n_leaf=4)
+    for graph in (few, many):
+        trace = nothing_under_the_clock(abp.infer, graph).trace
+        ways = [moment.choice.split(":")[0] for moment in trace]
+        looked = next(moment for moment in trace if moment.estimated_error < np.inf)
+        assert looked.choice.startswith("rounds on likely states")
+        assert ways.count("rounds on likely states") == 2 if graph is few else ways.count("rounds on likely states") > 2
+
+
 IN_PARTS = """
 import anytimebp as abp
 from anytimebp.inference.adaptive.adaptive_run import ROUNDS

@@ -7,7 +7,7 @@ as far as it reaches (`large_rounds.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from time import perf_counter
 
@@ -16,6 +16,7 @@ import numpy as np
 from anytimebp.domains.domains import Domains, domain_sizes
 from anytimebp.errors import MemoryLimitError
 from anytimebp.inference.adaptive.choice import Choice, Way, first_choice, may_pay, weigh_priors
+from anytimebp.inference.adaptive.known import Outcome
 from anytimebp.inference.adaptive.large_rounds import LargeRounds
 from anytimebp.inference.adaptive.relations import FirstRound, first_round, may_have_relations
 from anytimebp.inference.adaptive.rounds import Rounds
@@ -30,6 +31,7 @@ from anytimebp.model.source import FloatArray
 from anytimebp.results.snapshot import Snapshot
 from anytimebp.tables.arrays import may_have_hubs
 from anytimebp.tables.memory import check_memory, check_universe, update_entries
+from anytimebp.tables.workspace import Workspace
 
 ROUNDS = "adaptive: rounds on likely states"  # the kernels that runs on small graphs do not need
 RELATIONS, AFTER_RELATIONS = "adaptive: a first round on relations", "adaptive: rounds after one on relations"
@@ -66,7 +68,7 @@ class AdaptiveRun(Stages):
             task.load(LARGER)
         self._sizes = domain_sizes(self._compiled, self._options.observed)
         self._full_fits = not is_large and self._check_memory()
-        self._rounds: Rounds | None = None
+        self._rounds: Rounds | FirstRound | None = None
         self._n_rounds = 0
         self._entries = update_entries(self._compiled, self._sizes)
         self._may_have_relations = (
@@ -169,16 +171,24 @@ class AdaptiveRun(Stages):
         choice, self.now = self._begin_with()
         vars(self).pop("_prior", None)  # whoever needs it has it
         self._figures.choice = str(choice)
-        if not reason and not (self._rounds is not None and self._rounds.is_quick):
+        if not reason and not (isinstance(self._rounds, Rounds) and self._rounds.is_quick):
             yield Step.WORKING
         yield from self.current.begin()
 
     def grow(self) -> Iterator[Step]:
         """Grow as the stage does; where it has come to its end, the next one begins."""
         if isinstance(self.now, FirstRound):
-            while not (self._task.load(ROUNDS) and self._task.load(AFTER_RELATIONS)):
+            while not self._task.load(AFTER_RELATIONS):
                 yield Step.WORKING
-            self._rounds = self.now = self._rounds_after(self.now)
+            first = self.now
+            yield from first.grow()
+            if first.is_enough:
+                self._rounds = first
+                yield from self._go_on(Outcome.DEAR, first.put_all, first.error)
+                return
+            while not self._task.load(ROUNDS):
+                yield Step.WORKING
+            self._rounds = self.now = self._rounds_after(first)
         stage = self.current
         if stage is not self._rounds and self._figures.rounds > self._n_rounds:
             self._rounds = None  # sweeps over all states know more by now
@@ -204,10 +214,13 @@ class AdaptiveRun(Stages):
         """Go on over all states after the rounds, from their messages."""
         assert rounds.outcome is not None  # noqa: S101  (there are no more)
         rounds.release()
-        self._figures.choice = str(Choice(Way.FULL, rounds.outcome.value))
+        yield from self._go_on(rounds.outcome, rounds.put_messages, rounds.error)
+
+    def _go_on(self, why: Outcome, put: Callable[[Workspace], None], error: float) -> Iterator[Step]:
+        """Go on over all states, from what somebody puts in place of messages."""
+        self._figures.choice = str(Choice(Way.FULL, why.value))
         self._n_rounds = self._figures.rounds
-        given = rounds.put_messages, rounds.error
-        self.now = AllStates(self._task, self._domains, is_checked=self._full_fits, put=given[0], error=given[1])
+        self.now = AllStates(self._task, self._domains, is_checked=self._full_fits, put=put, error=error)
         yield from self.current.begin()
 
     # ------------------------------------------------------------ reading

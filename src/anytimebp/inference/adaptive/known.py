@@ -35,6 +35,12 @@ LEFT_UNREAD = 0.1
 """Times the threshold for active states: part of the weight of a factor's joint active states that leaves do not count.
 """
 NO_STATES: IndexArray = np.empty(0, dtype=np.int64)  # beliefs are over the universes in order
+SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
+LEFT_OUT = 0.01
+"""Part of the weight of a factor's joint active states that a look may leave out: most of them weigh next to nothing.
+
+It is less where messages say much, as tables may favour what is left out; and nothing where there are hard zeros."""
+NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 
 class Outcome(Enum):

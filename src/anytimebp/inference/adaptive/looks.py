@@ -10,7 +10,6 @@ from anytimebp.inference.adaptive.known import Outcome
 from anytimebp.inference.adaptive.whole_model import Candidates
 from anytimebp.inference.figures import Figures
 from anytimebp.inference.method import Step, Task
-from anytimebp.inference.reading_time import SECONDS_PER_ENTRY, expect_another
 from anytimebp.kernels.active import look_outside
 from anytimebp.kernels.codes import OK
 
@@ -29,12 +28,6 @@ class Looks:
     _figures: Figures
     _model: ActiveModel
     _left_out: float
-
-    def _expect_look(self, cost: float) -> Iterator[Step]:
-        """Let the clock end the call, where there is no time for a look of some cost, and for reading what it says."""
-        expect_another(self._task, 2.0 * SECONDS_PER_ENTRY * cost)
-        yield Step.WORKING
-        expect_another(self._task, SECONDS_PER_ENTRY * cost)
 
     def _counted(self, part: str, asking: Generator[int, None, T]) -> Generator[Step, None, T]:
         """Return what was asked for, and count the scores that it took as a part of the work."""

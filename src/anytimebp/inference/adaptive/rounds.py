@@ -26,8 +26,11 @@ from anytimebp.inference.adaptive.choice import (
 )
 from anytimebp.inference.adaptive.known import (
     FAR,
+    LEFT_OUT,
     LEFT_UNREAD,
+    NEGLIGIBLE,
     NO_STATES,
+    SMALL_SPREAD,
     Known,
     Outcome,
     Tail,
@@ -43,6 +46,7 @@ from anytimebp.inference.adaptive.widening import widened
 from anytimebp.inference.control.estimated_error import TINY
 from anytimebp.inference.figures import UNLIMITED
 from anytimebp.inference.method import LOGS, Step, Task
+from anytimebp.inference.reading_time import expect_look
 from anytimebp.inference.readout import take_snapshot
 from anytimebp.inference.schedule.sweeps import there_and_back
 from anytimebp.kernels.active import message_spread, weigh_outside
@@ -58,20 +62,14 @@ THRESHOLDS = (1e-3, 1.5e-6, 1e-8)
 A larger first one, and the second look starts from too few states to know who is likely. The error of a round is about
 ten times its threshold: what is left of it, full BP takes out by sweeps over whole tables."""
 MORE = 2.0  # times what a round has cost that the next one is expected to
-SMALL_SPREAD = 1.5  # nats that messages spread by, under which one look is enough
 SETTLED = 150.0  # times the threshold that later ones settle to: what is left then is little beside what is left out
 WORTH = 0.4  # part of the cost of full BP that a look and the round after it may cost
 LOST = 0.25  # the same of all rounds together, where full BP does not go on from their messages
-LEFT_OUT = 0.01
-"""Part of the weight of a factor's joint active states that a look may leave out: most of them weigh next to nothing.
-
-It is less where messages say much, as tables may favour what is left out; and nothing where there are hard zeros."""
 LATER = 0.1  # part of the prior outside the domains that may be left for the second half of a look
 QUICK = 0.6  # part of the cost of a look that its first half may have, or there is none
 LOSES = 1.0
 """Times what a round has moved the marginals by, beyond what the look before has counted: the belief that it counts no
 longer, above which the answer after that look stays the answer."""
-NEGLIGIBLE = 0.003  # of the mean odds of states outside: a state's weight under which it does not count for leaves
 
 
 class Rounds(Looks):
@@ -102,6 +100,8 @@ class Rounds(Looks):
             first: The first round, if it has been made.
             all_domains: Returns domains with the log priors of leaves, where those of the graph are without.
         """
+        self._first = first
+        self._handed: Known | None = None
         self._all_domains = all_domains or (lambda: whole.domains)
         self._task, self._figures, self._whole = task, task.figures, whole
         self._at_any_cost = at_any_cost
@@ -128,8 +128,8 @@ class Rounds(Looks):
         if first is not None:
             first.put_messages(self._model)
             self.is_quick = False
-            given = self._model, task.figures.copy(), None, self._outside, self._cut
-            self._note(Known(*given, left=1.0, left_out=self._left_unread))
+            self._note(first.known(self._model))
+            self._handed = self._known
 
     def _locate(self, whole: WholeModel) -> None:
         """Find where tables lie, and the orders of sweeps."""
@@ -269,9 +269,10 @@ class Rounds(Looks):
             self._ranges = yield from self._counted("priorities", self._whole.ranges())
         seen = math.sqrt(message_spread(model.layout, model.arrays))
         spread = np.maximum(seen, whole.spread(self._ranges)) if self._left else np.empty(0)
+        looked = self._known.candidates if self._known is not None and self._known.tail is not None else None
         for threshold in self._left[1::-1] if seen < SMALL_SPREAD else self._left[:1]:
-            candidates = whole.candidates(model.active, FAR * spread - math.log(threshold))
-            cost = look_cost(whole, model.size, candidates.start[1:] - candidates.start[:-1])
+            candidates = looked or whole.candidates(model.active, FAR * spread - math.log(threshold))
+            cost = look_cost(whole, model.size, candidates.start[1:] - candidates.start[:-1]) if looked is None else 0.0
             if self._pays(cost + MORE * round_cost(whole, model.size)):
                 break
         else:
@@ -279,11 +280,11 @@ class Rounds(Looks):
             return
         self._spent += cost if self._is_lost else 0.0
         self._left_out = 0.0 if whole.is_constrained else min(LEFT_OUT, math.exp(-0.25 * seen**2))
-        near = self._nearest(candidates, cost) if seen < SMALL_SPREAD else None
+        near = self._nearest(candidates, cost) if seen < SMALL_SPREAD and looked is None else None
         halves = [] if near is None else [(near, np.zeros(len(model.size)))]  # states left for later keep their priors
-        for found, raised in [*halves, (candidates, spread)]:
+        for found, raised in [*halves, (candidates, spread)] if looked is None else ():
             if self._task.limits.has_deadline:
-                yield from self._expect_look(look_cost(whole, model.size, np.diff(found.start)))
+                yield from expect_look(self._task, look_cost(whole, model.size, np.diff(found.start)))
             yield from self._look(found)
             if self.outcome is not None:
                 return
@@ -382,6 +383,8 @@ class Rounds(Looks):
         known = self._told
         if known is None:
             return None
+        if known is self._handed and self._first is not None:
+            return self._first.read(settled=settled)
         figures = known.figures.copy()
         if settled or self._figures.consistent:
             figures.seconds = self._figures.seconds

@@ -8,15 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.inference.adaptive import adaptive_run, relations
+from anytimebp.inference.adaptive import adaptive_run, relations, relations_look
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.relations import FirstRound
 from anytimebp.inference.adaptive.rounds import Rounds
 from anytimebp.inference.adaptive.settling import MAX_SWEEPS
 from anytimebp.inference.adaptive.whole_model import WholeModel
+from anytimebp.inference.all_states import AllStates
 from anytimebp.inference.method import Step, new_task, steps
+from anytimebp.kernels.codes import LINEAR
 from anytimebp.layout.graph_layout import compiled_graph
 from anytimebp.tables.spare import SpareMemory
+from anytimebp.tables.workspace import Workspace
 from oracle.examples import examples
 
 seeds = st.integers(0, 10**6)
@@ -229,3 +232,192 @@ def test_tables_that_change_later_do_not_change_an_answer(kind):
     expected = first_of(graph).read(settled=True).marginals.concatenated()
     table[:], own[:] = 0.5, 0.0
     assert (snapshot.marginals.concatenated() == expected).all()
+
+
+def looked(graph, **options):
+    """Return the run after the look from its first round, and what that has found; None if it did not look."""
+    run = first_of(graph, **options)
+    if not isinstance(run.now, FirstRound):
+        return run, None
+    next(run.grow(), None)
+    return run, run.now._looked if isinstance(run.now, FirstRound) else None
+
+
+class SlowLook:
+    """One round of messages out of active states, and leaves by joint states of which at most one end is outside.
+
+    Args:
+        graph: Relations.
+        active: A snapshot of BP on the active states.
+    """
+
+    def __init__(self, graph, active):
+        compiled = compiled_graph(graph)
+        self.within = [np.array(active.marginals[variable.name]) > 0.0 for variable in graph.variables]
+        self.prior, self.factors = [np.ones(len(own)) for own in self.within], []
+        for block in compiled.blocks:
+            for k, scope in enumerate(block.scopes.tolist()):
+                scores = block.log_values(k, [np.arange(n) for n in block.source.shape], compiled.variables)
+                table = np.exp(np.asarray(scores).reshape(block.source.shape))
+                if len(scope) == 1:
+                    self.prior[scope[0]] = self.prior[scope[0]] * table
+                else:
+                    self.factors.append((scope, table))
+        ends = [(f, end) for f in range(len(self.factors)) for end in range(2)]
+        self.messages = {(f, end): np.ones(len(self.prior[self.factors[f][0][end]])) for f, end in ends}
+        for _ in range(200):
+            for f, end in ends:
+                self.messages[f, end] = self.sent(f, end)
+
+    def belief(self, variable, without=-1):
+        """Return the product of a prior and messages, but for one factor's."""
+        found = self.prior[variable]
+        for (f, end), message in self.messages.items():
+            if f != without and self.factors[f][0][end] == variable:
+                found = found * message
+        return found
+
+    def weight(self, f, end):
+        """Return what an end says to a factor, largest 1 over active states."""
+        variable = self.factors[f][0][end]
+        found = self.belief(variable, without=f)
+        return found / found[self.within[variable]].max()
+
+    def sent(self, f, end):
+        """Return what a factor says to all states of an end."""
+        scope, table = self.factors[f]
+        other, summed = scope[1 - end], table @ self.prior[scope[2]]
+        told = (summed if end == 0 else summed.T) @ (self.weight(f, 1 - end) * self.within[other])
+        return told / told[self.within[scope[end]]].max()
+
+    def marginals(self):
+        """Return the beliefs of all states."""
+        found = [self.belief(variable) for variable in range(len(self.prior))]
+        for f, ((a, b, leaf), table) in enumerate(self.factors):
+            joint = np.outer(self.weight(f, 0), self.weight(f, 1)) * (self.within[a][:, None] | self.within[b][None, :])
+            found[leaf] = np.einsum("ij,ijr->r", joint, table) * self.prior[leaf]
+        return np.concatenate([own / own.sum() for own in found])
+
+
+@pytest.fixture
+def every_state_counts(monkeypatch, tight):
+    """Have looks leave nothing out, whatever they cost."""
+    monkeypatch.setattr(relations, "LEFT_OUT", 0.0)
+    monkeypatch.setattr(relations, "FIRST_WORTH", np.inf)
+    monkeypatch.setattr(relations_look, "NEGLIGIBLE", 0.0)
+
+
+@pytest.mark.usefixtures("every_state_counts")
+@settings(parent=few, suppress_health_check=["function_scoped_fixture"])
+@given(seed=seeds)
+def test_a_look_is_one_round_of_messages_out_of_the_active_states(seed):
+    graph = related(seed, scale=0.3)
+    active = first_of(graph, tolerance=1e-13)
+    if not isinstance(active.now, FirstRound):
+        return
+    active = active.read(settled=True)
+    run, found = looked(graph, tolerance=1e-13)
+    if found is None:  # all states are active, or messages say too much
+        return
+    assert run.read(settled=True).marginals.concatenated() == pytest.approx(
+        SlowLook(graph, active).marginals(), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_relations_of_one_log_table_are_looked_at_before_general_rounds(monkeypatch, kind):
+    monkeypatch.setattr(relations, "FIRST_WORTH", np.inf)
+    right = abp.infer(related(1, kind, scale=0.3), "bp", tolerance=1e-12)
+    first = first_of(related(1, kind, scale=0.3)).read(settled=True)
+    run, found = looked(related(1, kind, scale=0.3))
+    assert (found is not None) == (kind == "tied log_table")
+    if found is not None:
+        ours = run.read(settled=True)
+        assert ours.consistent
+        assert ours.distance(right) < 0.1 * first.distance(right)
+        assert abs(ours.log_z - right.log_z) < 0.1 * abs(first.log_z - right.log_z)
+        assert ours.estimated_error > 0.3 * ours.distance(right)
+        assert 0.0 < ours.unexplored_mass < 1.0
+        assert ours.domain_sizes.tolist() == first.domain_sizes.tolist()
+
+
+def test_rounds_go_on_from_what_a_first_look_has_found(monkeypatch):
+    """They take it over as if it were their own, to the same answer; and no general look is made in its place."""
+    monkeypatch.setattr(relations, "FIRST_WORTH", np.inf)
+    run, found = looked(related(1, scale=0.3))
+    before = run.read(settled=True)
+    rounds = run._rounds_after(run.now)
+    taken = rounds._known.answer()["marginals"].concatenated()
+    assert taken == pytest.approx(before.marginals.concatenated(), abs=1e-3)
+    assert rounds.read(settled=True).marginals is before.marginals
+    monkeypatch.setattr(Rounds, "_look", lambda *_: pytest.fail("it looks again"))
+    for _ in rounds._grow():
+        pass
+    assert rounds._reach is found.candidates
+    assert rounds._model.size.sum() > rounds._known.model.size.sum()
+
+
+def test_a_look_that_would_cost_too_much_or_say_too_little_is_left_to_general_rounds(monkeypatch):
+    monkeypatch.setattr(relations, "FIRST_WORTH", 0.0)
+    assert looked(related(1, scale=0.3))[1] is None
+    monkeypatch.setattr(relations, "FIRST_WORTH", np.inf)
+    monkeypatch.setattr(relations, "SMALL_SPREAD", 0.0)
+    assert looked(related(1, scale=0.3))[1] is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hubs_and_large_domains_are_looked_at_alike(monkeypatch, seed):
+    """Every end has dozens of factors, and leaves have fewer states than are added up together."""
+    monkeypatch.setattr(relations, "FIRST_WORTH", np.inf)
+    given = {"n_ends": 4, "n_factors": 40, "n_states": 21, "leaf": 3, "scale": 0.05}
+    run, found = looked(related(seed, **given))
+    assert found is not None
+    first, right = first_of(related(seed, **given)), abp.infer(related(seed, **given), "bp", tolerance=1e-12)
+    assert run.read(settled=True).distance(right) < 0.2 * first.read(settled=True).distance(right)
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.3])
+def test_full_bp_goes_on_from_what_a_first_look_has_found(monkeypatch, scale):
+    """Every message to a state outside is what the look has told it; all are right once they are so everywhere."""
+    monkeypatch.setattr(relations, "FIRST_WORTH", np.inf)
+    monkeypatch.setattr(relations, "SMALL_LOOK", 0.0)
+    run, found = looked(related(1, scale=scale))
+    assert found is not None
+    first = run.now
+    assert first.is_enough
+    workspace = Workspace(run._compiled, run._domains, LINEAR)
+    first.put_all(workspace)
+    arrays, layout, model, active = workspace.arrays, workspace.layout, first._model, first._active
+    for edge, variable in enumerate(layout.edge_variable.tolist()):
+        ours = arrays.message[arrays.edge_slot_start[edge] :][: run._domains.sizes[variable]]
+        assert ours.max() == pytest.approx(1.0)
+        assert ours.min() == pytest.approx(arrays.edge_min[edge])
+        if edge % 3 < 2:
+            start = active.message_start[edge // 3] + (active.size[layout.edge_variable[edge - 1]] if edge % 3 else 0)
+            own = slice(active.start[variable], active.start[variable + 1])
+            other = slice(found.candidates.start[variable], found.candidates.start[variable + 1])
+            told = found.candidates.told[found.candidates.edge_start[edge // 3 * 2 + edge % 3] :]
+            expected = np.empty(len(ours))
+            first_slot = model.slot_start[variable]
+            expected[active.slot[own] - first_slot] = active.message[start : start + active.size[variable]]
+            expected[found.candidates.state[other]] = told[: other.stop - other.start]
+            assert ours == pytest.approx(np.exp(expected - expected.max()))
+
+
+def test_a_run_that_has_looked_at_all_states_cheaply_goes_on_with_rounds(monkeypatch):
+    """One whose look took a larger part of full BP goes on with that. The look answers until a sweep is over."""
+    monkeypatch.setattr(relations, "FIRST_WORTH", np.inf)
+    right = abp.infer(related(1, scale=0.3), "bp", tolerance=1e-10)
+    for most, expected in ((np.inf, Rounds), (0.0, AllStates)):
+        monkeypatch.setattr(relations, "SMALL_LOOK", most)
+        graph = related(1, scale=0.3)
+        task = new_task(graph, abp.Inference(graph, "adaptive", tolerance=1e-10)._options)
+        run, stages, found = AdaptiveRun(task, at_any_cost=True), [], []
+        for step in steps(run, task.figures):
+            stages.append(type(run.now))
+            if run.read(settled=False) is not None and FirstRound in stages and step is not None:
+                found.append(run.read(settled=False).distance(right))
+        assert next(stage for stage in stages if stage not in (FirstRound, type(None))) is expected
+        assert found[-1] < 1e-7
+        best = np.minimum.accumulate(found)
+        assert all(now < 3.0 * before + 1e-9 for now, before in zip(found[1:], best[:-1], strict=True))
