@@ -128,7 +128,7 @@ def sum_out(
         weights: Per axis, (n, states), log messages; ignored for the axis that is not summed out.
         axis: The axis that is not.
     """
-    if block.source.speaks and prod([part.shape[1] for part in states]) > CHUNK:
+    if block.source.has_log_message and prod([part.shape[1] for part in states]) > CHUNK:
         rows = [slice(k, k + 1) for k in range(len(offsets))]  # of no weights at all for the axis
         sent = block.source.log_message
         return np.array(
