@@ -19,6 +19,7 @@ from anytimebp.model.source import IndexArray
 from anytimebp.tables.arrays import WorkspaceArrays
 
 LARGE = 2**17  # states of all variables together, under which reading takes a few milliseconds
+PER_STATE = 2e-8  # seconds that the priors of a state take, added up and read, as long as nothing was tried
 AS_PRIORS = 1.5  # times as long as folding the priors takes reading them
 PIECES = 8  # that are read in a try
 CHECKS_OF_PRIORS = 1.5  # times as long as making beliefs of priors takes their snapshot, which checks them
@@ -41,12 +42,12 @@ def first_domains(task: Task, compiled: CompiledGraph) -> Domains:
 
 def expect_reading_priors(task: Task, domains: Domains) -> None:
     """Note how long reading all priors will take, by reading some of them; the quickest of a few tries counts."""
-    n, room = len(domains.log_prior), task.ahead.room
-    if room is None or n <= LARGE:
-        return
+    room = task.ahead.room
+    if room is None:
+        room = np.empty(len(domains.log_prior))  # of which only what is read here is touched
     whole, quickest = [*variable_parts(domains.slot_start, READ_AT_ONCE)], inf
     for k in range(TRIES):
-        some = whole[k :: len(whole) // PIECES + 1]
+        some = whole[k % len(whole) :: len(whole) // PIECES + 1]
         began = perf_counter()
         for first, last in some:
             fill_from_priors(domains, room, first, last)

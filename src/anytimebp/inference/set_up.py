@@ -12,7 +12,7 @@ from anytimebp.domains.domains import Domains, fold_all
 from anytimebp.inference.adaptive.adaptive_run import QUICK
 from anytimebp.inference.caveats import warn_of_unconnected
 from anytimebp.inference.method import Method, Stages, Step, Task
-from anytimebp.inference.reading_time import expect_reading_priors
+from anytimebp.inference.reading_time import PER_STATE, expect_reading_priors
 from anytimebp.inference.readout import prior_snapshot
 from anytimebp.layout.graph_layout import CompiledGraph, compiled_graph
 from anytimebp.results.snapshot import Snapshot
@@ -46,6 +46,7 @@ class SetUp(Stages):
         self._is_laid_out = isinstance(task.graph.compiled, CompiledGraph)
         self._compiled = compiled_graph(task.graph) if self._is_laid_out else CompiledGraph(task.graph, in_slices=True)
         self._rows = task.graph.rows.packed()
+        task.figures.reading = PER_STATE * self._compiled.n_states
         self._domains: Domains | None = None
         self._setting_up = self._set_up()
 
@@ -58,8 +59,8 @@ class SetUp(Stages):
         yield
         if task.limits.has_deadline:
             task.ahead.room = yield from touched(len(domains.log_prior))
-            expect_reading_priors(task, domains)
-            yield
+        expect_reading_priors(task, domains)
+        yield
         if not self._is_laid_out:
             yield from compiled.lay_out()
             self._is_laid_out = True

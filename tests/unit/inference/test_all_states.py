@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import anytimebp as abp
-from anytimebp.inference import all_states, reading_time
+from anytimebp.inference import all_states, reading_time, set_up
 from anytimebp.inference.control import estimated_error
 from anytimebp.inference.method import new_task, steps
 from anytimebp.inference.readout import beliefs_if_any, part_of
@@ -16,7 +16,7 @@ from anytimebp.inference.run import Run
 from anytimebp.inference.schedule import sweeps
 from anytimebp.inference.schedule.leaves_first import LeavesFirst
 from anytimebp.layout.graph_layout import CompiledGraph
-from anytimebp.tables import arrays, leaves
+from anytimebp.tables import arrays, leaves, making, memory, store, workspace
 from oracle.examples import examples
 from oracle.leafy_models import leafy_graph
 from oracle.models import grid
@@ -29,7 +29,11 @@ def take_for_large(monkeypatch):
     """Let every graph count as large, and all parts be small."""
     for module in (all_states, reading_time):
         monkeypatch.setattr(module, "LARGE", 0)
-    monkeypatch.setattr(arrays, "PART", 5)
+    monkeypatch.setattr(set_up, "QUICK", 0)
+    for module in (arrays, making, memory, store, sweeps):
+        monkeypatch.setattr(module, "AT_ONCE", 5)
+    for module in (arrays, workspace):
+        monkeypatch.setattr(module, "NUMBERS", 5)
     monkeypatch.setattr(leaves, "AT_ONCE", 0)
     monkeypatch.setattr(leaves, "PEELED_AT_ONCE", 5)
     monkeypatch.setattr(sweeps, "ORDERED_AT_ONCE", 5)
