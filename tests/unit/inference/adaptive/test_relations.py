@@ -421,3 +421,20 @@ def test_a_run_that_has_looked_at_all_states_cheaply_goes_on_with_rounds(monkeyp
         assert found[-1] < 1e-7
         best = np.minimum.accumulate(found)
         assert all(now < 3.0 * before + 1e-9 for now, before in zip(found[1:], best[:-1], strict=True))
+
+
+@pytest.mark.usefixtures("every_state_counts")
+@pytest.mark.parametrize("seed", range(4))
+def test_ends_may_have_different_universes(seed):
+    rng, graph = np.random.default_rng(seed), abp.FactorGraph()
+    first, second, leaves = graph.add_variables(3, 4), graph.add_variables(3, 19), graph.add_variables(14, 5)
+    scopes = [[first[k % 3], second[k // 3 % 3], leaf] for k, leaf in enumerate(leaves)]
+    graph.add_factors(scopes, log_table=rng.normal(0.0, 0.3, (4, 19, 5)))
+    for variables, n, scale in ((first, 4, 4.0), (second, 19, 6.0), (leaves, 5, 2.0)):
+        graph.add_factors(np.array(variables)[:, None], log_table=rng.normal(0.0, scale, (len(variables), n)))
+    active = first_of(graph, tolerance=1e-13).read(settled=True)
+    run, found = looked(graph, tolerance=1e-13)
+    assert found is not None
+    assert run.read(settled=True).marginals.concatenated() == pytest.approx(
+        SlowLook(graph, active).marginals(), abs=1e-9
+    )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import anytimebp as abp
 from anytimebp.domains.domains import full_domains
-from anytimebp.inference.adaptive import relations, rounds, settling
+from anytimebp.inference.adaptive import relations, relations_look, rounds, settling
 from anytimebp.inference.adaptive.adaptive_run import AdaptiveRun
 from anytimebp.inference.adaptive.choice import first_choice
 from anytimebp.inference.adaptive.known import Outcome
@@ -104,8 +104,8 @@ def tight(monkeypatch):
     for module in (rounds, relations):
         monkeypatch.setattr(module, "FIRST_TOLERANCE", 1e-13)
         monkeypatch.setattr(module, "LEFT_UNREAD", 0.0)
+        monkeypatch.setattr(module, "LEFT_OUT", 0.0)
     monkeypatch.setattr(rounds, "SETTLED", 0.0)
-    monkeypatch.setattr(rounds, "LEFT_OUT", 0.0)
     monkeypatch.setattr(rounds, "LOSES", 0.0)
 
 
@@ -393,6 +393,7 @@ def test_after_a_look_the_states_outside_count(kind, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "FAR", 1e3)  # every state is within reach
         patch.setattr(rounds, "NEGLIGIBLE", 1e-30)
+        patch.setattr(relations_look, "NEGLIGIBLE", 1e-30)
         patch.setattr(rounds, "QUICK", 0.0)  # no half of a look is answered with
         for found in all_rounds(graph, tails=True, tolerance=1e-12):
             ours, states = found.read(settled=True), states_of(found)
@@ -415,6 +416,7 @@ def test_after_half_a_look_the_states_count_that_it_has_found(kind, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "FAR", 1e3)  # every state is within reach
         patch.setattr(rounds, "NEGLIGIBLE", 1e-30)
+        patch.setattr(relations, "FIRST_WORTH", 0.0)  # no look at all states at once
         patch.setattr(rounds, "SMALL_SPREAD", np.inf)  # halves of looks are answered with
         patch.setattr(rounds, "QUICK", 1.0)
         patch.setattr(rounds, "LATER", 0.3)
