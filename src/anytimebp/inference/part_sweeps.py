@@ -1,8 +1,8 @@
 """BP on many small graphs that are parts of one, in one call of a kernel: the sweeps of a run on each of them alone.
 
 A part is left to a run of its own where that would not begin with plain sweeps over all its factors, or over its core,
-or is not over within a few of them. What is answered here is what a run of `bp` would have answered, to the last bit,
-unless sweeps are damped.
+or is not over within a few of them. Runs that are free in their schedule stay here until they settle or are given up.
+What is answered here is what a run of `bp` would have answered, to the last bit, unless sweeps are damped.
 """
 
 from __future__ import annotations
