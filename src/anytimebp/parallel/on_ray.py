@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -27,7 +27,7 @@ from anytimebp.results.trace import Moment, Trace
 class StoredParts:
     """Parts in the object store of Ray, from where each worker takes its own."""
 
-    def __init__(self, ray: Any, parts: Sequence[tuple[Part, Mapping[int, Observation]]]) -> None:
+    def __init__(self, ray: Any, parts: Iterable[tuple[Part, Mapping[int, Observation]]]) -> None:
         """Put the parts there, with the evidence on each."""
         self._parts = [ray.put(part) for part in parts]
 
@@ -68,8 +68,10 @@ def infer_on_ray(
     cut = split(graph, homes(graph, options.parts or 1))
     ray, is_owner = join_or_start(options.threads)
     try:
-        parts = [(part, evidence_of(options.observed, cut, number)) for number, part in enumerate(cut.parts)]
-        workers = RayWorkers(StoredParts(ray, parts), len(parts), options, options.threads)
+        parts = ((part, evidence_of(options.observed, cut, number)) for number, part in enumerate(cut.parts))
+        stored, n_parts = StoredParts(ray, parts), len(cut.parts)
+        cut.parts.clear()  # they are in the object store now
+        workers = RayWorkers(stored, n_parts, options, options.threads)
         try:
             whole = Whole(graph, cut, workers, options)
             return whole.result(Limits(*given), target_error, callback, watch)
@@ -154,5 +156,5 @@ class Whole:
             method="adaptive" if options.method == "auto" else options.method,
             arithmetic="log" if any(found.arithmetic == "log" for found in read) else "linear",
             damping=max((found.damping for found in read), default=0.0),
-            choice=f"{len(cut.parts)} parts: each makes sweeps of its own, and they swap messages",
+            choice=f"{len(cut.variables)} parts: each makes sweeps of its own, and they swap messages",
         )
