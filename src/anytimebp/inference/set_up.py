@@ -22,12 +22,16 @@ ON_ALL_STATES = ("bp", "residual", "adaptive", "auto")  # methods that begin wit
 
 
 def goes_in_slices(task: Task) -> bool:
-    """Tell whether a graph is so large that setting up pauses; not where unary rules have to be asked."""
+    """Tell whether a graph is so large that setting up pauses.
+
+    Not where rules may have to be asked, nor where memory is limited: a run that needs more is refused before priors
+    are made.
+    """
     graph, options = task.graph, task.options
-    if graph.rows.n_slots <= QUICK or options.method not in ON_ALL_STATES or options.policy is not None:
+    is_limited = options.max_memory is not None or options.policy is not None
+    if graph.rows.n_slots <= QUICK or options.method not in ON_ALL_STATES or is_limited:
         return False
-    blocks = graph.blocks
-    return all(blocks[position].scopes.shape[1] > 1 for position in graph.rows.asked)
+    return not graph.rows.asked
 
 
 class SetUp(Stages):
