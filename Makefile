@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 HEAVY := .venv-heavy
 FLOOR := 94
-LATER := tests/golden tests/regression evaluation/tests
+LATER := tests/golden tests/regression tests/fuzz tests/project evaluation/tests
 define COVERAGE
 import json, sys
 percent = json.load(open(".coverage.json"))["summary"]["percent_covered"]

@@ -92,7 +92,7 @@ SECONDS = {
     LEAVES: 4,
     BANDS: 2,
     "exact": 6,
-    "auto": 1,
+    "auto": 2,
     FORESTS: 1,
     ZEROS: 1,
     KEPT: 7,
@@ -137,13 +137,19 @@ def load_kernels(
         logger.warning(
             "compiling kernels for %s; this happens once per installation and takes about %d s",
             "evidence or factor marginals" if more else what,
-            SECONDS_OF_MORE if more else SECONDS.get(method, SECONDS_OF_GROWTH),
+            SECONDS_OF_MORE if more else _seconds(method),
         )
     _unfinished.add(wanted)
     with hold_signals(is_stopped):
         for _ in run_small_models(method, options):
             let_signals_in()
     _unfinished.discard(wanted)
+
+
+def _seconds(method: str) -> int:
+    """Return about how long compiling takes. Larger graphs need the kernels of `bp`, which may be there already."""
+    with_updates = method == LARGER and not is_kept(messages.update)
+    return SECONDS.get(method, SECONDS_OF_GROWTH) + (SECONDS["bp"] if with_updates else 0)
 
 
 def load_structures(names: Iterable[str] = tuple(MODULES)) -> None:

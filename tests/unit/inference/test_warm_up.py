@@ -52,6 +52,14 @@ def nothing_under_the_clock(run, *given, **options):
     return result
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_the_time_that_is_told_counts_the_kernels_of_bp_where_they_are_missing(is_kept):
+    with patch.object(warm_up, "is_kept", lambda _: is_kept):
+        told = warm_up._seconds(warm_up.LARGER)
+        assert told == warm_up.SECONDS[warm_up.LARGER] + (0 if is_kept else warm_up.SECONDS["bp"])
+        assert warm_up._seconds("residual") == warm_up.SECONDS["residual"]
+
+
 def test_a_run_of_adaptive_compiles_nothing_while_its_clock_runs():
     grids = (grid(4, 300, 10.0, 1.0, seed=0), grid(5, 50, 6.0, 2.0, seed=0), grid(5, 60, 1.0, 0.5, seed=0))
     for graph in (*grids, joint_extraction(12, 30, 40, 6.0)):
