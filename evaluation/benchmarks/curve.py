@@ -175,7 +175,7 @@ def draw():
         points = points[: 1 + next((k for k, (_, error) in enumerate(points) if error < LEAST), len(points))]
         if not points:
             continue
-        axes.plot(*zip(*points, strict=True), color=colour, marker="o", ms=4.5, lw=2)
+        axes.step(*zip(*points, strict=True), where="post", color=colour, marker="o", ms=4.5, lw=2)  # no answer between
         axes.annotate(
             name, points[0], xytext=(0, 9), textcoords="offset points", color=colour, ha="center", fontsize=12
         )
