@@ -151,7 +151,7 @@ def _add_outside(layout, bp, sources, active, candidates, scratch, edge, left_ou
 
 
 @kernel(FAST)
-def _normalise(sums, prior):
+def normalise(sums, prior):
     """Multiply sums by priors and divide by their total, which is returned; they are left alone unless it counts."""
     total = 0.0
     for v in range(sums.size):
@@ -231,6 +231,6 @@ def read_leaves(layout, bp, sources, active, candidates, scratch, left_out, leas
             variable = layout.edge_variable[edge]
             if candidates.start[variable] < candidates.start[variable + 1]:
                 _add_outside(layout, bp, sources, active, candidates, scratch, edge, left_out, least, source, sums)
-        if not _normalise(sums, prior) > 0.0:
+        if not normalise(sums, prior) > 0.0:
             return VARIABLE_VANISHED, leaf
     return OK, -1

@@ -10,6 +10,7 @@ beside the active states, of which the best weighs 1. A leaf sums the lines of t
 
 import math
 
+from anytimebp.kernels.active_readout import normalise
 from anytimebp.kernels.arithmetic import exp, smaller
 from anytimebp.kernels.jit import FAST, borrow, kernel, table_view
 from anytimebp.kernels.relations import log_sum_of
@@ -35,17 +36,6 @@ def _add_lines(source, position, weight, sums):
         for v in range(n):
             sums[v] += w * line[v]
         k += 1
-
-
-@kernel(FAST)
-def _normalise(sums, prior):
-    total = 0.0
-    for v in range(sums.size):
-        sums[v] *= prior[v]
-        total += sums[v]
-    scale = 1.0 / total
-    for v in range(sums.size):
-        sums[v] *= scale
 
 
 @kernel()
@@ -144,4 +134,4 @@ def read_tied(model, active, candidates, odds, rows, least, position, weight, lo
     for factor in range(model.kind.size):
         own = model.edge_variable[EDGES * factor + 2]
         first, last = model.slot_start[own], model.slot_start[own + 1]
-        _normalise(belief[first:last], model.prior[first:last])
+        normalise(belief[first:last], model.prior[first:last])
